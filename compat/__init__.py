@@ -1,0 +1,1 @@
+"""Proof against the outside: clients, peers, benchmarks. Talks over the wire only."""

@@ -1,0 +1,1 @@
+"""HTTP: Pulsar's admin v2 API, metrics, health."""

@@ -1,0 +1,1 @@
+"""The moving part: topics, partitions, time and waits."""

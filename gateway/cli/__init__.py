@@ -1,0 +1,1 @@
+"""The commands `magnetar` and `magnetar-admin`."""

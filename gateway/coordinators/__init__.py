@@ -1,0 +1,1 @@
+"""Kafka's membership protocols as pure state machines."""

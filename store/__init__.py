@@ -1,0 +1,1 @@
+"""The store: `api` is its protocol; `rocksdb` and `memory` are its drivers."""

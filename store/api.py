@@ -1,0 +1,258 @@
+"""What every store driver promises, and the writes that it takes.
+
+One call of `Store.commit` is one fact: all of its writes happen or none does, whatever fails. An `Append` among
+the writes is the whole trick: on RocksDB it is a segment write and a WriteBatch, on a distributed store it would
+be an object and a transaction, in memory it is a list.
+
+A store has one owner: all methods are called from one thread (the event loop's), and `done` callbacks run there.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+Buffer = bytes | memoryview
+
+
+class Family(enum.StrEnum):
+    """The column families: one name space of keys each (all integers in keys are big-endian and fixed width)."""
+
+    META = "meta"  # instance id, epoch counter, id counters, clean-shutdown mark
+    LOG = "log"  # partition u32 -> start and end of the log, active segment: written with every append
+    SEGMENT = "segment"  # partition u32, base offset u64 -> size, times
+    INDEX = "index"  # partition u32, base offset u64 -> segment, position, max timestamp, ledger, entry (sparse)
+    JOURNAL = "journal"  # group u64, partition u32 -> payload of a small synced group until its segment is synced
+    LEDGER = "ledger"  # partition u32, ledger u64 -> first offset, first entry, opened at
+    EPOCH = "epoch"  # partition u32, leader epoch u32 -> first offset
+    CATALOG = "catalog"  # topics by name, names by topic id
+    POLICY = "policy"  # instance, namespace, topic policies; broker and group configs
+    DEDUP = "dedup"  # partition u32, producer id u64 -> epoch and the last five batches
+    GROUP = "group"  # group id -> membership
+    OFFSET = "offset"  # group id, topic, partition -> committed offset
+    CURSOR = "cursor"
+    ACK = "ack"
+    COUNT = "count"
+    DUE = "due"
+    LANE = "lane"
+    TXN = "txn"
+    ACL = "acl"
+    USER = "user"
+
+
+class Durability(enum.StrEnum):
+    """What an acknowledgement survives: `os` the death of the process, `fsync` the death of the machine."""
+
+    OS = "os"
+    FSYNC = "fsync"
+
+
+class Append(NamedTuple):
+    """Record batches for the end of one log, offsets already assigned and patched in.
+
+    `batches` holds one RecordBatch v2 each, in offset order; the first starts at the log's end (or beyond it:
+    gaps are legal, going back is not). `max_timestamp` is the largest of the batches, in ms since 1970.
+    `carried`: the payload must be in the WriteBatch itself because the same fact makes something disappear
+    elsewhere (a dead letter with its ack), or the segment must be synced first.
+    """
+
+    partition: int
+    base_offset: int
+    next_offset: int
+    max_timestamp: int
+    batches: Sequence[bytes]
+    leader_epoch: int = 0
+    carried: bool = False
+
+
+class Put(NamedTuple):
+    family: Family
+    key: bytes
+    value: bytes
+
+
+class Delete(NamedTuple):
+    family: Family
+    key: bytes
+
+
+class DeleteRange(NamedTuple):
+    """Every key from `start` (inclusive) to `end` (exclusive)."""
+
+    family: Family
+    start: bytes
+    end: bytes
+
+
+class CreateLog(NamedTuple):
+    """An empty log under a partition id that was never used before."""
+
+    partition: int
+
+
+class DropLog(NamedTuple):
+    """A log and everything the store keeps for it; its files go after the commit."""
+
+    partition: int
+
+
+class Trim(NamedTuple):
+    """Move the log start forward to `offset`; whole segments below it go after the commit."""
+
+    partition: int
+    offset: int
+
+
+Write = Append | Put | Delete | DeleteRange | CreateLog | DropLog | Trim
+
+
+class StoreError(Exception):
+    """A commit that did not happen, or a read that could not be served. The text is for a person."""
+
+
+class Refused(StoreError):
+    """Nothing was written: the writes may be tried again."""
+
+
+class DiskFull(Refused):
+    """No space left on the device."""
+
+
+class Unknown(StoreError):
+    """It cannot be said whether the writes are durable. Whoever holds state about them reloads it."""
+
+
+class Corrupt(StoreError):
+    """Stored bytes do not check out."""
+
+
+class Locked(StoreError):
+    """Another process has the folder open."""
+
+
+Outcome = StoreError | None
+"""None is success."""
+
+
+class Position(NamedTuple):
+    """Where Pulsar's message id finds an offset: `ledger:entry`, and the batch index within the entry."""
+
+    ledger: int
+    entry: int
+    batch_index: int
+
+
+class SegmentInfo(NamedTuple):
+    """One segment of a log: offsets [base, next), bytes, largest timestamp (ms) and the base offset of its batch."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    created_at: int
+    active: bool
+
+
+class LedgerInfo(NamedTuple):
+    ledger: int
+    first_offset: int
+    entries: int
+    size: int
+    opened_at: int
+
+
+class Log(Protocol):
+    """One partition's log as the store has committed it. A failed commit makes the object stale: open it anew."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int:
+        """One past the last committed record."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in its segments."""
+
+    def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> list[Buffer] | Awaitable[list[Buffer]]:
+        """Stored batches from the one that holds `offset` on, at most about `max_bytes`, up to the committed end.
+
+        The first batch comes whole even if it is larger (unless not `whole_first`: then nothing comes); the last may
+        be cut anywhere, as in Kafka. Answers at once when the bytes are in memory (the tail cache, the page cache)
+        and with an awaitable when a disk must be asked. An offset at the end gives []. Raises Corrupt (from the call
+        or the awaitable) and IndexError for an offset outside [start, end].
+        """
+
+    def batch_at_or_after(self, timestamp: int) -> list[Buffer] | Awaitable[list[Buffer]]:
+        """The first batch whose largest timestamp is >= `timestamp` (ms), whole, or [] if there is none."""
+
+    def max_timestamp_batch(self) -> list[Buffer] | Awaitable[list[Buffer]]:
+        """The first batch that holds the largest timestamp of the log, whole, or []."""
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """(largest known epoch <= the asked one, its end offset), or (-1, -1). As OffsetForLeaderEpoch asks."""
+
+    def position_of(self, offset: int) -> Position:
+        """The stored message id of a record (batch_index 0 for the batch's first)."""
+
+    def offset_of(self, ledger: int, entry: int) -> int:
+        """First offset of an entry. KeyError when there is no such entry any more."""
+
+    def segments(self) -> list[SegmentInfo]: ...
+    def ledgers(self) -> list[LedgerInfo]: ...
+
+
+class StoreStats(NamedTuple):
+    """Counters since the start, for /metrics. Times in seconds."""
+
+    commits: int
+    groups: int
+    bytes_appended: int
+    syncs: int
+    sync_seconds: float
+    tail_cache_bytes: int
+    tail_cache_hits: int
+    tail_cache_misses: int
+    open_files: int
+    inline_groups: int
+    threaded_groups: int
+
+
+class Store(Protocol):
+    """A driver. Open one with its module's `open(...)`; all state is as the last durable commit left it."""
+
+    epoch: int
+    """The number of this start, durable before anything is appended: the leader epoch of every partition."""
+
+    notices: list[str]
+    """What recovery found and did, in plain sentences."""
+
+    def commit(self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]) -> None:
+        """Queue one fact. `done` is called exactly once, possibly before this returns, in the order of the commits.
+
+        Commits that queue behind a busy writer may be merged into one group. After a commit that was not done, those
+        queued behind it fail too, and the logs concerned are stale.
+        """
+
+    async def write(self, writes: Sequence[Write], durability: Durability) -> None:
+        """`commit` to wait for. Raises what the outcome is."""
+
+    def get(self, family: Family, key: bytes) -> bytes | None: ...
+
+    def scan(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows whose key begins with `prefix`, ascending, from `start` on."""
+
+    def log(self, partition: int) -> Log:
+        """The log of a partition (cached while fresh). KeyError when there is none."""
+
+    def stats(self) -> StoreStats: ...
+
+    async def close(self) -> None:
+        """Finish what is queued, checkpoint, mark the shutdown clean, release the folder."""

@@ -1,0 +1,1 @@
+"""The driver that forgets: for non-persistent topics and property tests."""

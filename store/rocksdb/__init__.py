@@ -1,0 +1,1 @@
+"""The durable driver: append-only segment files beside RocksDB."""
