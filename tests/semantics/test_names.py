@@ -1,0 +1,150 @@
+"""Pulsar's names and the Kafka names they are known by."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from semantics.names import (
+    DEFAULT,
+    MAX_KAFKA_NAME,
+    Namespace,
+    NamingError,
+    TopicName,
+    from_kafka,
+    kafka_name,
+    parse,
+)
+
+SHOP = Namespace("shop", "eu")
+THERE = {DEFAULT, SHOP, Namespace("a", "b")}
+
+parts = st.sampled_from(["a", "b", "shop", "eu", "public", "default", "x-1", "_"])
+locals_ = st.from_regex(r"[a-cA0._-]{1,12}", fullmatch=True) | st.sampled_from(
+    ["a.b.c", "shop.eu.x", "a.b.shop.eu.x"]
+)
+namespaces = st.builds(Namespace, parts, parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("orders", "persistent://public/default/orders"),
+        ("shop/eu/orders", "persistent://shop/eu/orders"),
+        ("persistent://shop/eu/orders", "persistent://shop/eu/orders"),
+        ("non-persistent://shop/eu/orders", "non-persistent://shop/eu/orders"),
+        ("orders.v1", "persistent://public/default/orders.v1"),
+    ],
+)
+def test_every_way_to_write_a_topic(text: str, full: str) -> None:
+    assert str(parse(text)) == full
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", ".", "..", "a b", "a/b", "a/b/c/d", "/a/b", "a//b", "a/b/", "kafka://a/b/c", "persistent://a",
+        "persistent://a/b", "persistent://", "persistent://a/b/c/d", "a.b/c/d", "a/b.c/d", "ü", "a\n", "a:b",
+        "a=b", "x" * 250,
+    ],
+)  # fmt: skip
+def test_what_is_no_topic_is_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(NamingError, match=r"\.$"):
+        parse(text)
+
+
+def test_a_name_without_a_namespace_lives_at_home() -> None:
+    assert parse("orders", SHOP) == TopicName(SHOP, "orders")
+    assert parse("public/default/orders", SHOP) == TopicName(DEFAULT, "orders")
+
+
+@pytest.mark.parametrize("text", ["public", "a/b/c", "/", "a/", "a.b/c", "a/b c", ""])
+def test_what_is_no_namespace_is_refused(text: str) -> None:
+    with pytest.raises(NamingError):
+        Namespace.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("local", "parent", "index"),
+    [
+        ("orders-partition-0", "orders", 0),
+        ("orders-partition-12", "orders", 12),
+        ("a-partition-1-partition-2", "a-partition-1", 2),
+        ("orders", "orders", -1),
+        ("orders-partition-", "orders-partition-", -1),
+        ("orders-partition-03", "orders-partition-03", -1),
+        ("orders-partition--1", "orders-partition--1", -1),
+        ("orders-partition-1x", "orders-partition-1x", -1),
+        ("-partition-1", "-partition-1", -1),
+        ("orders-partition-9999999999", "orders-partition-9999999999", -1),
+    ],
+)
+def test_the_name_of_a_partition(local: str, parent: str, index: int) -> None:
+    name = TopicName(SHOP, local)
+    assert (name.parent.local, name.partition) == (parent, index)
+
+
+@given(locals_, st.integers(0, 10**9 - 1))
+def test_a_partition_leads_back_to_its_topic(local: str, index: int) -> None:
+    topic = TopicName(SHOP, local, "non-persistent")
+    assert topic.with_partition(index).parent == topic
+    assert topic.with_partition(index).partition == index
+
+
+def test_kafka_names_are_bare_at_home_and_dotted_elsewhere() -> None:
+    orders = TopicName(SHOP, "orders")
+    assert kafka_name(orders) == "shop.eu.orders"
+    assert kafka_name(orders, home=SHOP) == "orders"
+    assert from_kafka("shop.eu.orders", exists=THERE.__contains__) == orders
+    assert from_kafka("orders", home=SHOP) == orders
+    assert from_kafka("persistent://shop/eu/orders") == orders
+
+
+def test_dots_belong_to_the_topic_unless_such_a_namespace_exists() -> None:
+    assert from_kafka("shop.eu.orders") == TopicName(DEFAULT, "shop.eu.orders")
+    assert from_kafka("public.default.orders") == TopicName(DEFAULT, "public.default.orders")
+    assert from_kafka("shop.eu.") == TopicName(DEFAULT, "shop.eu.")
+
+
+def test_two_topics_never_share_a_kafka_name() -> None:
+    with pytest.raises(NamingError, match="another namespace"):
+        kafka_name(TopicName(DEFAULT, "shop.eu.orders"), exists=THERE.__contains__)
+
+
+def test_a_name_that_is_too_long_for_kafka_is_refused() -> None:
+    longest = "x" * (MAX_KAFKA_NAME - len("shop.eu."))
+    assert len(kafka_name(TopicName(SHOP, longest))) == MAX_KAFKA_NAME
+    with pytest.raises(NamingError, match="250 characters"):
+        kafka_name(TopicName(SHOP, longest + "x"))
+
+
+@given(namespaces, locals_, namespaces)
+def test_a_kafka_name_leads_back_to_the_topic_that_has_it(
+    where: Namespace, local: str, home: Namespace
+) -> None:
+    assume(local not in (".", ".."))
+    there = THERE | {where, home}
+    topic = TopicName(where, local)
+    try:
+        name = kafka_name(topic, home, there.__contains__)
+    except NamingError:
+        assume(False)
+    assert from_kafka(name, home, there.__contains__) == topic
+
+
+@given(locals_, namespaces)
+def test_a_topic_leads_back_to_the_kafka_name_it_came_from(name: str, home: Namespace) -> None:
+    assume(name not in (".", ".."))
+    there = THERE | {home}
+    topic = from_kafka(name, home, there.__contains__)
+    assert kafka_name(topic, home, there.__contains__) == name
+
+
+@given(st.text())
+def test_any_text_is_a_topic_or_a_naming_error(text: str) -> None:
+    for read in (parse, from_kafka):
+        try:
+            assert parse(str(read(text))) == read(text)
+        except NamingError:
+            pass
