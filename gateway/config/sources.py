@@ -1,0 +1,191 @@
+"""Reads settings from flags, the TOML file and the environment, and says in a sentence what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.config.schema import Setting, Value, nearest
+from gateway.config.table import ELSEWHERE, SETTINGS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PREFIX = "MAGNETAR_"
+
+# Variables that are no settings: CONFIG names the file; the others belong to Magnetar's other programs.
+_OTHER_VARIABLES = re.compile(r"MAGNETAR_(CONFIG|(ADMIN_URL|PIPELINE_|TEST_|BENCH_|DEMO_).*)")
+
+# What Kubernetes and old Docker links put into the environment beside a service called "magnetar".
+_SERVICE_LINKS = re.compile(r"MAGNETAR_(.*_)?(SERVICE_(HOST|PORT(_.*)?)|PORT(_\d+_(TCP|UDP).*)?|ENV_.*)")
+
+
+class Given(NamedTuple):
+    """A value that somebody gave, and where: "--set num.partitions", "file m.toml, line 3"."""
+
+    value: Value
+    origin: str
+
+
+Layer = dict[str, Given]
+"""What one source gives, by setting."""
+
+
+def from_flags(flags: Iterable[str], options: Mapping[str, str], problems: list[str]) -> Layer:
+    """`flags` are the `name=value` of --set; `options`, by setting, flags of their own that win."""
+    layer: Layer = {}
+    for flag in flags:
+        name, equals, text = flag.partition("=")
+        name = name.strip()
+        if not equals:
+            problems.append(f"--set {flag}: a setting is given as name=value.")
+        elif name not in SETTINGS:
+            problems.append(f"--set {flag}: {unknown(name)}")
+        else:
+            _parse(layer, SETTINGS[name], text, f"--set {name}", problems)
+    for name, text in options.items():
+        setting = SETTINGS[name]
+        _parse(layer, setting, text, setting.flag or f"--set {name}", problems)
+    return layer
+
+
+def from_environment(environ: Mapping[str, str], problems: list[str]) -> Layer:
+    """Every variable that begins with MAGNETAR_ must be a setting, so that a slip does not go unseen."""
+    layer: Layer = {}
+    by_variable = {setting.variable: setting for setting in SETTINGS.values()}
+    for variable, text in environ.items():
+        if not variable.startswith(PREFIX):
+            continue
+        setting = by_variable.get(variable)
+        if setting is not None:
+            _parse(layer, setting, text, f"variable {variable}", problems)
+        elif not _OTHER_VARIABLES.fullmatch(variable) and not _SERVICE_LINKS.fullmatch(variable):
+            problems.append(f"variable {variable}: {_unknown_variable(variable, by_variable)}")
+    return layer
+
+
+def from_file(file: Path, problems: list[str]) -> Layer:
+    """A TOML file. Tables and dotted keys are one thing: `[num] partitions = 4` is `num.partitions = 4`."""
+    import tomllib
+
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except OSError as error:
+        problems.append(f"file {file}: it cannot be read ({error.strerror}).")
+        return {}
+    except UnicodeDecodeError:
+        problems.append(f"file {file}: it is not text in UTF-8, as TOML must be.")
+        return {}
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problems.append(_not_toml(file, error))
+        return {}
+    layer: Layer = {}
+    lines = key_lines(text)
+    for name, value in _flatten(tree, ""):
+        line = _line_of(name, lines)
+        origin = f"file {file}, line {line}" if line else f"file {file}"
+        setting = SETTINGS.get(name)
+        if setting is None:
+            problems.append(f"{origin}: {unknown(name)}")
+            continue
+        try:
+            layer[name] = Given(setting.accept(value), origin)
+        except ValueError as error:
+            problems.append(f"{origin}: {name} {error}, not {_shown(value)}.")
+    return layer
+
+
+def unknown(name: str) -> str:
+    """What to say of a name that is not in the table."""
+    if name in ELSEWHERE:
+        return f'Kafka\'s "{name}" has no effect here: {ELSEWHERE[name]}.'
+    near = nearest(name, list(SETTINGS))
+    hint = f' Did you mean "{near}"?' if near else ' "magnetar config" lists them all.'
+    return f'there is no setting "{name}".{hint}'
+
+
+def _unknown_variable(variable: str, by_variable: Mapping[str, Setting]) -> str:
+    for name, advice in ELSEWHERE.items():
+        if variable == PREFIX + name.upper().replace(".", "_"):
+            return f'Kafka\'s "{name}" has no effect here: {advice}.'
+    near = nearest(variable, list(by_variable))
+    hint = f"Did you mean {near}?" if near else '"magnetar config" lists them all.'
+    return f"there is no such setting. {hint}"
+
+
+def _parse(layer: Layer, setting: Setting, text: str, origin: str, problems: list[str]) -> None:
+    try:
+        layer[setting.name] = Given(setting.parse(text), origin)
+    except ValueError as error:
+        # a flag's origin names the setting already, a variable's does not
+        name = "" if setting.name in origin else f"{setting.name} "
+        problems.append(f"{origin}: {name}{error}, not {_shown(text)}.")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a table"
+    text = str(value)
+    return f'"{text}"' if isinstance(value, str) else text
+
+
+def _flatten(tree: Mapping[str, object], prefix: str) -> Iterable[tuple[str, object]]:
+    for key, value in tree.items():
+        name = prefix + key
+        if isinstance(value, dict) and value:
+            yield from _flatten(value, name + ".")
+        else:
+            yield name, value
+
+
+def _not_toml(file: Path, error: Exception) -> str:
+    text = str(error)
+    where = ""
+    if (match := re.search(r" \(at line (\d+), column \d+\)$", text)) is not None:
+        text = text[: match.start()]
+        where = f", line {match[1]}"
+    hint = ""
+    if text.startswith("Cannot overwrite a value"):
+        hint = (
+            " A name that goes on where another one ends must stand in quotes, "
+            'as in "max.connections.per.ip" = 100 beside max.connections = 1000; '
+            "and no name may be given twice."
+        )
+    return f"file {file}{where}: it is not TOML ({text[:1].lower() + text[1:]}).{hint}"
+
+
+_KEY = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_KEYS = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_HEADER = re.compile(rf"\s*\[\s*({_KEYS})\s*\]")
+_ASSIGNMENT = re.compile(rf"\s*({_KEYS})\s*=")
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Dotted name to line number (from 1) of each key and table of a TOML text: tomllib does not tell."""
+    lines: dict[str, int] = {}
+    prefix = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if (header := _HEADER.match(line)) is not None:
+            prefix = _dotted(header[1]) + "."
+            lines.setdefault(prefix[:-1], number)
+        elif (assignment := _ASSIGNMENT.match(line)) is not None:
+            lines.setdefault(prefix + _dotted(assignment[1]), number)
+    return lines
+
+
+def _dotted(keys: str) -> str:
+    return ".".join(part[1:-1] if part[0] in "\"'" else part for part in re.findall(_KEY, keys))
+
+
+def _line_of(name: str, lines: Mapping[str, int]) -> int | None:
+    """The key's own line, or that of the table (an inline one, say) that holds it."""
+    while name:
+        if name in lines:
+            return lines[name]
+        name = name.rpartition(".")[0]
+    return None

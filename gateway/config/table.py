@@ -1,0 +1,450 @@
+"""Every setting of a gateway: one table for flags, the TOML file, environment variables and DescribeConfigs.
+
+A setting that Apache Kafka's broker has carries Kafka's name and means the same. Its default is Kafka 4.3's
+unless the row says why not. Nothing stands here that has no effect.
+"""
+
+from __future__ import annotations
+
+from gateway.config.listeners import check_advertised, check_listener, check_listeners
+from gateway.config.schema import INT_MAX, LONG_MAX, Kind, Setting, at_least, between, each_of, one_of
+
+_COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+_ROWS = [
+    # -- this node, and where it is reached
+    Setting(
+        "node.id",
+        Kind.INT,
+        1,
+        "The number of this node, as Metadata and DescribeCluster show it.",
+        at_least(0),
+    ),
+    Setting(
+        "broker.rack",
+        Kind.STRING,
+        None,
+        "The rack or zone of this node, as Metadata shows it. Clients may prefer a node near them.",
+    ),
+    Setting(
+        "listeners",
+        Kind.LIST,
+        ("127.0.0.1:9092",),
+        "Addresses for Kafka clients: host:port or NAME://host:port. Port 0 takes a free one, an empty host "
+        "means every interface.",
+        check_listeners,
+        flag="--listen",
+    ),
+    Setting(
+        "advertised.listeners",
+        Kind.LIST,
+        (),
+        "Addresses that clients are told to come back to, matched with the listeners by name, or by position "
+        "when they have none. Empty: the listeners themselves. Port 0 stands for the port of the listener.",
+        check_advertised,
+    ),
+    Setting(
+        "admin.listen",
+        Kind.STRING,
+        "127.0.0.1:8080",
+        "Address for HTTP: the admin API, /metrics and /health. Empty switches HTTP off.",
+        check_listener,
+        flag="--admin",
+    ),
+    Setting(
+        "insecure",
+        Kind.BOOLEAN,
+        False,
+        "Allow listeners that other machines can reach, although nothing asks for a password yet.",
+        flag="--insecure",
+    ),
+    # -- the store
+    Setting(
+        "data",
+        Kind.STRING,
+        "data",
+        "The folder that holds everything. It is made when missing.",
+        flag="--data",
+    ),
+    Setting(
+        "durability",
+        Kind.STRING,
+        "os",
+        "What an acknowledgement survives: os, the death of the process (as in Kafka); fsync, a power cut as "
+        "well. A topic may set its own.",
+        one_of("os", "fsync"),
+        dynamic=True,
+        flag="--durability",
+    ),
+    Setting(
+        "store.driver",
+        Kind.STRING,
+        "rocksdb",
+        "Where data lives: rocksdb, in the data folder; memory, nowhere: it is gone when the gateway stops.",
+        one_of("rocksdb", "memory"),
+    ),
+    Setting(
+        "store.tail.cache.bytes",
+        Kind.LONG,
+        67_108_864,
+        "Bytes of newly written batches kept in memory, so that consumers who keep up need no disk.",
+        at_least(0),
+    ),
+    # -- topics
+    Setting(
+        "auto.create.topics.enable",
+        Kind.BOOLEAN,
+        True,
+        "Make a topic when a client asks for one that does not exist and allows it.",
+    ),
+    Setting("delete.topic.enable", Kind.BOOLEAN, True, "Whether topics may be deleted."),
+    Setting(
+        "num.partitions",
+        Kind.INT,
+        1,
+        "Partitions of a topic that is made without saying how many.",
+        between(1, 1_000_000),
+    ),
+    Setting(
+        "default.replication.factor",
+        Kind.INT,
+        1,
+        "Copies of a topic that is made without saying how many. One node keeps one copy.",
+        between(1, 1),
+    ),
+    Setting(
+        "max.request.partition.size.limit",
+        Kind.INT,
+        2000,
+        "Partitions in one answer of DescribeTopicPartitions at most; clients ask on for the rest.",
+        at_least(1),
+    ),
+    # -- defaults of topic configs: a topic's own config wins
+    Setting(
+        "message.max.bytes",
+        Kind.INT,
+        5_242_880,  # Pulsar's payload limit; Kafka's own default is 1 MiB
+        "The largest record batch that is taken, in bytes, as it is compressed.",
+        at_least(0),
+        dynamic=True,
+    ),
+    Setting(
+        "log.retention.ms",
+        Kind.LONG,
+        None,
+        "How long records are kept, in milliseconds; -1 is for ever. Open: log.retention.minutes decides.",
+        at_least(-1),
+        dynamic=True,
+    ),
+    Setting(
+        "log.retention.minutes",
+        Kind.INT,
+        None,
+        "How long records are kept, in minutes; -1 is for ever. Open: log.retention.hours decides.",
+        at_least(-1),
+    ),
+    Setting(
+        "log.retention.hours",
+        Kind.INT,
+        168,
+        "How long records are kept, in hours; -1 is for ever.",
+        at_least(-1),
+    ),
+    Setting(
+        "log.retention.bytes",
+        Kind.LONG,
+        -1,
+        "How many bytes a partition keeps; -1 is no limit.",
+        at_least(-1),
+        dynamic=True,
+    ),
+    Setting(
+        "log.retention.check.interval.ms",
+        Kind.LONG,
+        300_000,
+        "How often old segments are looked for, in milliseconds.",
+        at_least(1),
+    ),
+    Setting(
+        "log.segment.bytes",
+        Kind.INT,
+        1_073_741_824,
+        "Size of a segment file, in bytes. Old records go a whole segment at a time.",
+        at_least(1_048_576),
+        dynamic=True,
+    ),
+    Setting(
+        "log.roll.ms",
+        Kind.LONG,
+        None,
+        "Age at which a new segment is begun, in milliseconds. Open: log.roll.hours decides.",
+        at_least(1),
+        dynamic=True,
+    ),
+    Setting("log.roll.hours", Kind.INT, 168, "Age at which a new segment is begun, in hours.", at_least(1)),
+    Setting(
+        "log.cleanup.policy",
+        Kind.LIST,
+        ("delete",),
+        "What happens to old records: delete, by age and size; compact, the last of each key stays (kept "
+        "whole until compaction comes).",
+        each_of("delete", "compact"),
+        dynamic=True,
+    ),
+    Setting(
+        "log.message.timestamp.type",
+        Kind.STRING,
+        "CreateTime",
+        "Whose clock stamps a record: the producer's (CreateTime) or the gateway's (LogAppendTime).",
+        one_of("CreateTime", "LogAppendTime"),
+        dynamic=True,
+    ),
+    Setting(
+        "log.message.timestamp.before.max.ms",
+        Kind.LONG,
+        LONG_MAX,
+        "How far a producer's timestamp may lie in the past, in milliseconds.",
+        at_least(0),
+        dynamic=True,
+    ),
+    Setting(
+        "log.message.timestamp.after.max.ms",
+        Kind.LONG,
+        3_600_000,
+        "How far a producer's timestamp may lie in the future, in milliseconds.",
+        at_least(0),
+        dynamic=True,
+    ),
+    Setting(
+        "compression.type",
+        Kind.STRING,
+        "producer",
+        "How batches are stored: producer, as they come, or compressed again with the one named.",
+        one_of(*_COMPRESSIONS),
+        dynamic=True,
+    ),
+    Setting(
+        "compression.gzip.level",
+        Kind.INT,
+        -1,
+        "Level for compression.type gzip, 1 to 9; -1 leaves it to the library.",
+        lambda value: None if value == -1 or value in range(1, 10) else "must be -1 or from 1 to 9",
+        dynamic=True,
+    ),
+    Setting(
+        "compression.lz4.level",
+        Kind.INT,
+        9,
+        "Level for compression.type lz4, 1 to 17.",
+        between(1, 17),
+        dynamic=True,
+    ),
+    Setting(
+        "compression.zstd.level",
+        Kind.INT,
+        3,
+        "Level for compression.type zstd, up to 22; negative ones are faster.",
+        between(-131_072, 22),
+        dynamic=True,
+    ),
+    Setting(
+        "min.insync.replicas",
+        Kind.INT,
+        1,
+        "Copies that must have a record before acks=all is answered. More than this cluster has refuses such "
+        "writes.",
+        at_least(1),
+        dynamic=True,
+    ),
+    # -- groups and committed offsets
+    Setting(
+        "group.min.session.timeout.ms",
+        Kind.INT,
+        6000,
+        "The shortest session timeout a group member may ask for, in milliseconds.",
+        at_least(1),
+    ),
+    Setting(
+        "group.max.session.timeout.ms",
+        Kind.INT,
+        1_800_000,
+        "The longest session timeout a group member may ask for, in milliseconds.",
+        at_least(1),
+    ),
+    Setting(
+        "group.initial.rebalance.delay.ms",
+        Kind.INT,
+        300,  # Kafka waits 3000; with newcomers extending it 300 settles a group of 20 four times sooner
+        "How long a new group waits for more members before partitions are dealt out, in milliseconds. "
+        "Newcomers extend it, to one second in all at the default.",
+        at_least(0),
+    ),
+    Setting("group.max.size", Kind.INT, INT_MAX, "Members a group may have.", at_least(1)),
+    Setting(
+        "offsets.retention.minutes",
+        Kind.INT,
+        10_080,
+        "How long the offsets of a group without members are kept, in minutes.",
+        at_least(1),
+    ),
+    Setting(
+        "offsets.retention.check.interval.ms",
+        Kind.LONG,
+        600_000,
+        "How often expired offsets are looked for, in milliseconds.",
+        at_least(1),
+    ),
+    Setting(
+        "offset.metadata.max.bytes",
+        Kind.INT,
+        4096,
+        "The longest text a client may store beside a committed offset, in bytes.",
+        at_least(0),
+    ),
+    # -- idempotent producers
+    Setting(
+        "producer.id.expiration.ms",
+        Kind.INT,
+        86_400_000,
+        "How long the sequence numbers of a silent producer are remembered, in milliseconds.",
+        at_least(1),
+        dynamic=True,
+    ),
+    Setting(
+        "producer.id.expiration.check.interval.ms",
+        Kind.INT,
+        600_000,
+        "How often forgotten producers are looked for, in milliseconds.",
+        at_least(1),
+    ),
+    # -- fetching
+    Setting(
+        "fetch.max.bytes",
+        Kind.INT,
+        57_671_680,
+        "The most that one Fetch answers, in bytes, whatever the client asks for. A first batch comes whole.",
+        at_least(1024),
+    ),
+    Setting(
+        "max.incremental.fetch.session.cache.slots",
+        Kind.INT,
+        1000,
+        "Fetch sessions that are remembered. Clients beyond that name all partitions in each fetch.",
+        at_least(0),
+    ),
+    # -- connections and memory
+    Setting(
+        "max.connections",
+        Kind.INT,
+        INT_MAX,
+        "Connections of Kafka clients a listener takes at once.",
+        at_least(0),
+        dynamic=True,
+    ),
+    Setting(
+        "max.connections.per.ip",
+        Kind.INT,
+        INT_MAX,
+        "Connections of Kafka clients from one address.",
+        at_least(0),
+        dynamic=True,
+    ),
+    Setting(
+        "connections.max.idle.ms",
+        Kind.LONG,
+        600_000,
+        "A connection on which nothing was asked for this long is closed, in milliseconds; -1 never.",
+        at_least(-1),
+    ),
+    Setting(
+        "socket.request.max.bytes",
+        Kind.INT,
+        104_857_600,
+        "The largest request, in bytes. A connection that announces more is closed.",
+        at_least(1),
+    ),
+    Setting(
+        "socket.listen.backlog.size",
+        Kind.INT,
+        1024,  # Kafka's 50 makes a burst of clients wait a second for their second try
+        "Connections that may wait to be accepted.",
+        at_least(1),
+    ),
+    Setting(
+        "queued.max.requests",
+        Kind.INT,
+        500,
+        "Requests of one connection that may wait for their answers; no more are read until some have left.",
+        at_least(1),
+    ),
+    Setting(
+        "memory.connection.max.bytes",
+        Kind.LONG,
+        16_777_216,
+        "Bytes of answers that may wait for one slow client; no more is read from it until some were taken.",
+        at_least(65_536),
+    ),
+    Setting(
+        "memory.max.bytes",
+        Kind.LONG,
+        268_435_456,
+        "Bytes that requests and answers of all connections may hold together; reading pauses above it.",
+        at_least(1_048_576),
+    ),
+    # -- the process
+    Setting(
+        "shutdown.timeout.ms",
+        Kind.INT,
+        10_000,
+        "How long a stop waits for requests in flight, in milliseconds.",
+        at_least(0),
+    ),
+    Setting(
+        "log.level",
+        Kind.STRING,
+        "info",
+        "How much is logged: debug, info, warning or error.",
+        one_of("debug", "info", "warning", "error"),
+        flag="--log-level",
+    ),
+    Setting(
+        "log.format",
+        Kind.STRING,
+        "text",
+        "How log lines look: text, for people; json, for machines.",
+        one_of("text", "json"),
+        flag="--log-format",
+    ),
+]
+
+SETTINGS: dict[str, Setting] = {row.name: row for row in _ROWS}
+"""Every setting by name, in the order in which they are shown."""
+
+ELSEWHERE: dict[str, str] = {
+    "advertised.host.name": 'use "advertised.listeners"',
+    "advertised.port": 'use "advertised.listeners"',
+    "background.threads": "there are no thread pools to size here",
+    "broker.id": 'use "node.id"',
+    "controller.listener.names": "there is no controller here",
+    "controller.quorum.bootstrap.servers": "there is no controller here",
+    "controller.quorum.voters": "there is no controller here",
+    "host.name": 'use "listeners"',
+    "inter.broker.listener.name": "a node here talks to no other",
+    "listener.security.protocol.map": "all listeners are plain text until security comes",
+    "log.dir": 'use "data"',
+    "log.dirs": 'use "data"',
+    "log.flush.interval.messages": 'use "durability"',
+    "log.flush.interval.ms": 'use "durability"',
+    "num.io.threads": "there are no thread pools to size here",
+    "num.network.threads": "there are no thread pools to size here",
+    "num.recovery.threads.per.data.dir": "there are no thread pools to size here",
+    "offsets.topic.num.partitions": "offsets are not kept in a topic here",
+    "offsets.topic.replication.factor": "offsets are not kept in a topic here",
+    "port": 'use "listeners"',
+    "process.roles": "there is no controller here",
+    "transaction.max.timeout.ms": "there are no transactions yet",
+    "transaction.state.log.min.isr": "there are no transactions yet",
+    "transaction.state.log.replication.factor": "there are no transactions yet",
+    "zookeeper.connect": "there is no ZooKeeper here",
+}
+"""Kafka's settings that people bring along and that have no effect here, with what to do about each."""
