@@ -1,7 +1,7 @@
 """Spark's stock Kafka connector as four jars in the project's cache, fetched once by Maven.
 
-`spark.jars.packages` would be shorter, but Ivy needs every transitive artefact to resolve, and behind a mirror
-the token provider of this Spark version may be missing. A pom that pins it apart works in both places.
+`spark.jars.packages` would be shorter, but Ivy needs every transitive artefact to resolve, and behind a
+mirror the token provider of this Spark version may be missing. A pom that pins it apart works in both places.
 """
 
 from __future__ import annotations
