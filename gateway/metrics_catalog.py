@@ -1,0 +1,162 @@
+"""Every metric that the gateway counts itself, defined once, by the attribute under which the code finds it.
+
+Names begin with `magnetar_` and end in their unit. What is asked for only when somebody scrapes (topics,
+groups, the process) is in `gateway/admin/exporters.py`, with the names that existing dashboards of Kafka and
+Pulsar look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from gateway.metrics import COUNTS, Metrics
+
+COMMIT_SECONDS = (
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
+)  # fmt: skip
+"""Bucket bounds for commits: finer than for requests, since the page cache takes one in some 50 µs."""
+
+
+class _Stats(Protocol):
+    """The fields of store.api.StoreStats that are shown; this module imports only the metric objects."""
+
+    commits: int
+    groups: int
+    bytes_appended: int
+    syncs: int
+    sync_seconds: float
+    tail_cache_bytes: int
+    tail_cache_hits: int
+    tail_cache_misses: int
+    open_files: int
+    inline_groups: int
+    threaded_groups: int
+
+
+class GatewayMetrics(Metrics):
+    """The families and, where there are no labels, their only child.
+
+    For a family with labels take the child once and keep it: per API in the registry of handlers, per
+    listener when it opens, per error when it first happens.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        # -- requests
+        # --------------------------------------------------------------------------------------------- api is
+        # Kafka's name of it, such as "Fetch"
+        self.request_seconds = self.histogram(
+            "magnetar_request_seconds",
+            "Time from a request's arrival to its answer, waiting included; _count is the requests.",
+            labels=("api",),
+        )
+        # error is Kafka's name of the code, such as "NOT_LEADER_OR_FOLLOWER"
+        self.request_errors = self.counter(
+            "magnetar_request_errors_total", "Answers that carried an error code.", ("api", "error")
+        )
+        self.requests_malformed = self.counter(
+            "magnetar_requests_malformed_total",
+            "Requests whose bytes made no sense; their connection was closed.",
+        ).labels()
+
+        # -- connections
+        self.connections = self.gauge("magnetar_connections", "Connections that are open.", ("listener",))
+        self.connections_accepted = self.counter(
+            "magnetar_connections_accepted_total", "Connections that were let in.", ("listener",)
+        )
+        # reason is limit, memory, idle, slow, protocol
+        self.connections_refused = self.counter(
+            "magnetar_connections_refused_total",
+            "Connections that the gateway refused or closed itself.",
+            ("listener", "reason"),
+        )
+        self.network_in_bytes = self.counter(
+            "magnetar_network_received_bytes_total", "Bytes that clients sent.", ("listener",)
+        )
+        self.network_out_bytes = self.counter(
+            "magnetar_network_sent_bytes_total", "Bytes handed to clients' connections.", ("listener",)
+        )
+        self.unsent_bytes = self.gauge(
+            "magnetar_unsent_bytes", "Bytes of answers that clients have not taken yet."
+        ).labels()
+
+        # -- produce and fetch
+        self.produced_batches = self.counter(
+            "magnetar_produced_batches_total", "Record batches stored."
+        ).labels()
+        self.produced_messages = self.counter("magnetar_produced_messages_total", "Records stored.").labels()
+        self.produced_bytes = self.counter(
+            "magnetar_produced_bytes_total", "Bytes of batches stored."
+        ).labels()
+        self.produced_duplicates = self.counter(
+            "magnetar_produced_duplicates_total",
+            "Batches sent again by idempotent producers, not stored again.",
+        ).labels()
+        self.fetched_bytes = self.counter("magnetar_fetched_bytes_total", "Bytes of batches sent.").labels()
+        self.fetches_parked = self.gauge(
+            "magnetar_fetches_parked", "Fetches that wait for data now."
+        ).labels()
+        self.fetch_sessions = self.gauge("magnetar_fetch_sessions", "Fetch sessions that are kept.").labels()
+        self.fetch_wait_seconds = self.histogram(
+            "magnetar_fetch_wait_seconds", "How long fetches waited that found too little data at first."
+        ).labels()
+
+        # -- commits
+        self.commit_seconds = self.histogram(
+            "magnetar_commit_seconds",
+            "Time from the hand-over of a group to the store to its outcome.",
+            COMMIT_SECONDS,
+        ).labels()
+        self.commit_requests = self.histogram(
+            "magnetar_commit_group_requests", "Requests whose writes went into one group.", COUNTS
+        ).labels()
+        self.commit_partitions = self.histogram(
+            "magnetar_commit_group_partitions", "Partitions that one group appended to.", COUNTS
+        ).labels()
+        self.commits_failed = self.counter(
+            "magnetar_commits_failed_total", "Groups that were refused or whose outcome is unknown."
+        ).labels()
+
+        # -- consumer groups
+        self.rebalances = self.counter(
+            "magnetar_group_rebalances_total", "Rebalances of consumer groups that were completed."
+        ).labels()
+        self.offset_commits = self.counter(
+            "magnetar_group_offset_commits_total", "Offsets of partitions that groups have committed."
+        ).labels()
+
+    def watch_store(self, stats: Callable[[], _Stats]) -> None:
+        """Show a store's own counters; `stats` is its method of that name. Call it once."""
+        commits = self.counter("magnetar_store_commits_total", "Facts committed.").labels()
+        groups = self.counter("magnetar_store_groups_total", "Groups of facts written as one.", ("path",))
+        inline, threaded = groups.labels("inline"), groups.labels("threaded")
+        appended = self.counter("magnetar_store_appended_bytes_total", "Bytes appended to segments.").labels()
+        syncs = self.counter(
+            "magnetar_store_syncs_total", "Times that files were forced to the disk."
+        ).labels()
+        sync_seconds = self.counter(
+            "magnetar_store_sync_seconds_total", "Time spent forcing files to the disk."
+        ).labels()
+        cache = self.gauge("magnetar_tail_cache_bytes", "Bytes of fresh batches kept in memory.").labels()
+        reads = self.counter(
+            "magnetar_tail_cache_reads_total", "Reads by whether the tail cache had the batches.", ("result",)
+        )
+        hits, misses = reads.labels("hit"), reads.labels("miss")
+        files = self.gauge("magnetar_store_open_files", "Segment files held open.").labels()
+
+        def collect() -> None:
+            now = stats()
+            commits.value = now.commits
+            inline.value, threaded.value = now.inline_groups, now.threaded_groups
+            appended.value = now.bytes_appended
+            syncs.value, sync_seconds.value = now.syncs, now.sync_seconds
+            cache.value, hits.value, misses.value = (
+                now.tail_cache_bytes,
+                now.tail_cache_hits,
+                now.tail_cache_misses,
+            )
+            files.value = now.open_files
+
+        self.collect(collect)
