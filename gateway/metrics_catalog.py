@@ -8,30 +8,17 @@ Pulsar look for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from gateway.metrics import COUNTS, Metrics
+
+if TYPE_CHECKING:
+    from store.api import StoreStats
 
 COMMIT_SECONDS = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
 )  # fmt: skip
 """Bucket bounds for commits: finer than for requests, since the page cache takes one in some 50 µs."""
-
-
-class _Stats(Protocol):
-    """The fields of store.api.StoreStats that are shown; this module imports only the metric objects."""
-
-    commits: int
-    groups: int
-    bytes_appended: int
-    syncs: int
-    sync_seconds: float
-    tail_cache_bytes: int
-    tail_cache_hits: int
-    tail_cache_misses: int
-    open_files: int
-    inline_groups: int
-    threaded_groups: int
 
 
 class GatewayMetrics(Metrics):
@@ -45,8 +32,7 @@ class GatewayMetrics(Metrics):
         super().__init__()
 
         # -- requests
-        # --------------------------------------------------------------------------------------------- api is
-        # Kafka's name of it, such as "Fetch"
+        # api is Kafka's name of it, such as "Fetch"
         self.request_seconds = self.histogram(
             "magnetar_request_seconds",
             "Time from a request's arrival to its answer, waiting included; _count is the requests.",
@@ -127,7 +113,7 @@ class GatewayMetrics(Metrics):
             "magnetar_group_offset_commits_total", "Offsets of partitions that groups have committed."
         ).labels()
 
-    def watch_store(self, stats: Callable[[], _Stats]) -> None:
+    def watch_store(self, stats: Callable[[], StoreStats]) -> None:
         """Show a store's own counters; `stats` is its method of that name. Call it once."""
         commits = self.counter("magnetar_store_commits_total", "Facts committed.").labels()
         groups = self.counter("magnetar_store_groups_total", "Groups of facts written as one.", ("path",))
