@@ -1,32 +1,37 @@
 """What every store driver promises, and the writes that it takes.
 
-One call of `Store.commit` is one fact: all of its writes happen or none does, whatever fails. An `Append` among
-the writes is the whole trick: on RocksDB it is a segment write and a WriteBatch, on a distributed store it would
-be an object and a transaction, in memory it is a list.
+One call of `Store.commit` is one fact: all of its writes happen or none does, whatever fails. An `Append`
+among the writes is the whole trick: on RocksDB it is a segment write and a WriteBatch, on a distributed store
+it would be an object and a transaction, in memory it is a list.
 
-A store has one owner: all methods are called from one thread (the event loop's), and `done` callbacks run there.
+A store has one owner: all methods are called from one thread (the event loop's), and `done` callbacks run
+there.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 Buffer = bytes | memoryview
 
 
 class Family(enum.StrEnum):
-    """The column families: one name space of keys each (all integers in keys are big-endian and fixed width)."""
+    """The column families: one name space of keys each.
+
+    All integers in keys are big-endian and of fixed width.
+    """
 
     META = "meta"  # instance id, epoch counter, id counters, clean-shutdown mark
     LOG = "log"  # partition u32 -> start and end of the log, active segment: written with every append
-    SEGMENT = "segment"  # partition u32, base offset u64 -> size, times
-    INDEX = "index"  # partition u32, base offset u64 -> segment, position, max timestamp, ledger, entry (sparse)
-    JOURNAL = "journal"  # group u64, partition u32 -> payload of a small synced group until its segment is synced
+    SEGMENT = "segment"  # partition u32, base offset u64 -> number, size, times
+    INDEX = "index"  # partition u32, base offset u64 -> segment, position, times, ledger, entry (sparse)
+    JOURNAL = "journal"  # group u64, partition u32 -> payload of a synced group until its segment is synced
     LEDGER = "ledger"  # partition u32, ledger u64 -> first offset, first entry, opened at
     EPOCH = "epoch"  # partition u32, leader epoch u32 -> first offset
+    TOUCHED = "touched"  # checkpoint u64, partition u32 -> where recovery begins to check this log
+    DOOMED = "doomed"  # partition u32, segment number u32 -> a file to unlink after the commit that says so
     CATALOG = "catalog"  # topics by name, names by topic id
     POLICY = "policy"  # instance, namespace, topic policies; broker and group configs
     DEDUP = "dedup"  # partition u32, producer id u64 -> epoch and the last five batches
@@ -54,8 +59,9 @@ class Append(NamedTuple):
 
     `batches` holds one RecordBatch v2 each, in offset order; the first starts at the log's end (or beyond it:
     gaps are legal, going back is not). `max_timestamp` is the largest of the batches, in ms since 1970.
-    `carried`: the payload must be in the WriteBatch itself because the same fact makes something disappear
-    elsewhere (a dead letter with its ack), or the segment must be synced first.
+    Several batches for one log cost least as one Append. An Append is never split over two segments or
+    ledgers. `carried`: the payload must be in the WriteBatch itself because the same fact makes something
+    disappear elsewhere (a dead letter with its ack), or the segment must be synced first.
     """
 
     partition: int
@@ -87,7 +93,7 @@ class DeleteRange(NamedTuple):
 
 
 class CreateLog(NamedTuple):
-    """An empty log under a partition id that was never used before."""
+    """An empty log under a partition id that was never used before. It costs a row and no file."""
 
     partition: int
 
@@ -99,7 +105,10 @@ class DropLog(NamedTuple):
 
 
 class Trim(NamedTuple):
-    """Move the log start forward to `offset`; whole segments below it go after the commit."""
+    """Move the log start forward to `offset` (at most the log's end; never back).
+
+    Whole segments below it go after the commit, the active one too when all of it is below.
+    """
 
     partition: int
     offset: int
@@ -112,7 +121,7 @@ class StoreError(Exception):
     """A commit that did not happen, or a read that could not be served. The text is for a person."""
 
 
-class Refused(StoreError):
+class Refused(StoreError):  # noqa: N818
     """Nothing was written: the writes may be tried again."""
 
 
@@ -120,15 +129,15 @@ class DiskFull(Refused):
     """No space left on the device."""
 
 
-class Unknown(StoreError):
+class Unknown(StoreError):  # noqa: N818
     """It cannot be said whether the writes are durable. Whoever holds state about them reloads it."""
 
 
-class Corrupt(StoreError):
+class Corrupt(StoreError):  # noqa: N818
     """Stored bytes do not check out."""
 
 
-class Locked(StoreError):
+class Locked(StoreError):  # noqa: N818
     """Another process has the folder open."""
 
 
@@ -145,7 +154,9 @@ class Position(NamedTuple):
 
 
 class SegmentInfo(NamedTuple):
-    """One segment of a log: offsets [base, next), bytes, largest timestamp (ms) and the base offset of its batch."""
+    """One segment of a log: offsets [base, next), bytes, and the largest timestamp (ms) with the base offset
+    of the first batch that has it (-1 and -1 when empty).
+    """
 
     base_offset: int
     next_offset: int
@@ -165,10 +176,21 @@ class LedgerInfo(NamedTuple):
 
 
 class Log(Protocol):
-    """One partition's log as the store has committed it. A failed commit makes the object stale: open it anew."""
+    """One partition's log as the store has committed it.
+
+    A failed commit makes the object stale: open it anew.
+    """
 
     @property
     def partition(self) -> int: ...
+    @property
+    def stale(self) -> bool:
+        """True after a failed commit (or DropLog): this object shows nothing new any more."""
+
+    @property
+    def refuses(self) -> str:
+        """Why this log takes no appends (acknowledged bytes were found damaged), or an empty string."""
+
     @property
     def start_offset(self) -> int: ...
     @property
@@ -179,13 +201,16 @@ class Log(Protocol):
     def size(self) -> int:
         """Bytes in its segments."""
 
-    def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> list[Buffer] | Awaitable[list[Buffer]]:
-        """Stored batches from the one that holds `offset` on, at most about `max_bytes`, up to the committed end.
+    def read(
+        self, offset: int, max_bytes: int, *, whole_first: bool = True
+    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+        """Stored batches from the one that holds `offset` on, at most about `max_bytes`, up to the committed
+        end.
 
-        The first batch comes whole even if it is larger (unless not `whole_first`: then nothing comes); the last may
-        be cut anywhere, as in Kafka. Answers at once when the bytes are in memory (the tail cache, the page cache)
-        and with an awaitable when a disk must be asked. An offset at the end gives []. Raises Corrupt (from the call
-        or the awaitable) and IndexError for an offset outside [start, end].
+        The first batch comes whole even if it is larger (unless not `whole_first`: then nothing comes); the
+        last may be cut anywhere, as in Kafka. Answers at once when the bytes are in memory (the tail cache,
+        the page cache) and with an awaitable when a disk must be asked. An offset at the end gives []. Raises
+        Corrupt (from the call or the awaitable) and IndexError for an offset outside [start, end].
         """
 
     def batch_at_or_after(self, timestamp: int) -> list[Buffer] | Awaitable[list[Buffer]]:
@@ -195,13 +220,24 @@ class Log(Protocol):
         """The first batch that holds the largest timestamp of the log, whole, or []."""
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
-        """(largest known epoch <= the asked one, its end offset), or (-1, -1). As OffsetForLeaderEpoch asks."""
+        """(largest known epoch <= the asked one, its end offset), or (-1, -1).
+
+        As OffsetForLeaderEpoch asks.
+        """
 
     def position_of(self, offset: int) -> Position:
         """The stored message id of a record (batch_index 0 for the batch's first)."""
 
     def offset_of(self, ledger: int, entry: int) -> int:
         """First offset of an entry. KeyError when there is no such entry any more."""
+
+    def configure(self, *, segment_bytes: int | None = None, segment_ms: int | None = None) -> None:
+        """When an append begins a new segment: at so many bytes, or so long (ms) after the active one was
+        begun.
+
+        Holds for the partition until the store is closed, also for the object that replaces a stale one; it
+        is not stored. The defaults are Kafka's: 1 GiB and seven days.
+        """
 
     def segments(self) -> list[SegmentInfo]: ...
     def ledgers(self) -> list[LedgerInfo]: ...
@@ -232,11 +268,20 @@ class Store(Protocol):
     notices: list[str]
     """What recovery found and did, in plain sentences."""
 
-    def commit(self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]) -> None:
-        """Queue one fact. `done` is called exactly once, possibly before this returns, in the order of the commits.
+    read_only: str
+    """Why every commit is refused, or an empty string."""
 
-        Commits that queue behind a busy writer may be merged into one group. After a commit that was not done, those
-        queued behind it fail too, and the logs concerned are stale.
+    def commit(
+        self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
+    ) -> None:
+        """Queue one fact. `done` is called exactly once, possibly before this returns, in the order of the
+        commits.
+
+        Commits that queue behind a busy writer may be merged into one group. After a commit that was not
+        done, those queued behind it fail too, and the logs concerned are stale.
+
+        Programming errors are raised here and queue nothing: ValueError for an append below the log's end, a
+        trim beyond it or a partition id used twice, KeyError for a partition without a log.
         """
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:

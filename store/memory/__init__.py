@@ -1,1 +1,5 @@
-"""The driver that forgets: for non-persistent topics and property tests."""
+"""A store that forgets: for tests, and for topics that are not persistent. `open()` gives one."""
+
+from store.memory.driver import MemoryStore, open
+
+__all__ = ["MemoryStore", "open"]

@@ -1,0 +1,152 @@
+"""The memory driver: every commit is done before `commit` returns, or has changed nothing."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
+
+from store.api import (
+    Append,
+    CreateLog,
+    Delete,
+    DeleteRange,
+    DropLog,
+    Durability,
+    Family,
+    Outcome,
+    Put,
+    StoreStats,
+    Trim,
+    Write,
+)
+from store.memory.log import MemoryLog
+
+OF_A_LOG = (Family.DEDUP,)
+"""Families of other owners whose keys begin with the partition: they go with DropLog."""
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def open(*, clock: Callable[[], int] = wall_ms, epoch: int = 1) -> MemoryStore:
+    """An empty store. `clock` gives ms since 1970; `epoch` is what a start count would be."""
+    return MemoryStore(clock, epoch)
+
+
+class MemoryStore:
+    """See `store.api.Store`. Rows are a dict and a sorted list of keys for each family."""
+
+    def __init__(self, clock: Callable[[], int], epoch: int) -> None:
+        self.epoch = epoch
+        self.notices: list[str] = []
+        self.read_only = ""
+        self._clock = clock
+        self._rows: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
+        self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
+        self._logs: dict[int, MemoryLog] = {}
+        self._next_ledger = 1
+        self._commits = 0
+        self._bytes = 0
+
+    # commits
+
+    def commit(
+        self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
+    ) -> None:
+        self._check(writes)
+        now = self._clock()
+        for write in writes:
+            self._apply(write, now)
+        self._commits += 1
+        done(None)
+
+    async def write(self, writes: Sequence[Write], durability: Durability) -> None:
+        self.commit(writes, durability, lambda outcome: None)
+
+    def _check(self, writes: Sequence[Write]) -> None:
+        """Raise what `commit` must raise before anything has changed."""
+        ends: dict[int, int | None] = {}
+
+        def end(partition: int) -> int:
+            known = ends.get(partition, -1)
+            if known == -1:
+                log = self._logs.get(partition)
+                known = None if log is None else log.end_offset
+            if known is None:
+                raise KeyError(partition)
+            return known
+
+        for write in writes:
+            if isinstance(write, Append):
+                if write.base_offset < end(write.partition):
+                    raise ValueError(f"append at {write.base_offset} below the end of log {write.partition}")
+                ends[write.partition] = write.next_offset
+            elif isinstance(write, Trim):
+                if write.offset > end(write.partition):
+                    raise ValueError(f"trim at {write.offset} beyond the end of log {write.partition}")
+            elif isinstance(write, CreateLog):
+                if write.partition in self._logs or ends.get(write.partition, -1) not in (-1, None):
+                    raise ValueError(f"log {write.partition} exists")
+                ends[write.partition] = 0
+            elif isinstance(write, DropLog):
+                end(write.partition)
+                ends[write.partition] = None
+
+    def _apply(self, write: Write, now: int) -> None:
+        if isinstance(write, Append):
+            self._next_ledger = self._logs[write.partition].append(write, now, self._next_ledger)
+            self._bytes += sum(map(len, write.batches))
+        elif isinstance(write, Put):
+            rows = self._rows[write.family]
+            if write.key not in rows:
+                insort(self._keys[write.family], write.key)
+            rows[write.key] = write.value
+        elif isinstance(write, Delete):
+            self._delete(write.family, write.key, write.key + b"\0")
+        elif isinstance(write, DeleteRange):
+            self._delete(write.family, write.start, write.end)
+        elif isinstance(write, CreateLog):
+            self._logs[write.partition] = MemoryLog(write.partition)
+        elif isinstance(write, DropLog):
+            self._logs.pop(write.partition).stale = True
+            start, end = write.partition.to_bytes(4, "big"), (write.partition + 1).to_bytes(5, "big")[-4:]
+            for family in OF_A_LOG:
+                self._delete(family, start, end)
+        else:
+            self._logs[write.partition].trim(write.offset)
+
+    def _delete(self, family: Family, start: bytes, end: bytes) -> None:
+        keys, rows = self._keys[family], self._rows[family]
+        first, last = bisect_left(keys, start), bisect_left(keys, end)
+        for key in keys[first:last]:
+            del rows[key]
+        del keys[first:last]
+
+    # reads
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        return self._rows[family].get(key)
+
+    def scan(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        keys, rows = self._keys[family], self._rows[family]
+        first = bisect_left(keys, prefix if start is None else max(prefix, start))
+        found: list[tuple[bytes, bytes]] = []
+        for index in range(first, len(keys)):
+            if not keys[index].startswith(prefix) or len(found) == limit:
+                break
+            found.append((keys[index], rows[keys[index]]))
+        return iter(found)
+
+    def log(self, partition: int) -> MemoryLog:
+        return self._logs[partition]
+
+    def stats(self) -> StoreStats:
+        size = sum(log.size for log in self._logs.values())
+        return StoreStats(self._commits, self._commits, self._bytes, 0, 0.0, size, 0, 0, 0, self._commits, 0)
+
+    async def close(self) -> None:
+        self._logs.clear()

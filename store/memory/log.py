@@ -1,0 +1,190 @@
+"""One partition's log as lists of batches."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+
+from store import batch, limits
+from store.api import Append, Buffer, LedgerInfo, Position, SegmentInfo
+
+
+@dataclass(slots=True)
+class Segment:
+    base_offset: int
+    next_offset: int
+    size: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    created_at: int
+
+
+@dataclass(slots=True)
+class Ledger:
+    ledger: int
+    first_offset: int
+    opened_at: int
+    entries: int = 0
+    size: int = 0
+    # offsets at which its entries begin
+    offsets: list[int] = field(default_factory=list)
+
+
+class MemoryLog:
+    """See `store.api.Log`. Each batch is an item of three parallel lists: base offset, next offset, bytes."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.start_offset = 0
+        self.end_offset = 0
+        self.size = 0
+        self.stale = False
+        self.refuses = ""
+        self._bases: list[int] = []
+        self._nexts: list[int] = []
+        self._batches: list[bytes] = []
+        self._segments: list[Segment] = []
+        self._ledgers: list[Ledger] = []
+        self._epochs: list[tuple[int, int]] = []
+        self._segment_bytes = limits.SEGMENT_BYTES
+        self._segment_ms = limits.SEGMENT_MS
+
+    def configure(self, *, segment_bytes: int | None = None, segment_ms: int | None = None) -> None:
+        if segment_bytes is not None:
+            self._segment_bytes = segment_bytes
+        if segment_ms is not None:
+            self._segment_ms = segment_ms
+
+    # writing, by the store
+
+    def append(self, write: Append, now: int, next_ledger: int) -> int:
+        """Take the batches; answers the next free ledger id."""
+        total = sum(map(len, write.batches))
+        segment = self._segments[-1] if self._segments else None
+        if (
+            segment is None
+            or (segment.size and segment.size + total > self._segment_bytes)
+            or now - segment.created_at >= self._segment_ms
+        ):
+            segment = Segment(write.base_offset, write.base_offset, 0, -1, -1, now)
+            self._segments.append(segment)
+        ledger = self._ledgers[-1] if self._ledgers else None
+        if (
+            ledger is None
+            or (ledger.entries and ledger.entries + len(write.batches) > limits.LEDGER_ENTRIES)
+            or now - ledger.opened_at >= limits.LEDGER_MS
+        ):
+            ledger = Ledger(next_ledger, write.base_offset, now)
+            self._ledgers.append(ledger)
+            next_ledger += 1
+        if not self._epochs or write.leader_epoch > self._epochs[-1][0]:
+            self._epochs.append((write.leader_epoch, write.base_offset))
+        for data in write.batches:
+            base, end = batch.base_offset(data), batch.next_offset(data)
+            self._bases.append(base)
+            self._nexts.append(end)
+            self._batches.append(bytes(data))
+            ledger.offsets.append(base)
+            timestamp = batch.max_timestamp(data)
+            if timestamp > segment.max_timestamp:
+                segment.max_timestamp, segment.max_timestamp_offset = timestamp, base
+        ledger.entries += len(write.batches)
+        ledger.size += total
+        segment.size += total
+        segment.next_offset = write.next_offset
+        self.size += total
+        self.end_offset = write.next_offset
+        return next_ledger
+
+    def trim(self, offset: int) -> None:
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        keep = len(self._segments)
+        while keep and self._segments[-keep].next_offset <= offset:
+            self.size -= self._segments[-keep].size
+            keep -= 1
+        first = self._segments[-keep].base_offset if keep else self.end_offset
+        self._segments = self._segments[len(self._segments) - keep :]
+        gone = bisect_left(self._bases, first)
+        del self._bases[:gone], self._nexts[:gone], self._batches[:gone]
+        while len(self._ledgers) > 1 and self._ledgers[1].first_offset <= offset:
+            del self._ledgers[0]
+        while len(self._epochs) > 1 and self._epochs[1][1] <= offset:
+            del self._epochs[0]
+
+    # reading
+
+    def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> list[Buffer]:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
+        found: list[Buffer] = []
+        for index in range(bisect_right(self._nexts, offset), len(self._batches)):
+            data = self._batches[index]
+            if len(data) > max_bytes:
+                if not found:
+                    return [data] if whole_first else []
+                if max_bytes > 0:
+                    found.append(memoryview(data)[:max_bytes])
+                break
+            found.append(data)
+            max_bytes -= len(data)
+        return found
+
+    def batch_at_or_after(self, timestamp: int) -> list[Buffer]:
+        for index in range(bisect_right(self._nexts, self.start_offset), len(self._batches)):
+            if batch.max_timestamp(self._batches[index]) >= timestamp:
+                return [self._batches[index]]
+        return []
+
+    def max_timestamp_batch(self) -> list[Buffer]:
+        first = bisect_right(self._nexts, self.start_offset)
+        return [max(self._batches[first:], key=batch.max_timestamp)] if first < len(self._batches) else []
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        index = bisect_right(self._epochs, leader_epoch, key=lambda row: row[0])
+        if index == 0:
+            return -1, -1
+        end = self._epochs[index][1] if index < len(self._epochs) else self.end_offset
+        return self._epochs[index - 1][0], end
+
+    def position_of(self, offset: int) -> Position:
+        if not self.start_offset <= offset < self.end_offset:
+            raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset})")
+        base = self._bases[bisect_right(self._nexts, offset)]
+        ledger = self._ledgers[bisect_right(self._ledgers, base, key=lambda each: each.first_offset) - 1]
+        return Position(ledger.ledger, bisect_left(ledger.offsets, base), max(0, offset - base))
+
+    def offset_of(self, ledger: int, entry: int) -> int:
+        for each in self._ledgers:
+            if each.ledger == ledger and 0 <= entry < each.entries:
+                base = each.offsets[entry]
+                index = bisect_left(self._bases, base)
+                if (
+                    index < len(self._bases)
+                    and self._bases[index] == base
+                    and self._nexts[index] > self.start_offset
+                ):
+                    return base
+        raise KeyError((ledger, entry))
+
+    def segments(self) -> list[SegmentInfo]:
+        last = len(self._segments) - 1
+        return [
+            SegmentInfo(
+                each.base_offset,
+                each.next_offset,
+                each.size,
+                each.max_timestamp,
+                each.max_timestamp_offset,
+                each.created_at,
+                index == last,
+            )
+            for index, each in enumerate(self._segments)
+        ]
+
+    def ledgers(self) -> list[LedgerInfo]:
+        return [
+            LedgerInfo(each.ledger, each.first_offset, each.entries, each.size, each.opened_at)
+            for each in self._ledgers
+        ]
