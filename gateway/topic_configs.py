@@ -1,0 +1,398 @@
+"""Topic configs: Kafka 4.3's table with the broker settings they fall back to, and what each does here.
+
+A config without effect here is checked, kept and shown as Kafka would, since tools write and read them back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from gateway.config.schema import (
+    LONG_MAX,
+    Check,
+    Described,
+    Kind,
+    Setting,
+    Source,
+    Synonym,
+    Value,
+    at_least,
+    between,
+    nearest,
+)
+from gateway.config.settings import Settings
+from gateway.config.table import SETTINGS
+
+
+class Row(NamedTuple):
+    """One topic config: its schema, its name as a broker setting, and whether it does anything here."""
+
+    setting: Setting
+    # Kafka's name for the default on the broker's side; it is in SETTINGS when it has an effect
+    broker: str | None = None
+    effect: bool = False
+    # taken, but not listed: Kafka calls these internal
+    hidden: bool = False
+
+
+def _own(name: str, doc: str, broker: str | None = None) -> Row:
+    """A config with an effect: type, check and default are those of the broker setting it falls back to."""
+    setting = SETTINGS[broker or name]
+    return Row(Setting(name, setting.kind, setting.default, doc, setting.check), setting.name, effect=True)
+
+
+_NOTHING = " Kept and shown; without effect here."
+
+
+def _kept(
+    name: str, kind: Kind, default: Value, doc: str, check: Check | None = None, broker: str | None = None
+) -> Row:
+    return Row(Setting(name, kind, default, doc + _NOTHING, check), broker)
+
+
+_THROTTLED = re.compile(r"\*|\d+:\d+")
+
+
+def _throttled(value: Value) -> str | None:
+    assert isinstance(value, tuple)
+    good = all(_THROTTLED.fullmatch(each) for each in value) and ("*" not in value or len(value) == 1)
+    return None if good else "must be * or a list of partition:node"
+
+
+def _no_tiers(value: Value) -> str | None:
+    return "must be false: there is no tiered storage here" if value else None
+
+
+_DAY_MS = 86_400_000
+
+_ROWS = [
+    _own(
+        "cleanup.policy",
+        "What happens to old records: delete, by age and size; compact, the last of each key stays; nothing, "
+        "all stay. Until compaction comes, compact alone keeps everything.",
+        "log.cleanup.policy",
+    ),
+    _own("compression.gzip.level", "Level for compression.type gzip, 1 to 9; -1 leaves it to the library."),
+    _own("compression.lz4.level", "Level for compression.type lz4, 1 to 17."),
+    _own("compression.type", "How batches are stored: producer, as they come, or compressed again."),
+    _own("compression.zstd.level", "Level for compression.type zstd, up to 22; negative ones are faster."),
+    _kept(
+        "delete.retention.ms",
+        Kind.LONG,
+        _DAY_MS,
+        "How long tombstones stay after compaction, in milliseconds.",
+        at_least(0),
+        "log.cleaner.delete.retention.ms",
+    ),
+    _own(
+        "durability",
+        "What an acknowledgement survives: os, the death of the process; fsync, a power cut as well.",
+    ),
+    _kept(
+        "file.delete.delay.ms",
+        Kind.LONG,
+        60_000,
+        "How long files stay after they were deleted, in milliseconds.",
+        at_least(0),
+        "log.segment.delete.delay.ms",
+    ),
+    _kept(
+        "flush.messages",
+        Kind.LONG,
+        LONG_MAX,
+        "Records after which Kafka forces them to disk; use durability.",
+        at_least(1),
+        "log.flush.interval.messages",
+    ),
+    _kept(
+        "flush.ms",
+        Kind.LONG,
+        LONG_MAX,
+        "Milliseconds after which Kafka forces records to disk; use durability.",
+        at_least(0),
+        "log.flush.interval.ms",
+    ),
+    _kept(
+        "follower.replication.throttled.replicas",
+        Kind.LIST,
+        (),
+        "Replicas whose copying is slowed down on the followers' side.",
+        _throttled,
+    ),
+    _kept(
+        "index.interval.bytes",
+        Kind.INT,
+        4096,
+        "Bytes of log between two entries of the index.",
+        at_least(0),
+        "log.index.interval.bytes",
+    ),
+    _kept(
+        "leader.replication.throttled.replicas",
+        Kind.LIST,
+        (),
+        "Replicas whose copying is slowed down on the leader's side.",
+        _throttled,
+    ),
+    _kept(
+        "local.retention.bytes",
+        Kind.LONG,
+        -2,
+        "Bytes kept on local disks beside tiered storage.",
+        at_least(-2),
+        "log.local.retention.bytes",
+    ),
+    _kept(
+        "local.retention.ms",
+        Kind.LONG,
+        -2,
+        "Milliseconds kept on local disks beside tiered storage.",
+        at_least(-2),
+        "log.local.retention.ms",
+    ),
+    _kept(
+        "max.compaction.lag.ms",
+        Kind.LONG,
+        LONG_MAX,
+        "The longest a record waits for compaction, in milliseconds.",
+        at_least(1),
+        "log.cleaner.max.compaction.lag.ms",
+    ),
+    _own(
+        "max.message.bytes",
+        "The largest record batch that is taken, in bytes, compressed.",
+        "message.max.bytes",
+    ),
+    _own(
+        "message.timestamp.after.max.ms",
+        "How far a producer's timestamp may lie in the future, in milliseconds.",
+        "log.message.timestamp.after.max.ms",
+    ),
+    _own(
+        "message.timestamp.before.max.ms",
+        "How far a producer's timestamp may lie in the past, in milliseconds.",
+        "log.message.timestamp.before.max.ms",
+    ),
+    _own(
+        "message.timestamp.type",
+        "Whose clock stamps a record: the producer's (CreateTime) or the gateway's (LogAppendTime).",
+        "log.message.timestamp.type",
+    ),
+    _kept(
+        "min.cleanable.dirty.ratio",
+        Kind.DOUBLE,
+        0.5,
+        "The part of a log that must be new before it is compacted.",
+        between(0, 1),
+        "log.cleaner.min.cleanable.ratio",
+    ),
+    _kept(
+        "min.compaction.lag.ms",
+        Kind.LONG,
+        0,
+        "The shortest a record stays before it may be compacted away, in milliseconds.",
+        at_least(0),
+        "log.cleaner.min.compaction.lag.ms",
+    ),
+    _own("min.insync.replicas", "Copies that must have a record before acks=all is answered."),
+    _kept(
+        "preallocate",
+        Kind.BOOLEAN,
+        False,
+        "Whether segment files are made in full size at once.",
+        broker="log.preallocate",
+    ),
+    _kept("remote.log.copy.disable", Kind.BOOLEAN, False, "Stops copying to tiered storage."),
+    _kept(
+        "remote.log.delete.on.disable", Kind.BOOLEAN, False, "Deletes tiered data when that is switched off."
+    ),
+    _kept("remote.storage.enable", Kind.BOOLEAN, False, "Tiered storage.", _no_tiers),
+    _own("retention.bytes", "How many bytes a partition keeps; -1 is no limit.", "log.retention.bytes"),
+    _own("retention.ms", "How long records are kept, in milliseconds; -1 is for ever.", "log.retention.ms"),
+    _own(
+        "segment.bytes",
+        "Size of a segment file, in bytes. Old records go a whole segment at a time.",
+        "log.segment.bytes",
+    ),
+    _kept(
+        "segment.index.bytes",
+        Kind.INT,
+        10_485_760,
+        "Size of a segment's index file, in bytes.",
+        at_least(4),
+        "log.index.size.max.bytes",
+    ),
+    _kept(
+        "segment.jitter.ms",
+        Kind.LONG,
+        0,
+        "Milliseconds by which the rolling of segments is spread at random.",
+        at_least(0),
+        "log.roll.jitter.ms",
+    ),
+    _own("segment.ms", "Age at which a new segment is begun, in milliseconds.", "log.roll.ms"),
+    _kept(
+        "unclean.leader.election.enable",
+        Kind.BOOLEAN,
+        False,
+        "Whether a replica that lags behind may become leader.",
+        broker="unclean.leader.election.enable",
+    ),
+    Row(
+        Setting(
+            "internal.segment.bytes",
+            Kind.INT,
+            None,
+            "Size of a segment file below what segment.bytes allows, for tests.",
+            at_least(1),
+        ),
+        effect=True,
+        hidden=True,
+    ),
+]
+
+TOPIC_CONFIGS: dict[str, Row] = {row.setting.name: row for row in _ROWS}
+"""Every topic config by name."""
+
+CODECS: dict[str, int | None] = {
+    "producer": None,
+    "uncompressed": 0,
+    "gzip": 1,
+    "snappy": 2,
+    "lz4": 3,
+    "zstd": 4,
+}
+"""compression.type to the codec in a batch's attributes; None leaves batches as they come."""
+
+
+class TopicConfig(NamedTuple):
+    """What a topic's configs come to, ready for the paths that need it. Times in ms, sizes in bytes."""
+
+    # "os" or "fsync"
+    durability: str
+    # -1 is for ever; it counts only when `delete`
+    retention_ms: int
+    # per partition, -1 is no limit; it counts only when `delete`
+    retention_bytes: int
+    segment_bytes: int
+    segment_ms: int
+    max_message_bytes: int
+    log_append_time: bool
+    # None when any past is fine, so that nobody needs to look
+    timestamp_before_max_ms: int | None
+    timestamp_after_max_ms: int
+    # a codec number, or None for batches as they come
+    compression: int | None
+    # None leaves it to the codec's library
+    compression_level: int | None
+    # cleanup.policy has it: keyless records are refused
+    compact: bool
+    # cleanup.policy has it: retention applies
+    delete: bool
+    min_insync_replicas: int
+
+
+def validate(name: str, value: str | None) -> str | None:
+    """What is wrong with one config, in a sentence, or None."""
+    row = TOPIC_CONFIGS.get(name)
+    if row is None:
+        near = nearest(name, list(TOPIC_CONFIGS))
+        hint = f' Did you mean "{near}"?' if near else ""
+        return f'There is no topic config "{name}".{hint}'
+    if value is None:
+        return f"{name} has no value."
+    try:
+        row.setting.parse(value)
+    except ValueError as error:
+        return f'{name} {error}, not "{value}".'
+    return None
+
+
+def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:
+    """The topic's own configs over the broker's. A stored config that no longer parses counts as not set."""
+
+    def get(name: str) -> Value:
+        text = configs.get(name)
+        row = TOPIC_CONFIGS[name]
+        if text is not None:
+            try:
+                return row.setting.parse(text)
+            except ValueError:
+                pass
+        return _fallback(row, settings)
+
+    def integer(name: str) -> int:
+        value = get(name)
+        assert isinstance(value, int)
+        return value
+
+    def text(name: str) -> str:
+        value = get(name)
+        assert isinstance(value, str)
+        return value
+
+    policy = get("cleanup.policy")
+    assert isinstance(policy, tuple)
+    before = integer("message.timestamp.before.max.ms")
+    small = get("internal.segment.bytes")
+    compression = text("compression.type")
+    level = integer(f"compression.{compression}.level") if compression in ("gzip", "lz4", "zstd") else None
+    return TopicConfig(
+        durability=text("durability"),
+        retention_ms=integer("retention.ms"),
+        # Kafka takes any negative number for "no limit"
+        retention_bytes=max(integer("retention.bytes"), -1),
+        segment_bytes=small if isinstance(small, int) else integer("segment.bytes"),
+        segment_ms=integer("segment.ms"),
+        max_message_bytes=integer("max.message.bytes"),
+        log_append_time=text("message.timestamp.type") == "LogAppendTime",
+        timestamp_before_max_ms=None if before == LONG_MAX else before,
+        timestamp_after_max_ms=integer("message.timestamp.after.max.ms"),
+        compression=CODECS[compression],
+        compression_level=None if compression == "gzip" and level == -1 else level,
+        compact="compact" in policy,
+        delete="delete" in policy,
+        min_insync_replicas=integer("min.insync.replicas"),
+    )
+
+
+def describe(configs: Mapping[str, str], settings: Settings) -> Iterator[Described]:
+    """All topic configs for DescribeConfigs, by name, with where each value comes from (KIP-226)."""
+    for name, row in TOPIC_CONFIGS.items():
+        text = configs.get(name)
+        if row.hidden and text is None:
+            continue
+        synonyms = _synonyms(row, settings)
+        if text is not None:
+            value: str | None = text
+            synonyms = (Synonym(name, text, Source.TOPIC), *synonyms)
+        else:
+            value = row.setting.render(_fallback(row, settings))
+        yield Described(
+            name,
+            value,
+            synonyms[0].source if synonyms else Source.DEFAULT,
+            False,
+            row.setting.sensitive,
+            synonyms,
+            row.setting.kind,
+            row.setting.doc,
+        )
+
+
+def _fallback(row: Row, settings: Settings) -> Value:
+    if row.broker == "log.retention.ms":
+        return settings.retention_ms
+    if row.broker == "log.roll.ms":
+        return settings.roll_ms
+    return settings.value(row.broker) if row.effect and row.broker else row.setting.default
+
+
+def _synonyms(row: Row, settings: Settings) -> tuple[Synonym, ...]:
+    if row.broker is None:
+        return ()
+    if row.effect:
+        return settings.synonyms(row.broker)
+    return (Synonym(row.broker, row.setting.render(row.setting.default), Source.DEFAULT),)
