@@ -149,6 +149,9 @@ class KafkaPeer:
 
     def start(self) -> Self:
         """Start and wait until it answers ApiVersions. Raises `PeerError` if it ends or takes too long."""
+        if not _free(self.port):
+            # Else the other server's answers would pass for ours.
+            raise PeerError(f"port {self.port} of {self.host} is in use")
         self.prepare()
         self._output = open(self.directory / "stdout.log", "ab")  # noqa: SIM115 (closed in _reap)
         self._process = subprocess.Popen(
@@ -161,11 +164,14 @@ class KafkaPeer:
             start_new_session=True,
         )
         deadline = time.monotonic() + self.start_timeout
-        while not answers(self.host, self.port):
+        while True:
+            answered = answers(self.host, self.port)
             if self._process.poll() is not None:
                 code = self._process.returncode
                 self._reap()
                 raise PeerError(f"Kafka ended with code {code} while starting:\n{self.log_tail()}")
+            if answered:
+                break
             if time.monotonic() > deadline:
                 self.kill()
                 raise PeerError(f"Kafka did not answer within {self.start_timeout:.0f} s:\n{self.log_tail()}")
@@ -245,6 +251,17 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do, so that a closed connection in TIME_WAIT does not count as use.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def answers(host: str, port: int, timeout: float = 2.0) -> bool:
