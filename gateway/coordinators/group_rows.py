@@ -1,0 +1,123 @@
+"""A group as it stands in the store: one row of Family.GROUP, its key the group id in UTF-8.
+
+msgpack arrays, read by position: `GroupHead` is the beginning of every row, whatever the type of the group,
+so that a list of all groups need not decode their members.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from store.api import Delete, Family, Put
+
+VERSION = 1
+
+
+class Kind(IntEnum):
+    """Kafka's group types. One name space: a group id belongs to one group of one type."""
+
+    CLASSIC = 1
+    CONSUMER = 2  # KIP-848
+    SHARE = 3  # KIP-932
+
+
+class State(IntEnum):
+    """The states of a classic group."""
+
+    EMPTY = 1
+    PREPARING_REBALANCE = 2
+    COMPLETING_REBALANCE = 3
+    STABLE = 4
+    DEAD = 5
+
+    @property
+    def shown(self) -> str:
+        """As ListGroups and DescribeGroups show it."""
+        return _SHOWN[self]
+
+
+_SHOWN = {
+    State.EMPTY: "Empty",
+    State.PREPARING_REBALANCE: "PreparingRebalance",
+    State.COMPLETING_REBALANCE: "CompletingRebalance",
+    State.STABLE: "Stable",
+    State.DEAD: "Dead",
+}
+
+
+class RowError(ValueError):
+    """A row that cannot be read: damaged, or written by a newer version. The text is for a person."""
+
+
+class GroupHead(msgspec.Struct, array_like=True):
+    """The beginning of a group's row. `since` is when the state was entered, in ms since 1970."""
+
+    version: int
+    kind: int
+    state: int
+    since: int
+    # None for a group that only ever stored offsets (a simple group)
+    protocol_type: str | None
+
+
+class MemberRow(msgspec.Struct, array_like=True):
+    """A member of a classic group. Timeouts in ms; protocols in the member's order of preference."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout: int
+    rebalance_timeout: int
+    protocols: list[tuple[str, bytes]]
+    assignment: bytes
+
+
+class ClassicRow(GroupHead):
+    """A classic group. Its state is Empty, CompletingRebalance or Stable; the others live in memory only."""
+
+    generation: int
+    protocol_name: str | None
+    leader: str | None
+    members: list[MemberRow]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_head = msgspec.msgpack.Decoder(GroupHead)
+_classic = msgspec.msgpack.Decoder(ClassicRow)
+
+
+def key(group_id: str) -> bytes:
+    return group_id.encode()
+
+
+def put(group_id: str, row: ClassicRow) -> Put:
+    return Put(Family.GROUP, key(group_id), _encoder.encode(row))
+
+
+def delete(group_id: str) -> Delete:
+    return Delete(Family.GROUP, key(group_id))
+
+
+def head(value: bytes) -> GroupHead:
+    """What every row begins with. Raises RowError."""
+    try:
+        found = _head.decode(value)
+    except msgspec.MsgspecError as error:
+        raise RowError(f"the row of a group cannot be read: {error}") from None
+    if found.version > VERSION:
+        raise RowError(
+            f"the row of a group is of version {found.version}; this program reads up to {VERSION}"
+        )
+    return found
+
+
+def classic(value: bytes) -> ClassicRow:
+    """The row of a classic group. Raises RowError."""
+    head(value)
+    try:
+        return _classic.decode(value)
+    except msgspec.MsgspecError as error:
+        raise RowError(f"the row of a classic group cannot be read: {error}") from None
