@@ -80,7 +80,7 @@ class GatewayMetrics(Metrics):
             "magnetar_produced_duplicates_total",
             "Batches sent again by idempotent producers, not stored again.",
         ).labels()
-        self.fetched_bytes = self.counter("magnetar_fetched_bytes_total", "Bytes of batches sent.").labels()
+        self.fetch_bytes = self.counter("magnetar_fetched_bytes_total", "Bytes of batches sent.").labels()
         self.fetches_parked = self.gauge(
             "magnetar_fetches_parked", "Fetches that wait for data now."
         ).labels()

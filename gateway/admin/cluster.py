@@ -1,0 +1,102 @@
+"""Verbs of clusters, brokers, tenants and namespaces: what stock clients ask before those of topics.
+
+There is one cluster, one tenant and one namespace until others can be made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.admin.context import CLUSTER, Context
+from gateway.admin.exchange import Call, RefusedError, Reply, json, text
+from gateway.admin.topics import list_topics, namespace_of
+from semantics.names import DEFAULT
+from store.api import Family, Put, StoreError
+
+HEALTH_SECONDS = 5.0
+"""How long a health check may take before it has failed."""
+
+_HEALTH = b"admin/health"
+
+
+async def clusters(context: Context, call: Call) -> Reply:
+    return json([CLUSTER])
+
+
+async def brokers(context: Context, call: Call) -> Reply:
+    """Where the brokers' HTTP is: this one's."""
+    if call.path[1] != CLUSTER:
+        raise RefusedError(404, f"There is no cluster {call.path[1][:80]!r}; this one is called {CLUSTER}.")
+    return json([context.address])
+
+
+async def leader_broker(context: Context, call: Call) -> Reply:
+    return json({"serviceUrl": f"http://{context.address}", "brokerId": context.address})
+
+
+async def version(context: Context, call: Call) -> Reply:
+    return text(context.broker.version)
+
+
+async def health(context: Context, call: Call) -> Reply:
+    """`ok` once the store has taken a small write, which is what a producer needs of it."""
+    reason = context.not_ready()
+    if reason is not None:
+        raise RefusedError(503, reason)
+    broker = context.broker
+    row = Put(Family.META, _HEALTH, broker.clock.wall_ms().to_bytes(8, "big"))
+    try:
+        async with asyncio.timeout(HEALTH_SECONDS):
+            await broker.write([row])
+    except TimeoutError:
+        raise RefusedError(
+            503, f"The store has not taken a write within {HEALTH_SECONDS:g} seconds."
+        ) from None
+    except StoreError as error:
+        raise RefusedError(503, f"The store does not take writes: {error}") from None
+    return text("ok")
+
+
+async def runtime_configuration(context: Context, call: Call) -> Reply:
+    """Every setting as text, and the cluster's name, which clients look for here."""
+    settings = {
+        row.name: row.value
+        for row in context.broker.settings.describe()
+        if row.value is not None and not row.sensitive
+    }
+    return json({"clusterName": CLUSTER, **settings})
+
+
+async def tenants(context: Context, call: Call) -> Reply:
+    return json([DEFAULT.tenant])
+
+
+async def tenant(context: Context, call: Call) -> Reply:
+    _tenant(call)
+    return json({"adminRoles": [], "allowedClusters": [CLUSTER]})
+
+
+async def namespaces(context: Context, call: Call) -> Reply:
+    _tenant(call)
+    return json([str(DEFAULT)])
+
+
+async def namespace_topics(context: Context, call: Call) -> Reply:
+    """The topics of both domains. `mode` is PERSISTENT, NON_PERSISTENT or ALL."""
+    domains = {"PERSISTENT": "persistent", "NON_PERSISTENT": "non-persistent"}
+    domain = domains.get(call.query.get("mode", "").upper(), "persistent")
+    return await list_topics(context, Call(call.method, (domain, *call.path[1:3]), call.query))
+
+
+async def bundles(context: Context, call: Call) -> Reply:
+    """One bundle holds all: nothing is balanced by bundles here."""
+    namespace_of(*call.path[1:3])
+    return json({"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1})
+
+
+def _tenant(call: Call) -> None:
+    if call.path[1] != DEFAULT.tenant:
+        raise RefusedError(
+            404,
+            f"There is no tenant {call.path[1][:80]!r}; there is only {DEFAULT.tenant} for now.",
+        )

@@ -1,0 +1,26 @@
+"""What the verbs work with: the broker, the rates of the last minute, and where this server is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.admin.rates import Rates
+    from gateway.broker.broker import Broker
+
+CLUSTER = "standalone"
+"""The one cluster's name, as Pulsar calls a node of its own: scripts written against that keep working."""
+
+
+@dataclass(slots=True)
+class Context:
+    """One per admin server."""
+
+    broker: Broker
+    rates: Rates
+    # "host:port" of this server, without a scheme
+    address: str
+    # None while the gateway takes traffic, else the reason why not, for a person
+    not_ready: Callable[[], str | None]

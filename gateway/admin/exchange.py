@@ -1,0 +1,81 @@
+"""What comes in and what goes out, without HTTP's machinery: verbs are functions from a Call to a Reply.
+
+The rules are those that stock admin clients of Pulsar hold a server to: writes answer 204 with nothing in it
+(a body makes the Java client wait for its time-out), JSON is typed as JSON, bare words are not quoted, an
+error is an object with a `reason`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+
+class Reply(NamedTuple):
+    """An answer, ready for the wire."""
+
+    status: int = 204
+    body: bytes = b""
+    content_type: str | None = None
+
+
+DONE = Reply()
+"""What every successful write answers."""
+
+
+class RefusedError(Exception):
+    """A call that is not served: an HTTP status and the reason, for a person."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request. `path` holds the segments below `/admin/v2`, each percent-decoded after the split."""
+
+    method: str
+    path: tuple[str, ...]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A query parameter that says true or false. Refuses what is neither with 400."""
+        text = self.query.get(name, "").lower()
+        if text == "":
+            return default
+        if text in ("true", "false"):
+            return text == "true"
+        raise RefusedError(400, f"The parameter {name} is true or false, not {text[:40]!r}.")
+
+    def json(self) -> Any:
+        """The body, None when there is none. Refuses what is not JSON with 400."""
+        if not self.body.strip():
+            return None
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise RefusedError(400, f"The body is not JSON: {error}.") from None
+
+
+def json(value: object) -> Reply:
+    """200 with a JSON body."""
+    return Reply(200, msgspec.json.encode(value), JSON)
+
+
+def text(value: str) -> Reply:
+    """200 with a bare word or text."""
+    return Reply(200, value.encode(), TEXT)
+
+
+def refusal(status: int, reason: str) -> Reply:
+    """An error as Pulsar's clients read it."""
+    return Reply(status, msgspec.json.encode({"reason": reason}), JSON)

@@ -1,0 +1,182 @@
+"""The admin server: HTTP on the gateway's own loop, on a port of its own.
+
+Importing this module imports aiohttp, which takes 160 ms: do it when the Kafka listeners are open. Bind the
+socket before that, so that a port in use is told at once and a client that comes early waits in its queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from aiohttp import web
+
+from gateway.admin import exchange
+from gateway.admin.context import Context
+from gateway.admin.exchange import Call, RefusedError, Reply
+from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
+from gateway.admin.refusals import from_kafka_error
+from gateway.admin.routes import verb_of
+from gateway.admin.scrape import Scrape
+from gateway.broker.errors import KafkaError
+from gateway.metrics import CONTENT_TYPE
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+MAX_BODY = 1_048_576
+"""Bytes in a request's body at most; the largest there is holds a namespace's policies."""
+
+BODY_SECONDS = 30.0
+"""How long a client may take to send its body."""
+
+_log = logging.getLogger(__name__)
+
+
+def _ready() -> str | None:
+    return None
+
+
+async def start(
+    broker: Broker, where: socket.socket | tuple[str, int], *, not_ready: Callable[[], str | None] = _ready
+) -> AdminServer:
+    """Serve on a bound (or listening) socket, or on a host and port.
+
+    `not_ready` gives None while the gateway takes traffic, else a sentence for /health/ready. Raises OSError
+    when the address cannot be had.
+    """
+    server = AdminServer(broker, not_ready)
+    await server.open(where)
+    return server
+
+
+class AdminServer:
+    """Open until `stop`."""
+
+    def __init__(self, broker: Broker, not_ready: Callable[[], str | None] = _ready) -> None:
+        self._broker = broker
+        self._context = Context(broker, Rates(self._partitions, broker.loop.time()), "", not_ready)
+        self._scrape = Scrape(self._context)
+        self._timer: asyncio.TimerHandle | None = None
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{tail:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+
+    @property
+    def address(self) -> str:
+        """`host:port`, with brackets around an IPv6 address."""
+        return self._context.address
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+    async def open(self, where: socket.socket | tuple[str, int]) -> None:
+        await self._runner.setup()
+        try:
+            if isinstance(where, tuple):
+                site: web.BaseSite = web.TCPSite(self._runner, where[0], where[1])
+            else:
+                site = web.SockSite(self._runner, where)
+            await site.start()
+        except BaseException:
+            await self._runner.cleanup()
+            raise
+        host, port = self._runner.addresses[0][:2]
+        self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._timer = self._broker.loop.call_later(SAMPLE_EVERY, self._sample)
+
+    async def stop(self) -> None:
+        """Answer what is being answered (2 s at most), then stop listening."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._runner.cleanup()
+
+    def _partitions(self) -> list[Counted]:
+        return [p for runtime in self._broker.runtimes() for p in runtime.partitions if p is not None]
+
+    def _sample(self) -> None:
+        loop = self._broker.loop
+        self._context.rates.sample(loop.time())
+        self._timer = loop.call_later(SAMPLE_EVERY, self._sample)
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        try:
+            reply = await self._answer(request)
+        except RefusedError as refused:
+            reply = exchange.refusal(refused.status, refused.reason)
+        except KafkaError as error:
+            reply = exchange.refusal(*from_kafka_error(error))
+        except StoreError as error:
+            reply = exchange.refusal(503, f"The store could not be read: {error}")
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception:
+            _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
+            reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
+        headers = {"Content-Type": reply.content_type} if reply.content_type else None
+        return web.Response(status=reply.status, body=reply.body, headers=headers)
+
+    async def _answer(self, request: web.Request) -> Reply:
+        path = request.rel_url.raw_path
+        method = "GET" if request.method == "HEAD" else request.method
+        if path.startswith("/admin/v2/") or path == "/admin/v2":
+            _check_origin(request)
+            call = Call(method, _segments(path)[2:], request.query, await _body(request))
+            return await verb_of(call)(self._context, call)
+        if path in _OTHERS:
+            if method != "GET":
+                raise RefusedError(405, f"{path} can only be read (GET), not {method[:20]}.")
+            if path.startswith("/metrics"):
+                return Reply(200, await self._scrape.text(), CONTENT_TYPE)
+            if path == "/health/live":
+                return exchange.text("ok")
+            reason = self._context.not_ready()
+            if reason is not None:
+                raise RefusedError(503, reason)
+            return exchange.text("ok")
+        if path.startswith(("/admin/", "/lookup/")):
+            raise RefusedError(501, f"Magnetar does not serve this yet: {method[:20]} {path[:200]}.")
+        raise RefusedError(
+            404, f"There is nothing at {path[:200]}. Try /admin/v2/clusters, /metrics or /health/live."
+        )
+
+
+_OTHERS = {"/metrics", "/metrics/", "/health/live", "/health/ready"}
+
+
+def _segments(path: str) -> tuple[str, ...]:
+    """The parts of a path, decoded after they were split: an encoded slash belongs to a name."""
+    parts = path.strip("/").split("/")
+    try:
+        return tuple([unquote(part, errors="strict") for part in parts])
+    except UnicodeDecodeError:
+        raise RefusedError(400, "The path is not percent-encoded UTF-8.") from None
+
+
+async def _body(request: web.Request) -> bytes:
+    """The whole body. Refuses one that is too large with 413, one that does not come with 408."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise RefusedError(413, f"The body has more than {MAX_BODY} bytes.") from None
+    except TimeoutError:
+        raise RefusedError(408, f"The body did not come within {BODY_SECONDS:g} seconds.") from None
+
+
+def _check_origin(request: web.Request) -> None:
+    """Refuse a write that a page of another site makes in somebody's browser.
+
+    There is no password on a loopback port yet, so a page must not be able to use the browser as its hand.
+    """
+    if request.method in ("GET", "HEAD"):
+        return
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("Host", "").lower():
+        raise RefusedError(403, "A page of another site may not change anything here.")

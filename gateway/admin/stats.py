@@ -1,0 +1,166 @@
+"""Stats as Pulsar's clients read them, from counters and the log's head: nothing here scans a topic.
+
+Only the keys that mean something here are sent; a client shows the others as 0. What Pulsar has no key for
+stands under `magnetar`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from gateway.admin.rates import ZERO
+from store.api import Log
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.broker.catalog import Topic
+    from gateway.broker.partition import Partition
+
+Stats = dict[str, Any]
+
+_SUMMED = (
+    "msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut", "bytesInCounter", "msgInCounter",
+    "bytesOutCounter", "msgOutCounter", "storageSize", "backlogSize", "waitingPublishers",
+)  # fmt: skip
+
+
+def of_partition(context: Context, topic: Topic, index: int, name: str) -> Stats:
+    """A plain topic, or one partition."""
+    broker = context.broker
+    log = broker.store.log(topic.partitions[index])
+    partition = in_use(context, topic, index)
+    rate = context.rates.of(partition, broker.loop.time()) if partition is not None else ZERO
+    return {
+        "msgRateIn": rate.messages_in,
+        "msgThroughputIn": rate.bytes_in,
+        "msgRateOut": rate.messages_out,
+        "msgThroughputOut": rate.bytes_out,
+        "bytesInCounter": partition.bytes_in if partition is not None else 0,
+        "msgInCounter": partition.messages_in if partition is not None else 0,
+        "bytesOutCounter": partition.bytes_out if partition is not None else 0,
+        "msgOutCounter": partition.messages_out if partition is not None else 0,
+        "averageMsgSize": _average(rate.bytes_in, rate.messages_in),
+        "storageSize": log.size,
+        "backlogSize": 0,
+        "backlogQuotaLimitSize": -1,
+        "backlogQuotaLimitTime": -1,
+        "oldestBacklogMessageAgeSeconds": -1,
+        "publishers": [],
+        "waitingPublishers": 0,
+        "subscriptions": {},
+        "deduplicationStatus": "Disabled",
+        "ownerBroker": context.address,
+        "magnetar": {
+            "kafkaTopic": topic.name,
+            "kafkaPartition": index,
+            **_extras(context, topic),
+            "logStartOffset": log.start_offset,
+            "highWatermark": log.end_offset,
+            "leaderEpoch": broker.store.epoch,
+            "inUse": partition is not None,
+        },
+    }
+
+
+def of_partitioned(context: Context, topic: Topic, each: dict[str, Stats], per_partition: bool) -> Stats:
+    """Sums over the partitions, whose stats are `each` by full name."""
+    total: Stats = {key: sum(one[key] for one in each.values()) for key in _SUMMED}
+    total["averageMsgSize"] = _average(total["msgThroughputIn"], total["msgRateIn"])
+    total["backlogQuotaLimitSize"] = total["backlogQuotaLimitTime"] = -1
+    total["oldestBacklogMessageAgeSeconds"] = -1
+    total["publishers"] = []
+    total["subscriptions"] = {}
+    total["deduplicationStatus"] = "Disabled"
+    total["metadata"] = {"partitions": len(topic.partitions), "deleted": False}
+    total["partitions"] = each if per_partition else {}
+    total["magnetar"] = {"kafkaTopic": topic.name, **_extras(context, topic)}
+    return total
+
+
+def internal(context: Context, topic: Topic, index: int) -> Stats:
+    """The ledgers of a plain topic or one partition, and the segments that hold them."""
+    log = context.broker.store.log(topic.partitions[index])
+    ledgers = log.ledgers()
+    current = ledgers[-1] if ledgers else None
+    entries = sum(ledger.entries for ledger in ledgers)
+    return {
+        "entriesAddedCounter": entries,
+        "numberOfEntries": entries,
+        "totalSize": log.size,
+        "currentLedgerEntries": current.entries if current else 0,
+        "currentLedgerSize": current.size if current else 0,
+        "lastConfirmedEntry": _last_entry(log, current.ledger if current else -1),
+        "state": "LedgerOpened",
+        "ledgers": [
+            {"ledgerId": ledger.ledger, "entries": ledger.entries, "size": ledger.size, "offloaded": False}
+            for ledger in ledgers
+        ],
+        "cursors": {},
+        "magnetar": {
+            "kafkaTopic": topic.name,
+            "kafkaPartition": index,
+            "logStartOffset": log.start_offset,
+            "highWatermark": log.end_offset,
+            "ledgerFirstOffsets": {str(ledger.ledger): ledger.first_offset for ledger in ledgers},
+            "segments": [
+                {
+                    "baseOffset": segment.base_offset,
+                    "nextOffset": segment.next_offset,
+                    "size": segment.size,
+                    "maxTimestamp": segment.max_timestamp,
+                    "createdAt": segment.created_at,
+                    "active": segment.active,
+                }
+                for segment in log.segments()
+            ],
+        },
+    }
+
+
+def in_use(context: Context, topic: Topic, index: int) -> Partition | None:
+    """The partition's runtime if somebody uses it. Asking does not bring it to life."""
+    runtime = context.broker.topic(topic.name.encode())
+    if runtime is None or runtime.topic_id != topic.topic_id or index >= len(runtime.partitions):
+        return None
+    return runtime.partitions[index]
+
+
+def notices(context: Context, topic: Topic) -> list[str]:
+    """What a user of this topic should know, in plain sentences."""
+    runtime = context.broker.topic(topic.name.encode())
+    if runtime is None or not runtime.config.compact:
+        return []
+    if runtime.config.delete:
+        return [
+            "cleanup.policy of this topic has compact: it is kept without compaction for now;"
+            " delete in it trims the topic by time and size."
+        ]
+    return [
+        "cleanup.policy of this topic is compact: it is kept without compaction for now."
+        " Nothing is trimmed by time or size, so the topic grows with each record."
+    ]
+
+
+def _extras(context: Context, topic: Topic) -> Stats:
+    found = notices(context, topic)
+    extras: Stats = {
+        "topicId": str(uuid.UUID(bytes=topic.topic_id)),
+        "createdAt": topic.created_at,
+        "configs": topic.configs,
+    }
+    if found:
+        extras["notices"] = found
+    return extras
+
+
+def _average(total: float, count: float) -> float:
+    return total / count if count else 0.0
+
+
+def _last_entry(log: Log, ledger: int) -> str:
+    """`ledger:entry` of the last batch; entry -1 where the ledger is empty, as Pulsar writes it."""
+    if log.end_offset == log.start_offset:
+        return f"{ledger}:-1"
+    position = log.position_of(log.end_offset - 1)
+    return f"{position.ledger}:{position.entry}"

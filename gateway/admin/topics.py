@@ -1,0 +1,283 @@
+"""The verbs of `topics`: list, create, delete, partitions, stats. One function each, named in `routes.py`.
+
+Kafka knows topics with partitions; Pulsar knows plain topics, partitioned topics, and their partitions as
+topics of their own. Here a Kafka topic is a partitioned topic, unless it was made by `topics create`: then it
+has one partition for good, is called without a suffix, and its row in the catalog says so
+(`Topic.partitioned`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.admin import stats
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, from_kafka, kafka_name
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+
+PAGE = 500
+"""Rows of the catalog that are read before the loop may do something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A name and the topic behind it. `index` is the Kafka partition, -1 for the whole of several."""
+
+    name: TopicName
+    topic: Topic
+    index: int
+
+
+async def every(broker: Broker) -> AsyncIterator[Topic]:
+    """All topics by name, in pages, so that a long catalog does not hold up the data path."""
+    start = ""
+    while True:
+        page = list(broker.catalog.topics(start, PAGE))
+        for topic in page:
+            yield topic
+        if len(page) < PAGE:
+            return
+        # the next name there can be in byte order
+        start = page[-1].name + "\0"
+        await asyncio.sleep(0)
+
+
+def namespace_of(tenant: str, name: str) -> Namespace:
+    """A namespace that is there. Refuses others: 412 for a bad name, 404 for one that does not exist."""
+    try:
+        namespace = Namespace.of(tenant, name)
+    except NamingError as error:
+        raise RefusedError(412, str(error)) from None
+    if namespace != DEFAULT:
+        raise RefusedError(
+            404, f"There is no namespace {namespace}; {DEFAULT} is the only one until namespaces can be made."
+        )
+    return namespace
+
+
+def named(call: Call) -> TopicName:
+    """The topic that the path of `call` names: `domain, tenant, namespace, topic, …`."""
+    domain, tenant, namespace, local = call.path[:4]
+    where = namespace_of(tenant, namespace)
+    name = TopicName(where, local, domain)
+    try:
+        kafka_name(name)
+    except NamingError as error:
+        raise RefusedError(412, str(error)) from None
+    return name
+
+
+def find(broker: Broker, name: TopicName) -> Found:
+    """What `name` stands for. A partition goes before a topic that has the very same name."""
+    if name.persistent:
+        if name.partition >= 0:
+            parent = broker.catalog.get(kafka_name(name.parent))
+            if parent is not None and parent.partitioned and name.partition < len(parent.partitions):
+                return Found(name, parent, name.partition)
+        topic = broker.catalog.get(kafka_name(name))
+        if topic is not None:
+            return Found(name, topic, -1 if topic.partitioned else 0)
+    raise RefusedError(404, f"There is no topic {name}.")
+
+
+# -- lists
+
+
+async def list_topics(context: Context, call: Call) -> Reply:
+    """Full names: plain topics, and each partition of the others."""
+    namespace_of(*call.path[1:3])
+    if call.path[0] == "non-persistent":
+        return json([])
+    hidden = call.flag("includeSystemTopic")
+    names: list[str] = []
+    async for topic in every(context.broker):
+        if topic.internal and not hidden:
+            continue
+        name = from_kafka(topic.name)
+        if topic.partitioned:
+            names.extend([str(name.with_partition(index)) for index in range(len(topic.partitions))])
+        else:
+            names.append(str(name))
+    return json(names)
+
+
+async def list_partitioned(context: Context, call: Call) -> Reply:
+    """Full names of partitioned topics."""
+    namespace_of(*call.path[1:3])
+    if call.path[0] == "non-persistent":
+        return json([])
+    hidden = call.flag("includeSystemTopic")
+    names = [
+        str(from_kafka(topic.name))
+        async for topic in every(context.broker)
+        if topic.partitioned and (hidden or not topic.internal)
+    ]
+    return json(names)
+
+
+# -- make, grow, delete
+
+
+async def create(context: Context, call: Call) -> Reply:
+    """A plain topic: one partition, no suffix. The body holds properties, which are not kept yet."""
+    name = _new(call)
+    if call.json():
+        raise RefusedError(
+            501, "Properties of topics (--metadata) are not kept yet: create the topic without them."
+        )
+    await context.broker.create_topic(kafka_name(name), 1, {}, partitioned=False)
+    return DONE
+
+
+async def create_partitioned(context: Context, call: Call) -> Reply:
+    """The body is a number, or an object with `partitions` and `properties`."""
+    name = _new(call)
+    await context.broker.create_topic(kafka_name(name), _count(call), {}, partitioned=True)
+    return DONE
+
+
+async def partitions_of(context: Context, call: Call) -> Reply:
+    """0 partitions is Pulsar's way to say plain."""
+    found = find(context.broker, named(call))
+    return json({"partitions": len(found.topic.partitions) if found.index < 0 else 0, "deleted": False})
+
+
+async def grow(context: Context, call: Call) -> Reply:
+    """More partitions. As many as there are is done already; fewer is refused with 422."""
+    found = find(context.broker, named(call))
+    if found.index >= 0:
+        raise RefusedError(409, f"{found.name} is not a partitioned topic: it cannot have more partitions.")
+    have, count = len(found.topic.partitions), _count(call)
+    if count < have:
+        raise RefusedError(422, f"{found.name} has {have} partitions; it cannot be cut down to {count}.")
+    if count > have:
+        await context.broker.create_partitions(found.topic.name, count)
+    return DONE
+
+
+async def create_missed(context: Context, call: Call) -> Reply:
+    """Nothing to do: a topic and its partitions are made in one commit."""
+    find(context.broker, named(call))
+    return DONE
+
+
+async def delete(context: Context, call: Call) -> Reply:
+    """A plain topic."""
+    found = find(context.broker, named(call))
+    if found.index < 0:
+        raise RefusedError(
+            409,
+            f"{found.name} is a partitioned topic: use delete-partitioned-topic instead of delete.",
+        )
+    if found.topic.partitioned:
+        raise RefusedError(
+            409,
+            f"{found.name} is a partition of {found.name.parent} and cannot be deleted without the others.",
+        )
+    await context.broker.delete_topic(found.topic.name)
+    return DONE
+
+
+async def delete_partitioned(context: Context, call: Call) -> Reply:
+    """A partitioned topic with all of its partitions."""
+    found = find(context.broker, named(call))
+    if found.index >= 0:
+        raise RefusedError(
+            409,
+            f"{found.name} is not a partitioned topic: use delete instead of delete-partitioned-topic.",
+        )
+    await context.broker.delete_topic(found.topic.name)
+    return DONE
+
+
+def _new(call: Call) -> TopicName:
+    """The name of a topic that is to be made."""
+    name = named(call)
+    if not name.persistent:
+        raise RefusedError(501, "Non-persistent topics are not served yet.")
+    if name.partition >= 0:
+        raise RefusedError(
+            412,
+            f"{name} is a partition's name. Choose one that does not end in -partition-{name.partition}.",
+        )
+    return name
+
+
+def _count(call: Call) -> int:
+    """The number of partitions in the body."""
+    value = call.json()
+    if isinstance(value, dict):
+        if value.get("properties"):
+            raise RefusedError(501, "Properties of topics (--metadata) are not kept yet: leave them out.")
+        value = value.get("partitions")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise RefusedError(400, "The body is the number of partitions, for example 4.")
+    if value < 1:
+        raise RefusedError(412, f"A partitioned topic has at least 1 partition, not {value}.")
+    return value
+
+
+# -- stats
+
+
+async def topic_stats(context: Context, call: Call) -> Reply:
+    """One plain topic or one partition; 404 on a partitioned topic, as in Pulsar."""
+    found = _one(find(context.broker, named(call)), "partitioned-stats", "stats")
+    return json(stats.of_partition(context, found.topic, found.index, str(found.name)))
+
+
+async def partitioned_stats(context: Context, call: Call) -> Reply:
+    """The sums over a partitioned topic, and with `perPartition` those of each partition."""
+    found = _whole(find(context.broker, named(call)), "stats")
+    each: dict[str, stats.Stats] = {}
+    for index in range(len(found.topic.partitions)):
+        name = str(found.name.with_partition(index))
+        each[name] = stats.of_partition(context, found.topic, index, name)
+        if index % 100 == 99:
+            await asyncio.sleep(0)
+    return json(stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True)))
+
+
+async def internal_stats(context: Context, call: Call) -> Reply:
+    """Ledgers of one plain topic or one partition."""
+    found = _one(find(context.broker, named(call)), "partitioned-stats-internal", "stats-internal")
+    return json(stats.internal(context, found.topic, found.index))
+
+
+async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
+    """Ledgers of each partition."""
+    found = _whole(find(context.broker, named(call)), "stats-internal")
+    each: dict[str, stats.Stats] = {}
+    for index in range(len(found.topic.partitions)):
+        each[str(found.name.with_partition(index))] = stats.internal(context, found.topic, index)
+        if index % 20 == 19:
+            await asyncio.sleep(0)
+    return json({"metadata": {"partitions": len(each), "deleted": False}, "partitions": each})
+
+
+def _one(found: Found, other: str, verb: str) -> Found:
+    if found.index < 0:
+        count = len(found.topic.partitions)
+        partitions = f"{count} partitions" if count > 1 else "1 partition"
+        raise RefusedError(
+            404,
+            f"{found.name} is a partitioned topic with {partitions}. Use {other} for the whole of it,"
+            f" or {verb} for one partition such as {found.name.with_partition(0)}.",
+        )
+    return found
+
+
+def _whole(found: Found, other: str) -> Found:
+    if found.index >= 0:
+        raise RefusedError(404, f"{found.name} is not a partitioned topic. Use {other} for it.")
+    return found
+
+
+__all__ = ["DOMAINS", "Found", "every", "find", "named", "namespace_of"]

@@ -1,0 +1,179 @@
+"""`magnetar-admin`: pulsar-admin's nouns, verbs and flags over the gateway's HTTP API.
+
+It speaks only HTTP, so it works from any machine that reaches the admin port, and it imports little, so it
+starts in a tenth of a second. Flags of pulsar-admin with several letters and one dash (`-gpb`) are kept as
+they are. The largest noun, topics, is in `admin_topics.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gateway.cli.admin_client import namespace_path, segment
+from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs, common, pass_options
+from gateway.cli.admin_output import FORMS
+from gateway.cli.admin_topics import topics
+
+
+@click.group(
+    cls=Verbs,
+    context_settings=HELP,
+    epilog="""\b
+Examples:
+  magnetar-admin brokers healthcheck
+  magnetar-admin topics create-partitioned-topic orders --partitions 4
+  magnetar-admin topics list
+  magnetar-admin --output table topics partitioned-stats orders
+  MAGNETAR_ADMIN_URL=http://10.0.0.5:8080 magnetar-admin brokers version
+
+\b
+Topics are named orders, tenant/namespace/orders or persistent://tenant/namespace/orders;
+the bare name lives in public/default, where Kafka clients see it under the same name.""",
+)
+@click.option(
+    "--admin-url",
+    "url",
+    envvar="MAGNETAR_ADMIN_URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    metavar="URL",
+    help="The gateway's admin address; also from MAGNETAR_ADMIN_URL.",
+)
+@click.option(
+    "--output", type=click.Choice(FORMS), default="text", show_default=True, help="How to print the answer."
+)
+@click.option(
+    "--request-timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS",
+    show_default=True, help="How long to wait for an answer.",
+)  # fmt: skip
+@click.version_option(package_name="magnetar", message="%(version)s")
+@click.pass_context
+def main(ctx: click.Context, url: str, output: str, request_timeout: float) -> None:
+    """Look after a Magnetar gateway: its topics, and the gateway itself."""
+    ctx.obj = Options(url, output, request_timeout)
+
+
+main.add_command(topics)
+
+
+# -- brokers
+
+
+@main.group(context_settings=HELP)
+def brokers() -> None:
+    """The gateway as a process."""
+
+
+@brokers.command()
+@click.option(
+    "-tv", "--topic-version", help="Taken and ignored: the check writes to the store, not to a topic."
+)
+@common
+@pass_options
+def healthcheck(options: Options, topic_version: str | None) -> None:
+    """Print ok when the gateway takes writes; else say why not and exit with 1."""
+    options.show(options.client().get("brokers/health"))
+
+
+@brokers.command()
+@common
+@pass_options
+def version(options: Options) -> None:
+    """The gateway's version."""
+    options.show(options.client().get("brokers/version"))
+
+
+@brokers.command("list")
+@click.argument("cluster", default="standalone")
+@common
+@pass_options
+def list_brokers(options: Options, cluster: str) -> None:
+    """Admin addresses of the brokers of CLUSTER."""
+    options.show(options.client().get(f"brokers/{segment(cluster)}"), "broker")
+
+
+@brokers.command()
+@common
+@pass_options
+def leader_broker(options: Options) -> None:
+    """The broker that leads the cluster."""
+    options.show(options.client().get("brokers/leaderBroker"))
+
+
+@brokers.command()
+@common
+@pass_options
+def get_runtime_config(options: Options) -> None:
+    """Every setting and its value."""
+    options.show_map(options.client().get("brokers/configuration/runtime"))
+
+
+# -- clusters, tenants, namespaces
+
+
+@main.group(context_settings=HELP)
+def clusters() -> None:
+    """The cluster."""
+
+
+@clusters.command("list")
+@click.option("-c", "--current", is_flag=True, help="Mark the cluster that answers with (*).")
+@common
+@pass_options
+def list_clusters(options: Options, current: bool) -> None:
+    """Names of the clusters."""
+    client = options.client()
+    names = client.get("clusters")
+    if current:
+        own = client.get("brokers/configuration/runtime").get("clusterName")
+        names = [f"{name}(*)" if name == own else name for name in names]
+    options.show(names, "cluster")
+
+
+@main.group(context_settings=HELP)
+def tenants() -> None:
+    """Tenants."""
+
+
+@tenants.command("list")
+@common
+@pass_options
+def list_tenants(options: Options) -> None:
+    """Names of the tenants."""
+    options.show(options.client().get("tenants"), "tenant")
+
+
+@main.group(context_settings=HELP)
+def namespaces() -> None:
+    """Namespaces."""
+
+
+@namespaces.command("list")
+@click.argument("tenant", default="public")
+@common
+@pass_options
+def list_namespaces(options: Options, tenant: str) -> None:
+    """Namespaces of TENANT (public)."""
+    options.show(options.client().get(f"namespaces/{segment(tenant)}"), "namespace")
+
+
+@namespaces.command("topics")
+@click.argument("namespace", default="public/default")
+@click.option(
+    "-m", "--mode", type=click.Choice(["PERSISTENT", "NON_PERSISTENT", "ALL"]), help="Only this domain."
+)
+@click.option("-ist", "--include-system-topic", is_flag=True, help="List the gateway's own topics, too.")
+@common
+@pass_options
+def namespace_topics(options: Options, namespace: str, mode: str | None, include_system_topic: bool) -> None:
+    """List topics of NAMESPACE (public/default), partitions one by one."""
+    query: dict[str, str | bool] = {"includeSystemTopic": include_system_topic}
+    if mode:
+        query["mode"] = mode
+    options.show(options.client().get(f"namespaces/{namespace_path(namespace)}/topics", **query), "topic")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

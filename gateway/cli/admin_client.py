@@ -1,0 +1,146 @@
+"""HTTP for `magnetar-admin`: http.client, because a tool that is started for one question must start fast."""
+
+from __future__ import annotations
+
+import json
+import re
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+_REDIRECTS = 5
+_TOPIC = re.compile(r"(?:(?P<domain>persistent|non-persistent)://)?(?P<rest>[^/]+(?:/[^/]+/[^/]+)?)\Z")
+
+
+class AdminError(Exception):
+    """A call that failed. `status` is 0 when there was no answer at all."""
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status = status
+
+
+class Client:
+    """One gateway's admin port. A connection is opened for each call: there is one call a run, rarely two."""
+
+    def __init__(self, url: str, timeout: float = 60.0) -> None:
+        """Raises AdminError for what is no URL."""
+        self.url = url if "://" in url else f"http://{url}"
+        self._timeout = timeout
+        try:
+            parts = urlsplit(self.url)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not good:
+            raise AdminError(f"{url} is no address of a gateway: write it like http://127.0.0.1:8080.")
+
+    def get(self, path: str, **query: str | bool) -> Any:
+        """The answer's JSON, or its text. Query parameters are in the names of the REST API."""
+        return self.call("GET", path, None, query)
+
+    def put(self, path: str, body: object = None, **query: str | bool) -> Any:
+        return self.call("PUT", path, body, query)
+
+    def post(self, path: str, body: object = None, **query: str | bool) -> Any:
+        return self.call("POST", path, body, query)
+
+    def delete(self, path: str, **query: str | bool) -> Any:
+        return self.call("DELETE", path, None, query)
+
+    def call(self, method: str, path: str, body: object, query: dict[str, str | bool]) -> Any:
+        """Raises AdminError with the gateway's reason, or with one sentence when no gateway answers."""
+        url = self.url.rstrip("/") + "/admin/v2/" + path
+        if query:
+            url += "?" + urlencode({key: _text(value) for key, value in query.items()})
+        data = None if body is None and method in ("GET", "DELETE") else json.dumps(body).encode()
+        for _ in range(_REDIRECTS):
+            status, content_type, location, answer = self._once(method, url, data)
+            if status not in (307, 308) or not location:
+                break
+            # another node owns the topic: the same call, method and body, goes there
+            url = urljoin(url, location)
+        text = answer.decode("utf-8", "replace")
+        if status >= 300:
+            raise AdminError(_reason(status, text), status)
+        if status == 204 or not text:
+            return None
+        if content_type.startswith("application/json"):
+            try:
+                return json.loads(text)
+            except ValueError:
+                raise AdminError(f"{self.url} does not answer like a Magnetar gateway.", status) from None
+        return text
+
+    def _once(self, method: str, url: str, data: bytes | None) -> tuple[int, str, str, bytes]:
+        parts = urlsplit(url)
+        make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        connection = make(parts.hostname or "", parts.port, timeout=self._timeout)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        headers = {"Accept": "application/json, text/plain", "User-Agent": "magnetar-admin"}
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(method, target, data, headers)
+            response = connection.getresponse()
+            body = response.read()
+        except TimeoutError:
+            raise AdminError(
+                f"{self.url} has not answered within {self._timeout:g} seconds. Is it a gateway's admin"
+                " address? --request-timeout gives it longer."
+            ) from None
+        except (OSError, HTTPException) as error:
+            why = (
+                (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+            )
+            raise AdminError(
+                f"No gateway answers at {self.url} ({why.lower()}). Start one with `magnetar serve` or"
+                " `make run`, or name another with --admin-url or MAGNETAR_ADMIN_URL."
+            ) from None
+        finally:
+            connection.close()
+        return (
+            response.status,
+            response.getheader("Content-Type", ""),
+            response.getheader("Location", ""),
+            body,
+        )
+
+
+def topic_path(name: str) -> str:
+    """Where a topic is in the API: `persistent/public/default/orders` for `orders`. Raises AdminError."""
+    match = _TOPIC.match(name)
+    if match is None or (match["domain"] and match["rest"].count("/") != 2):
+        raise AdminError(f"{name!r} is no topic: write orders, or persistent://tenant/namespace/orders.")
+    parts = match["rest"].split("/")
+    if len(parts) == 1:
+        parts = ["public", "default", *parts]
+    return "/".join([match["domain"] or "persistent", *[quote(part, safe="") for part in parts]])
+
+
+def namespace_path(name: str) -> str:
+    """`tenant/namespace`, percent-encoded. Raises AdminError."""
+    parts = name.split("/")
+    if len(parts) != 2 or not all(parts):
+        raise AdminError(f"{name!r} is no namespace: write tenant/namespace, for example public/default.")
+    return "/".join([quote(part, safe="") for part in parts])
+
+
+def segment(text: str) -> str:
+    """One part of a path, percent-encoded."""
+    return quote(text, safe="")
+
+
+def _text(value: str | bool) -> str:
+    return value if isinstance(value, str) else "true" if value else "false"
+
+
+def _reason(status: int, text: str) -> str:
+    try:
+        reason = json.loads(text)["reason"]
+    except (ValueError, KeyError, TypeError):
+        reason = text.strip()[:300]
+    return (
+        reason if isinstance(reason, str) and reason else f"The gateway answered with HTTP status {status}."
+    )

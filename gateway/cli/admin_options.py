@@ -1,0 +1,79 @@
+"""What every verb of `magnetar-admin` shares: the common flags, how answers are shown, how failures are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from gateway.cli.admin_client import AdminError, Client
+from gateway.cli.admin_output import FORMS, plain_map, render
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Options:
+    """What the flags in front of the noun (or behind the verb) say."""
+
+    url: str = DEFAULT_URL
+    output: str = "text"
+    timeout: float = 60.0
+
+    def client(self) -> Client:
+        return Client(self.url, self.timeout)
+
+    def show(self, value: Any, title: str = "value") -> None:
+        """Print an answer in the form that was asked for."""
+        if isinstance(value, list) and not value and self.output == "text":
+            return
+        click.echo(render(value, self.output, title))
+
+    def show_map(self, value: dict[str, Any]) -> None:
+        click.echo(plain_map(value) if self.output == "text" else render(value, self.output))
+
+
+def common(command: F) -> F:
+    """Let the flags that every command shares stand behind the verb as well, where people write them."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value is not None:
+            setattr(context.find_root().ensure_object(Options), str(parameter.name), value)
+
+    command = click.option(
+        "--output",
+        type=click.Choice(FORMS),
+        callback=keep,
+        expose_value=False,
+        help="How to print the answer.",
+    )(command)
+    return click.option(
+        "--admin-url",
+        "url",
+        callback=keep,
+        expose_value=False,
+        help="The gateway's admin address.",
+        metavar="URL",
+    )(command)
+
+
+class Verbs(click.Group):
+    """A noun. Its verbs take the common flags, and a failed call is told on stderr with exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AdminError as error:
+            # pulsar-admin's form: what happened, an empty line, and the reason by name for scripts to find
+            click.echo(
+                f"{error.reason}\n\nReason: {error.reason}" if error.status else error.reason, err=True
+            )
+            ctx.exit(1)
+
+
+pass_options = click.make_pass_decorator(Options)

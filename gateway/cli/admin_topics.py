@@ -1,0 +1,275 @@
+"""`magnetar-admin topics`: make, list, measure and delete topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from gateway.cli.admin_client import AdminError, Client, namespace_path, topic_path
+from gateway.cli.admin_options import HELP, Options, common, pass_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+topic_argument = click.argument("topic", metavar="TOPIC")
+
+
+@click.group(context_settings=HELP)
+def topics() -> None:
+    """Make, list, measure and delete topics."""
+
+
+@topics.command("list", epilog="\b\nExample:\n  magnetar-admin topics list public/default")
+@click.argument("namespace", default="public/default")
+@click.option(
+    "-td",
+    "--topic-domain",
+    type=click.Choice(["persistent", "non_persistent"]),
+    help="Only topics of this domain.",
+)
+@click.option("-b", "--bundle", help="Taken and ignored: there is one bundle.")
+@click.option("-ist", "--include-system-topic", is_flag=True, help="List the gateway's own topics, too.")
+@common
+@pass_options
+def list_topics(
+    options: Options, namespace: str, topic_domain: str | None, bundle: str | None, include_system_topic: bool
+) -> None:
+    """List topics of NAMESPACE (public/default), partitions one by one."""
+    where = namespace_path(namespace)
+    domains = [topic_domain.replace("_", "-")] if topic_domain else ["persistent", "non-persistent"]
+    client = options.client()
+    names: list[str] = []
+    for domain in domains:
+        names += client.get(f"{domain}/{where}", includeSystemTopic=include_system_topic)
+    options.show(names, "topic")
+
+
+@topics.command("list-partitioned-topics")
+@click.argument("namespace", default="public/default")
+@click.option("-ist", "--include-system-topic", is_flag=True, help="List the gateway's own topics, too.")
+@common
+@pass_options
+def list_partitioned_topics(options: Options, namespace: str, include_system_topic: bool) -> None:
+    """List partitioned topics of NAMESPACE (public/default)."""
+    where = namespace_path(namespace)
+    client = options.client()
+    names: list[str] = []
+    for domain in ("persistent", "non-persistent"):
+        names += client.get(f"{domain}/{where}/partitioned", includeSystemTopic=include_system_topic)
+    options.show(names, "topic")
+
+
+@topics.command(epilog="\b\nExample:\n  magnetar-admin topics create orders")
+@topic_argument
+@click.option("-m", "--metadata", multiple=True, metavar="KEY=VALUE", help="A property of the topic.")
+@common
+@pass_options
+def create(options: Options, topic: str, metadata: tuple[str, ...]) -> None:
+    """Make a topic that is not partitioned: one partition for good."""
+    options.client().put(topic_path(topic), _pairs(metadata))
+
+
+@topics.command(epilog="\b\nExample:\n  magnetar-admin topics create-partitioned-topic orders -p 4")
+@topic_argument
+@click.option("-p", "--partitions", type=int, required=True, help="How many partitions.")
+@click.option("-m", "--metadata", multiple=True, metavar="KEY=VALUE", help="A property of the topic.")
+@common
+@pass_options
+def create_partitioned_topic(
+    options: Options, topic: str, partitions: int, metadata: tuple[str, ...]
+) -> None:
+    """Make a partitioned topic."""
+    body: object = {"partitions": partitions, "properties": _pairs(metadata)} if metadata else partitions
+    options.client().put(topic_path(topic) + "/partitions", body)
+
+
+@topics.command()
+@topic_argument
+@common
+@pass_options
+def create_missed_partitions(options: Options, topic: str) -> None:
+    """Make partitions that are missing. Here none ever is: a topic and its partitions are made at once."""
+    options.client().post(topic_path(topic) + "/createMissedPartitions")
+
+
+@topics.command(epilog="\b\nExample:\n  magnetar-admin topics update-partitioned-topic orders -p 8")
+@topic_argument
+@click.option("-p", "--partitions", type=int, required=True, help="How many partitions there shall be.")
+@click.option("-ulo", "--update-local-only", is_flag=True, help="Taken and ignored: there is one cluster.")
+@click.option("-f", "--force", is_flag=True, help="Taken and ignored.")
+@common
+@pass_options
+def update_partitioned_topic(
+    options: Options, topic: str, partitions: int, update_local_only: bool, force: bool
+) -> None:
+    """Give a partitioned topic more partitions. Keys may go to other partitions from then on."""
+    options.client().post(
+        topic_path(topic) + "/partitions", partitions, updateLocalTopicOnly=update_local_only, force=force
+    )
+
+
+@topics.command()
+@topic_argument
+@common
+@pass_options
+def get_partitioned_topic_metadata(options: Options, topic: str) -> None:
+    """Tell how many partitions a topic has; 0 for one that is not partitioned."""
+    options.show(options.client().get(topic_path(topic) + "/partitions"))
+
+
+@topics.command(epilog="\b\nExamples:\n  magnetar-admin topics delete orders\n"
+                "  magnetar-admin topics delete --regex 'persistent://public/default/test-.*'")  # fmt: skip
+@topic_argument
+@click.option("-f", "--force", is_flag=True, help="Delete it although clients are connected to it.")
+@click.option("-d", "--deleteSchema", "delete_schema", is_flag=True, hidden=True)
+@click.option(
+    "-r",
+    "--regex",
+    is_flag=True,
+    help="TOPIC is a pattern for full names; partitioned topics stay.",
+)
+@click.option("--from-file", is_flag=True, help="TOPIC is a file with one topic a line.")
+@common
+@pass_options
+def delete(
+    options: Options, topic: str, force: bool, delete_schema: bool, regex: bool, from_file: bool
+) -> None:
+    """Delete a topic that is not partitioned, with its messages and the offsets of its groups."""
+    client = options.client()
+    if from_file:
+        try:
+            names = [line.strip() for line in Path(topic).read_text().splitlines() if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise AdminError(f"The file {topic} cannot be read: {error}.") from None
+    elif regex:
+        names = _matching(client, topic)
+    else:
+        names = [topic]
+    for name in names:
+        client.delete(topic_path(name), force=force)
+
+
+@topics.command()
+@topic_argument
+@click.option("-f", "--force", is_flag=True, help="Delete it although clients are connected to it.")
+@click.option("-d", "--deleteSchema", "delete_schema", is_flag=True, hidden=True)
+@common
+@pass_options
+def delete_partitioned_topic(options: Options, topic: str, force: bool, delete_schema: bool) -> None:
+    """Delete a partitioned topic with all of its partitions."""
+    options.client().delete(topic_path(topic) + "/partitions", force=force)
+
+
+def _stats_flags(command: F) -> F:
+    for names, default, text in (
+        (
+            ("-etb", "--get-earliest-time-in-backlog"),
+            False,
+            "Also the age of the oldest message in the backlog.",
+        ),
+        # pulsar-admin's own default is true, and giving the flag turns it off
+        (("-sbs", "--get-subscription-backlog-size"), True, "Leave out the size of the backlog."),
+        (("-gpb", "--get-precise-backlog"), False, "Taken and ignored: backlogs are always precise."),
+    ):
+        command = click.option(*names, is_flag=True, default=default, flag_value=not default, help=text)(
+            command
+        )
+    return command
+
+
+@topics.command(epilog="\b\nExamples:\n  magnetar-admin topics stats orders-partition-0\n"
+                "  magnetar-admin topics stats invoices")  # fmt: skip
+@topic_argument
+@_stats_flags
+@common
+@pass_options
+def stats(
+    options: Options,
+    topic: str,
+    get_precise_backlog: bool,
+    get_subscription_backlog_size: bool,
+    get_earliest_time_in_backlog: bool,
+) -> None:
+    """Rates, counters and size of a topic that is not partitioned, or of one partition."""
+    _show_stats(options, options.client().get(
+        topic_path(topic) + "/stats",
+        getPreciseBacklog=get_precise_backlog,
+        subscriptionBacklogSize=get_subscription_backlog_size,
+        getEarliestTimeInBacklog=get_earliest_time_in_backlog,
+    ))  # fmt: skip
+
+
+@topics.command(epilog="\b\nExample:\n  magnetar-admin topics partitioned-stats orders --per-partition")
+@topic_argument
+@click.option("--per-partition", is_flag=True, help="Also those of each partition.")
+@_stats_flags
+@common
+@pass_options
+def partitioned_stats(
+    options: Options,
+    topic: str,
+    per_partition: bool,
+    get_precise_backlog: bool,
+    get_subscription_backlog_size: bool,
+    get_earliest_time_in_backlog: bool,
+) -> None:
+    """Rates, counters and size of a partitioned topic."""
+    _show_stats(options, options.client().get(
+        topic_path(topic) + "/partitioned-stats",
+        perPartition=per_partition,
+        getPreciseBacklog=get_precise_backlog,
+        subscriptionBacklogSize=get_subscription_backlog_size,
+        getEarliestTimeInBacklog=get_earliest_time_in_backlog,
+    ))  # fmt: skip
+
+
+@topics.command()
+@topic_argument
+@click.option("-m", "--metadata", is_flag=True, help="Taken and ignored: ledgers have none.")
+@common
+@pass_options
+def stats_internal(options: Options, topic: str, metadata: bool) -> None:
+    """Ledgers and segments of a topic that is not partitioned, or of one partition."""
+    options.show(options.client().get(topic_path(topic) + "/internalStats", metadata=metadata))
+
+
+@topics.command()
+@topic_argument
+@common
+@pass_options
+def partitioned_stats_internal(options: Options, topic: str) -> None:
+    """Ledgers and segments of each partition."""
+    options.show(options.client().get(topic_path(topic) + "/partitioned-internalStats"))
+
+
+def _show_stats(options: Options, value: dict[str, Any]) -> None:
+    options.show(value)
+    for notice in value.get("magnetar", {}).get("notices", []):
+        click.echo(f"Notice: {notice}", err=True)
+
+
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise AdminError(f"{text!r} is no property: write it as key=value.")
+        pairs[key] = value
+    return pairs
+
+
+def _matching(client: Client, pattern: str) -> list[str]:
+    """Full names of plain topics that match; the namespace is read off the pattern."""
+    try:
+        wanted = re.compile(pattern if "://" in pattern else f"persistent://public/default/{pattern}")
+    except re.error as error:
+        raise AdminError(f"{pattern!r} is no regular expression: {error}.") from None
+    where = re.match(r"persistent://([^/]+/[^/]+)/", wanted.pattern)
+    if where is None:
+        raise AdminError("A pattern begins with persistent://tenant/namespace/, or is for public/default.")
+    path = f"persistent/{namespace_path(where[1])}"
+    parents = tuple(f"{name}-partition-" for name in client.get(f"{path}/partitioned"))
+    return [name for name in client.get(path) if wanted.fullmatch(name) and not name.startswith(parents)]
