@@ -54,8 +54,8 @@ def test_a_stream_notices_that_a_topic_was_made_again(spark, feed: Feed, tmp_pat
     feed.produce(topic, numbered(105, 108))
     drain(stream(spark, feed.bootstrap, **options, failOnDataLoss="false"), tmp_path)
 
-    # By values, not by place: offsets 5 to 7 exist twice now, once in each life of the topic. Spark goes on from
-    # the new end, as it does on Apache Kafka; 100 to 104 lie before it.
+    # By values, not by place: offsets 5 to 7 exist twice now, once in each life of the topic. Spark goes on
+    # from the new end, as it does on Apache Kafka; 100 to 104 lie before it.
     written = [row["value"] for row in spark.read.parquet(str(tmp_path / "out")).select("value").collect()]
     assert sorted(int(value[1:]) for value in written) == [*range(20), *range(105, 108)]
 

@@ -1,0 +1,170 @@
+"""Topics to Parquet, every record exactly once.
+
+Spark's Kafka source reads from the checkpoint's offsets, Spark's Parquet sink names the files of a batch in
+its list in one instant: a batch that is run again after a kill is either known there and skipped, or not and
+written anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pipeline.broker import choose, cluster, reach
+from pipeline.errors import PipelineError, explain
+from pipeline.folder import ArchiveFolder
+from pipeline.progress import Progress, Stop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+"""What is kept of a record, under the names of Spark's Kafka source. `timestampType`: 0 created, 1 appended.
+`timestamp` has milliseconds as in Kafka; `headers` is an array of (key string, value binary), or null."""
+
+
+@dataclass(frozen=True)
+class ArchiveJob:
+    """What to archive, and how."""
+
+    bootstrap: str
+    output: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    checkpoint: str | None = None
+    starting: str | int = "earliest"
+    """Where a topic begins that has no checkpoint yet: "earliest", "latest", or ms since 1970."""
+    interval: str | None = None
+    """The trigger interval of an archive that never ends; None: all that is there now, then stop."""
+    max_offsets: int = 1_000_000
+    """Records a batch; 0: no bound. A batch is what progress is shown for and what a kill repeats."""
+    compression: str = "zstd"
+    allow_data_loss: bool = False
+    take_over: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What a run has done."""
+
+    rows: int
+    seconds: float
+    lag: int
+    """Records that were in the topics and not in the archive when it stopped."""
+    finished: bool
+    """False when a batch run was stopped before it had everything."""
+    swept: int
+    """Files of a killed run that were removed first."""
+
+
+def archive(spark: SparkSession, job: ArchiveJob, stop: Stop) -> Archived:
+    """Run the job to its end, or until `stop`. Raises `PipelineError`."""
+    reach(job.bootstrap)
+    with cluster(spark, job.bootstrap, job.options) as broker:
+        found = choose(broker.topics(), job.topics, job.pattern)
+    if not found and job.interval is None:
+        raise PipelineError(f"no topic matches the pattern {job.pattern}.")
+    folder = ArchiveFolder(spark, job.output, job.checkpoint)
+    with folder.writing(job.take_over):
+        folder.check()
+        swept = folder.sweep()
+        progress = Progress("archived")
+        query = _start(_source(spark, job), job, folder)
+        try:
+            followed = _follow(query, progress, stop, endless=job.interval is not None)
+        finally:
+            query.stop()
+            progress.close()
+        return Archived(progress.rows, progress.seconds, followed.lag, followed.ended, swept)
+
+
+def _source(spark: SparkSession, job: ArchiveJob) -> DataFrame:
+    options = {
+        "kafka.bootstrap.servers": job.bootstrap,
+        "includeHeaders": "true",
+        "failOnDataLoss": "false" if job.allow_data_loss else "true",
+        # Records of a transaction that was aborted never were; --option puts them back.
+        "kafka.isolation.level": "read_committed",
+    }
+    if job.pattern is not None:
+        options["subscribePattern"] = job.pattern
+    else:
+        options["subscribe"] = ",".join(job.topics)
+    if isinstance(job.starting, int):
+        options["startingTimestamp"] = str(job.starting)
+        # A partition without a record that late begins at its end instead of failing the job.
+        options["startingOffsetsByTimestampStrategy"] = "latest"
+    else:
+        options["startingOffsets"] = job.starting
+    if job.max_offsets:
+        options["maxOffsetsPerTrigger"] = str(job.max_offsets)
+    return spark.readStream.format("kafka").options(**{**options, **job.options}).load()
+
+
+def _start(source: DataFrame, job: ArchiveJob, folder: ArchiveFolder) -> StreamingQuery:
+    rows = source.selectExpr(*COLUMNS, "to_date(timestamp) AS date")
+    writer = (
+        rows.writeStream.format("parquet")
+        .outputMode("append")
+        .partitionBy("topic", "date")
+        .option("path", folder.output)
+        .option("checkpointLocation", folder.checkpoint)
+        .option("compression", job.compression)
+    )
+    writer = (
+        writer.trigger(processingTime=job.interval) if job.interval else writer.trigger(availableNow=True)
+    )
+    try:
+        return writer.start()
+    except Exception as error:
+        raise PipelineError(explain(error)) from None
+
+
+@dataclass
+class _Followed:
+    lag: int = 0
+    ended: bool = False
+
+
+def _follow(query: StreamingQuery, progress: Progress, stop: Stop, endless: bool) -> _Followed:
+    """Show each batch's figures until the query ends or is told to."""
+    followed, seen = _Followed(), -1
+    try:
+        while True:
+            followed.ended = bool(query.awaitTermination(1))
+            for report in query.recentProgress:
+                if report["batchId"] > seen and report["numInputRows"]:
+                    seen = report["batchId"]
+                    followed.lag = lag(report)
+                    if progress.rows == 0 and not endless:
+                        progress.expect(int(report["numInputRows"]) + followed.lag)
+                    progress.add(int(report["numInputRows"]), f"lag {followed.lag:,}")
+            if followed.ended or stop.asked:
+                return followed
+    except Exception as error:
+        raise PipelineError(explain(error)) from None
+
+
+def lag(report: Mapping[str, Any]) -> int:
+    """Records in the topics beyond the end of this batch, from one StreamingQueryProgress."""
+    behind = 0
+    for source in report["sources"]:
+        ends, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
+        behind += sum(max(0, end - ends.get(place, 0)) for place, end in latest.items())
+    return behind
+
+
+def _offsets(text: object) -> dict[tuple[str, str], int]:
+    """Spark's `{"topic": {"partition": offset}}`, which comes as JSON or as a mapping."""
+    parsed = json.loads(text) if isinstance(text, str) and text else text
+    if not isinstance(parsed, Mapping):
+        return {}
+    return {
+        (topic, partition): int(offset)
+        for topic, offsets in parsed.items()
+        for partition, offset in offsets.items()
+    }

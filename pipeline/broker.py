@@ -1,0 +1,113 @@
+"""What a job asks the broker beside Spark's source and sink: is it there, which topics, how wide are they.
+
+It uses the Kafka client inside Spark's own connector, so that nothing else needs to be installed and every
+`kafka.` option (security included) counts here as well.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import PipelineError, explain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REACH_TIMEOUT = 5.0
+ANSWER_TIMEOUT_MS = "15000"
+
+
+def reach(bootstrap: str) -> None:
+    """Raise `PipelineError` unless one of the addresses ("host:port,host:port") accepts a connection."""
+    problems: list[str] = []
+    for address in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdigit() or not host:
+            raise PipelineError(f"--bootstrap {address}: expected host:port.")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT).close()
+            return
+        except OSError as error:
+            problems.append(f"{address} ({error.strerror or error})")
+    raise PipelineError(f"nothing answers at {', '.join(problems) or bootstrap!r}: is the gateway running?")
+
+
+class Cluster:
+    """Topics and their widths; made by `cluster`."""
+
+    def __init__(self, jvm: Any, admin: Any) -> None:
+        self._jvm = jvm
+        self._admin = admin
+
+    def topics(self) -> dict[str, int]:
+        """Every topic that clients may see, with its number of partitions."""
+        names = self._admin.listTopics().names().get()
+        described = self._admin.describeTopics(names).allTopicNames().get()
+        return {name: described[name].partitions().size() for name in described}
+
+    def create(self, widths: Mapping[str, int]) -> None:
+        """Create topics with so many partitions each and the broker's default for everything else."""
+        wanted = self._jvm.java.util.ArrayList()
+        optional = self._jvm.java.util.Optional
+        for name, partitions in widths.items():
+            wanted.append(
+                self._jvm.org.apache.kafka.clients.admin.NewTopic(
+                    name, optional.of(partitions), optional.empty()
+                )
+            )
+        self._admin.createTopics(wanted).all().get()
+
+
+@contextmanager
+def cluster(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> Iterator[Cluster]:
+    """The broker's admin side. `options`: Spark's Kafka options; those that begin with `kafka.` count.
+
+    Errors of the Kafka client within the block come out as `PipelineError`.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped,unused-ignore]
+
+    jvm = spark._jvm
+    settings = jvm.java.util.Properties()
+    settings.setProperty("bootstrap.servers", bootstrap)
+    settings.setProperty("default.api.timeout.ms", ANSWER_TIMEOUT_MS)
+    settings.setProperty("request.timeout.ms", "10000")
+    for name, value in options.items():
+        if name.startswith("kafka."):
+            settings.setProperty(name.removeprefix("kafka."), value)
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+    except (Py4JError, TypeError) as error:
+        if "JavaPackage" in str(error):
+            raise PipelineError(explain(Exception("Failed to find data source: kafka"))) from None
+        raise PipelineError(explain(error)) from None
+    try:
+        yield Cluster(jvm, admin)
+    except Py4JError as error:
+        raise PipelineError(f"{bootstrap}: {explain(error)}") from None
+    finally:
+        admin.close()
+
+
+def choose(available: Mapping[str, int], topics: tuple[str, ...], pattern: str | None) -> list[str]:
+    """The topics that are meant, all of which exist; a pattern matches whole names and may match none."""
+    if pattern is not None:
+        try:
+            expression = re.compile(pattern)
+        except re.error as error:
+            raise PipelineError(f"--pattern {pattern}: {error}.") from None
+        return sorted(name for name in available if expression.fullmatch(name))
+    missing = [name for name in topics if name not in available]
+    if missing:
+        raise PipelineError(f"topic {missing[0]} does not exist.{_nearest(missing[0], available)}")
+    return sorted(set(topics))
+
+
+def _nearest(name: str, available: Mapping[str, int]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, available, n=1)
+    return f" Did you mean {close[0]}?" if close else ""

@@ -1,0 +1,411 @@
+"""`magnetar-pipeline`: what a person types, and the sentences that come back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.errors import PipelineError
+from pipeline.progress import Progress, Stop
+from pipeline.session import SparkOptions
+
+if TYPE_CHECKING:
+    from pipeline.archive import Archived
+    from pipeline.replay import Plan, ReplayJob
+
+INTERRUPTED = 130
+
+
+class Instant(click.ParamType[Any]):
+    """A point in time: ISO 8601 (UTC unless it names a zone) or milliseconds since 1970. Becomes int ms."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Ms since 1970."""
+        if isinstance(value, int):
+            return value
+        if value.isdigit() and len(value) > 8:
+            return int(value)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time: write 2026-03-01, 2026-03-01T12:30:00Z or ms since 1970", param, ctx
+            )
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+class Starting(Instant):
+    """`earliest`, `latest` or an instant."""
+
+    name = "earliest|latest|time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word, or ms since 1970."""
+        return value if value in ("earliest", "latest") else super().convert(value, param, ctx)
+
+
+class Pair(click.ParamType[Any]):
+    """`name=value`."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Name and value."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r}: expected name=value", param, ctx)
+        return name, text
+
+
+def spark_options(command: Any) -> Any:
+    """The options that say which Spark; the same for every command."""
+    for decorate in (
+        click.option(
+            "--spark-log", type=click.Path(path_type=Path), help="Put Spark's own log into this file."
+        ),
+        click.option("--spark-conf", type=Pair(), multiple=True, help="A Spark setting; repeatable."),
+        click.option(
+            "--packages", help="Maven coordinates of the Kafka connector [default: that of this Spark]."
+        ),
+        click.option("--jars", help="A folder or list of the connector's jars [env MAGNETAR_SPARK_JARS]."),
+        click.option("--master", help="Spark's master URL [default: local[*]; spark-submit's own wins]."),
+    ):
+        command = decorate(command)
+    return command
+
+
+kafka_option = click.option(
+    "--option",
+    "options",
+    type=Pair(),
+    multiple=True,
+    help="An option for Spark's Kafka source or sink, e.g. kafka.security.protocol=SASL_SSL; repeatable.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def main() -> None:
+    """Keep topics as Parquet, and play them back.
+
+    Runs on any Spark with the stock Kafka connector, against any Kafka broker.
+
+    \b
+      magnetar-pipeline archive --bootstrap localhost:9092 --topic orders --output /data/archive
+      magnetar-pipeline replay --input /data/archive --bootstrap localhost:9092 --suffix .again --dry-run
+
+    \b
+    On a cluster:
+      spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION pipeline/cli.py archive ...
+    """
+
+
+@main.command(context_settings={"show_default": True})
+@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="The gateway, or any Kafka broker.")
+@click.option("--topic", "topics", multiple=True, help="A topic; repeatable.")
+@click.option("--pattern", help="All topics whose whole name matches this regular expression (Java's).")
+@click.option(
+    "--output", required=True, metavar="DIR", help="The archive: a folder or URL that Spark can write to."
+)
+@click.option(
+    "--checkpoint", metavar="DIR", help="How far was read [default: _magnetar/checkpoint in the output]."
+)
+@click.option("--starting", type=Starting(), default="earliest", help="Where to begin without a checkpoint.")
+@click.option("--continuous", is_flag=True, help="Go on until Ctrl-C or SIGTERM.")
+@click.option("--interval", default="10 seconds", help="With --continuous: how often a batch starts.")
+@click.option(
+    "--max-offsets", type=click.IntRange(min=0), default=1_000_000, help="Records a batch; 0: no bound."
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
+    default="zstd",
+    help="Of the Parquet files.",
+)
+@click.option(
+    "--allow-data-loss", is_flag=True, help="Go on when records are gone that were not archived yet."
+)
+@click.option(
+    "--take-over", is_flag=True, help="The job that was writing to the output, on another machine, is dead."
+)
+@kafka_option
+@spark_options
+def archive(
+    bootstrap: str,
+    topics: tuple[str, ...],
+    pattern: str | None,
+    output: str,
+    checkpoint: str | None,
+    starting: str | int,
+    continuous: bool,
+    interval: str,
+    max_offsets: int,
+    compression: str,
+    allow_data_loss: bool,
+    take_over: bool,
+    options: tuple[tuple[str, str], ...],
+    **spark: Any,
+) -> None:
+    """Topics to Parquet, partitioned by topic and date; every record once.
+
+    Without --continuous it takes what is there now and ends. Start it again, after whatever stopped it, with
+    the same arguments: it goes on where it was, and no record is written twice.
+
+    \b
+    Examples:
+      # all that is there now
+      magnetar-pipeline archive --bootstrap localhost:9092 --topic orders --output /data/archive
+      # every topic of a department, for ever, a batch each minute
+      magnetar-pipeline archive --bootstrap localhost:9092 --pattern 'sales\\..*' \\
+          --output s3a://bucket/sales --continuous --interval '1 minute'
+      # from the first of March, over TLS
+      magnetar-pipeline archive --bootstrap broker:9093 --topic orders --output /data/march \\
+          --starting 2026-03-01 --option kafka.security.protocol=SSL
+
+    \b
+    Columns: partition, offset, timestamp, timestampType (0 created, 1 appended), key, value,
+    headers (array of key, value), and the folders topic=.../date=... (UTC day of the timestamp).
+    """
+    from pipeline.archive import ArchiveJob
+    from pipeline.archive import archive as run
+
+    if bool(topics) == bool(pattern):
+        raise click.UsageError("say which topics: either --topic (repeatable) or --pattern.")
+    job = ArchiveJob(
+        bootstrap=bootstrap,
+        output=output,
+        topics=topics,
+        pattern=pattern,
+        checkpoint=checkpoint,
+        starting=starting,
+        interval=interval if continuous else None,
+        max_offsets=max_offsets,
+        compression=compression,
+        allow_data_loss=allow_data_loss,
+        take_over=take_over,
+        options=dict(options),
+    )
+    stop = Stop()
+    with _Spark("magnetar-pipeline archive", spark, stop) as session:
+        done = run(session, job, stop)
+    click.echo(archived_sentence(done, output), err=True)
+    if not continuous and not done.finished:
+        sys.exit(INTERRUPTED)
+
+
+def archived_sentence(done: Archived, output: str) -> str:
+    """What a run of `archive` says at its end."""
+    text = f"archived {done.rows:,} records in {done.seconds:.1f} s"
+    text += f" ({done.rows / max(done.seconds, 0.001):,.0f} rows/s), lag {done.lag:,}, in {output}"
+    if done.swept:
+        text += f"; {done.swept} files of an unfinished batch were removed first"
+    if not done.finished:
+        text += "; stopped: the same command goes on from here"
+    return text
+
+
+@main.command(context_settings={"show_default": True})
+@click.option("--input", "source", required=True, metavar="DIR", help="What `archive` has written.")
+@click.option("--bootstrap", metavar="HOST:PORT,...", help="The gateway, or any Kafka broker.")
+@click.option("--to", metavar="TOPIC", help="One topic for all records.")
+@click.option("--prefix", default="", show_default=False, help="Before the record's own topic name.")
+@click.option("--suffix", default="", show_default=False, help="After the record's own topic name.")
+@click.option("--same-names", is_flag=True, help="Into the topics that the records came from.")
+@click.option("--topic", "topics", multiple=True, help="Only records of this topic; repeatable.")
+@click.option(
+    "--partition", "partitions", type=int, multiple=True, help="Only of this partition; repeatable."
+)
+@click.option("--from", "since", type=Instant(), help="Only records with a timestamp from here on.")
+@click.option("--until", type=Instant(), help="Only records with a timestamp before this.")
+@click.option(
+    "--where", metavar="SQL", help="Only records for which this holds, e.g. \"CAST(key AS STRING) = 'a'\"."
+)
+@click.option("--dry-run", is_flag=True, help="Count what would be written, and write nothing.")
+@click.option(
+    "--keep-partitions/--no-keep-partitions",
+    default=None,
+    show_default=False,
+    help="Into the partition of the same number, or where the key's hash says "
+    "[default: keep if the target has enough].",
+)
+@click.option("--create-topics", is_flag=True, help="Create missing targets, as wide as the source was.")
+@click.option(
+    "--timestamp-header", metavar="NAME", help="Keep the record's time (ms) in a header of this name."
+)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second, at most.")
+@click.option(
+    "--slice", "slice_rows", type=click.IntRange(min=1), default=500_000, help="Records in one Spark job."
+)
+@click.option(
+    "--skip-slices", type=click.IntRange(min=0), default=0, help="Slices an earlier run has written."
+)
+@click.option(
+    "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), help="Of the batches."
+)
+@kafka_option
+@spark_options
+def replay(
+    source: str,
+    bootstrap: str | None,
+    to: str | None,
+    prefix: str,
+    suffix: str,
+    same_names: bool,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    since: int | None,
+    until: int | None,
+    where: str | None,
+    dry_run: bool,
+    keep_partitions: bool | None,
+    create_topics: bool,
+    timestamp_header: str | None,
+    rate: float | None,
+    slice_rows: int,
+    skip_slices: int,
+    compression: str | None,
+    options: tuple[tuple[str, str], ...],
+    **spark: Any,
+) -> None:
+    """Parquet back to topics, in the order of each partition.
+
+    Keys, values, headers and tombstones come back as they were. Timestamps are those of the replay (Spark's
+    sink can not set them): --timestamp-header keeps the old ones. Delivery is at least once, as with Spark's
+    sink.
+
+    \b
+    Examples:
+      # what would happen?
+      magnetar-pipeline replay --input /data/archive --suffix .again --dry-run
+      # the orders of one morning into a topic for tests, 500 a second
+      magnetar-pipeline replay --input /data/archive --bootstrap localhost:9092 \\
+          --topic orders --to orders-test --create-topics \\
+          --from 2026-03-01T06:00Z --until 2026-03-01T12:00Z --rate 500
+      # one customer's records
+      magnetar-pipeline replay --input /data/archive --bootstrap localhost:9092 \\
+          --to customer-7 --create-topics --no-keep-partitions \\
+          --where "CAST(key AS STRING) = 'customer-7'"
+    """
+    from pipeline.replay import ReplayJob, plan, prepare, select
+    from pipeline.replay import replay as run
+
+    ways = sum((to is not None, bool(prefix or suffix), same_names))
+    if ways != 1:
+        raise click.UsageError("say where to: exactly one of --to, --prefix/--suffix or --same-names.")
+    if bootstrap is None and not dry_run:
+        raise click.UsageError("say which broker: --bootstrap (or --dry-run).")
+    job = ReplayJob(
+        source=source,
+        bootstrap=bootstrap,
+        to=to,
+        prefix=prefix,
+        suffix=suffix,
+        topics=topics,
+        partitions=partitions,
+        since=since,
+        until=until,
+        where=where,
+        keep_partitions=keep_partitions,
+        create_topics=create_topics,
+        timestamp_header=timestamp_header,
+        rate=rate,
+        slice_rows=slice_rows,
+        skip_slices=skip_slices,
+        compression=compression,
+        options=dict(options),
+    )
+    stop = Stop()
+    with _Spark("magnetar-pipeline replay", spark, stop) as session:
+        frame = select(session, job)
+        planned = plan(frame, job)
+        if dry_run:
+            click.echo(table(planned, job))
+            return
+        if not planned.count:
+            click.echo("no record passes the filters; nothing was written.", err=True)
+            return
+        keep = prepare(session, job, planned)
+        if not keep and keep_partitions is None:
+            click.echo(
+                "the target has fewer partitions than the source: records go where their key says.", err=True
+            )
+        progress = Progress("replayed", planned.count)
+        try:
+            done = run(frame, job, planned, keep, progress, stop)
+        finally:
+            progress.close()
+    click.echo(progress.line(), err=True)
+    if done.slices < done.of_slices:
+        click.echo(f"stopped; to go on: the same command with --skip-slices {done.slices}", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def table(planned: Plan, job: ReplayJob) -> str:
+    """The dry run's answer: a line for each partition and a sum."""
+    heads = ("topic", "partition", "to", "records", "offsets", "from", "until")
+    lines = [
+        (
+            place.topic,
+            str(place.partition),
+            planned.targets[place.topic],
+            f"{span.records:,}",
+            f"{span.first}-{span.last}",
+            _when(span.earliest),
+            _when(span.latest),
+        )
+        for place, span in planned.spans.items()
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
+    text = "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in [heads, *lines]
+    )
+    total = f"\n{planned.count:,} records in {len(planned.spans)} partitions"
+    if job.rate:
+        total += f"; {planned.count / job.rate:,.0f} s at {job.rate:g} a second"
+    return text + total + "; nothing was written."
+
+
+def _when(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+class _Spark:
+    """Spark for the length of a block, with our handlers for SIGINT and SIGTERM."""
+
+    def __init__(self, app: str, options: Mapping[str, Any], stop: Stop) -> None:
+        self._app = app
+        self._stop = stop
+        self._options = SparkOptions(
+            master=options["master"],
+            jars=options["jars"],
+            packages=options["packages"],
+            conf=dict(options["spark_conf"]),
+            log=options["spark_log"],
+        )
+
+    def __enter__(self) -> Any:
+        from pipeline.session import connect
+
+        self._session = connect(self._app, self._options)
+        self._stop.listen()
+        if self._stop.asked:
+            raise PipelineError("stopped before it began.")
+        return self._session
+
+    def __exit__(self, *error: object) -> None:
+        self._session.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What went wrong, in one sentence for the person who started the job."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+
+class PipelineError(click.ClickException):
+    """A job that cannot go on; the message says what happened and what to do."""
+
+    exit_code = 1
+
+    def show(self, file: object = None) -> None:
+        click.echo(f"magnetar-pipeline: {self.message}", err=True)
+
+
+# What Spark and the Kafka client say, and what it means. The first pattern found in the text wins.
+MEANINGS: tuple[tuple[str, str], ...] = (
+    (
+        r"Failed to find data source: kafka",
+        "Spark has no Kafka connector: pass --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION "
+        "(Spark's own), or --jars with a folder that holds it.",
+    ),
+    (
+        r"KAFKA_DATA_LOSS|(?i:some data may have been lost|partitions? .{0,80}(?:are|have been|is) "
+        r"(?:gone|deleted)|offset.{0,80}was changed from|OffsetOutOfRange)",
+        "records that were not archived yet are gone from the topic (deleted, past their retention, or the "
+        "topic was made again). To go on with what is left, pass --allow-data-loss.",
+    ),
+    (
+        r"UnknownTopicOrPartition|does not host this topic-partition|not present in metadata",
+        "a topic or partition does not exist on the broker.",
+    ),
+    (r"RecordTooLarge|larger than the maximum request size", ""),
+    (
+        r"(?:Topic|Group|Cluster)AuthorizationException|Not authorized to access",
+        "the broker does not let this user read or write the topic.",
+    ),
+    (r"SaslAuthenticationException|Authentication failed", "the broker refused the user name or password."),
+    (r"SslAuthenticationException|SSL handshake failed", "the TLS handshake with the broker failed."),
+    (
+        r"Multiple streaming queries are concurrently using|ConcurrentModificationException",
+        "another archive job uses the same checkpoint.",
+    ),
+    (r"No space left on device", "the disk that Spark writes to is full."),
+    (r"Permission denied|AccessControlException", "Spark may not write to the folder."),
+    (
+        r"TimeoutException|DisconnectException|Connection refused|No resolvable bootstrap",
+        "the broker did not answer in time.",
+    ),
+)
+
+
+def explain(error: BaseException) -> str:
+    """One sentence for an error of Spark, Java or the Kafka client."""
+    text = str(error)
+    for pattern, meaning in MEANINGS:
+        if re.search(pattern, text):
+            return meaning or _kafka_sentence(text)
+    return _first_line(text) or type(error).__name__
+
+
+def _kafka_sentence(text: str) -> str:
+    found = re.search(r"RecordTooLargeException: ([^\n]+)", text)
+    detail = found.group(1).strip() if found else "a record is larger than the topic takes"
+    return f"{detail.rstrip('.')} (max.message.bytes of the topic, max.request.size of the client)."
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something: Java's own prefixes and stack frames are left out."""
+    for line in text.splitlines():
+        line = re.sub(r"^(?:: )?(?:[a-z][\w$]*\.)+[A-Z][\w$]*(?:Exception|Error): ", "", line.strip())
+        if line and not line.startswith(("at ", "An error occurred while calling", "Caused by", "===")):
+            return line if len(line) <= 300 else line[:297] + "..."
+    return ""

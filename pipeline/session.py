@@ -1,0 +1,147 @@
+"""The Spark session of a job: its own on this machine, or the one that spark-submit has made."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+JARS_VARIABLE = "MAGNETAR_SPARK_JARS"
+
+# Held for every job, wherever it runs. Dates are UTC; a topic called "2024" stays a string; timestamps are
+# written in a form that other readers of Parquet know, and ones before 1582 are no error.
+JOB_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.filterPushdown": "true",
+}
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """How to get Spark. Everything is ignored that spark-submit has decided already."""
+
+    master: str | None = None
+    jars: str | None = None
+    packages: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    log: Path | None = None
+    """Where Spark's own log goes; None: a temporary file that is shown when Spark does not start."""
+
+
+def submitted() -> bool:
+    """Whether spark-submit started us, so that master, jars and memory are settled."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def connect(app: str, options: SparkOptions) -> SparkSession:
+    """A session with the settings that the jobs need. Raises `PipelineError` when there is none to be had."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise PipelineError(
+            "pyspark is not installed: pip install 'magnetar[pipeline]', or use spark-submit."
+        ) from None
+    builder = SparkSession.builder.appName(app)
+    if submitted():
+        spark = builder.getOrCreate()
+    else:
+        for name, value in _local_settings(options).items():
+            builder = builder.config(name, value)
+        spark = _start(builder, options.log)
+        spark.sparkContext.setLogLevel("ERROR")
+    for name, value in JOB_SETTINGS.items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def _local_settings(options: SparkOptions) -> dict[str, str]:
+    settings = {
+        "spark.master": options.master or "local[*]",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.pyspark.python": sys.executable,
+    }
+    if settings["spark.master"].startswith("local"):
+        # Nobody else has to reach this driver, and the machine's own name may not resolve.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    jars = options.jars or os.environ.get(JARS_VARIABLE)
+    if jars:
+        settings["spark.jars"] = ",".join(_jar_files(jars))
+    if options.packages:
+        settings["spark.jars.packages"] = options.packages
+    elif not jars:
+        settings |= _default_connector()
+    return settings | dict(options.conf)
+
+
+def _default_connector() -> dict[str, str]:
+    """A checkout's jar cache if it has been filled, else the package that belongs to this Spark."""
+    from pyspark.version import __version__ as version
+
+    cache = Path(__file__).resolve().parents[1] / ".cache" / "jars" / f"spark-{version}"
+    cached = sorted(cache.glob("*.jar"))
+    if any(jar.name.startswith("spark-sql-kafka") for jar in cached):
+        return {"spark.jars": ",".join(map(str, cached))}
+    return {"spark.jars.packages": f"{CONNECTOR}:{version}"}
+
+
+def _jar_files(jars: str) -> list[str]:
+    """`jars` is a folder, or a list of files and URLs with commas between them."""
+    folder = Path(jars)
+    if folder.is_dir():
+        found = sorted(str(jar) for jar in folder.glob("*.jar"))
+        if not found:
+            raise PipelineError(f"there are no jars in {folder}.")
+        return found
+    return [jar.strip() for jar in jars.split(",") if jar.strip()]
+
+
+def _start(builder: SparkSession.Builder, log: Path | None) -> SparkSession:
+    """Start the JVM with its standard error in a log, so that the terminal shows our lines only."""
+    if log is not None:
+        target = log
+    else:
+        handle, name = tempfile.mkstemp(prefix="magnetar-pipeline-", suffix=".log")
+        os.close(handle)
+        target = Path(name)
+    try:
+        with _stderr_into(target):
+            spark = builder.getOrCreate()
+    except Exception as error:
+        tail = [line for line in target.read_text(errors="replace").splitlines() if line.strip()][-8:]
+        raise PipelineError("Spark did not start: " + ("\n  ".join(["", *tail]) or str(error))) from None
+    if log is None:
+        # The JVM keeps writing into it; nothing is left in the folder.
+        target.unlink(missing_ok=True)
+    return spark
+
+
+@contextlib.contextmanager
+def _stderr_into(path: Path) -> Iterator[None]:
+    """Point descriptor 2 at a file while a child is started: the child keeps it, we get ours back."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with path.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
