@@ -310,6 +310,12 @@ def validate(name: str, value: str | None) -> str | None:
     return None
 
 
+def is_list(name: str) -> bool:
+    """Whether values of this config can be appended to and subtracted from (KIP-339)."""
+    row = TOPIC_CONFIGS.get(name)
+    return row is not None and row.setting.kind is Kind.LIST
+
+
 def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:
     """The topic's own configs over the broker's. A stored config that no longer parses counts as not set."""
 

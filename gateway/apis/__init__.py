@@ -1,1 +1,30 @@
 """One module per family of Kafka APIs: decoded request to broker to response. No state."""
+
+from __future__ import annotations
+
+import importlib
+
+MODULES = (
+    "versions",
+    "metadata",
+    "list_offsets",
+    "topics",
+    "records",
+    "configs",
+    "cluster",
+    "producer_ids",
+    "telemetry",
+    "groups",
+    "group_admin",
+    "offsets",
+)
+"""The modules that register handlers; each file's docstring begins with the keys of its APIs."""
+
+
+def load_all() -> None:
+    """Import every module, and with it register every handler in `registry.APIS`."""
+    from gateway.apis.registry import register_by_hand
+
+    register_by_hand()
+    for module in MODULES:
+        importlib.import_module(f"gateway.apis.{module}")

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 class Context:
     """Who asks, and how: one per request that goes through the generated codec."""
 
-    __slots__ = ("api_key", "api_version", "client_host", "client_id", "connection_id", "correlation_id", "listener")
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "client_host",
+        "client_id",
+        "connection_id",
+        "correlation_id",
+        "listener",
+    )
 
     def __init__(
         self,
@@ -63,7 +71,9 @@ APIS: dict[int, Api] = {}
 F = TypeVar("F", bound=Handler)
 
 
-def handles(key: int, name: str, min_version: int, max_version: int, *, parks: bool = False) -> Callable[[F], F]:
+def handles(
+    key: int, name: str, min_version: int, max_version: int, *, parks: bool = False
+) -> Callable[[F], F]:
     """Register a handler for an API. Versions are inclusive, as in ApiVersions."""
 
     def register(handler: F) -> F:
@@ -73,3 +83,15 @@ def handles(key: int, name: str, min_version: int, max_version: int, *, parks: b
         return handler
 
     return register
+
+
+def register_by_hand() -> None:
+    """Produce and Fetch: served by `connection.py` with codecs of their own, listed here for ApiVersions."""
+    from gateway.wire import fetch, produce
+
+    def by_hand(broker: Broker, context: Context, request: Any) -> Any:
+        raise AssertionError("Produce and Fetch do not come this way")
+
+    if 0 not in APIS:
+        APIS[0] = Api(0, "Produce", produce.MIN_VERSION, produce.MAX_VERSION, by_hand)
+        APIS[1] = Api(1, "Fetch", fetch.MIN_VERSION, fetch.MAX_VERSION, by_hand, parks=True)

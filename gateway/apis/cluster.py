@@ -1,0 +1,119 @@
+"""60 DescribeCluster (0-2), 35 DescribeLogDirs (1-5), 74 ListConfigResources (0-1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.apis.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from gateway.apis.registry import Context, handles
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+
+BROKERS = 1
+"""The endpoint type of brokers; 2 would be controllers, of which there are none."""
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+"""Types of resources that have configs."""
+
+Dirs = messages.DescribeLogDirsResponse
+
+
+@handles(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2)
+def describe_cluster(
+    broker: Broker, context: Context, request: messages.DescribeClusterRequest
+) -> messages.DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        return messages.DescribeClusterResponse(
+            error_code=Error.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of the wrong type: this is a broker.",
+            cluster_id=broker.cluster_id,
+            brokers=[],
+        )
+    host, port = broker.advertised(context.listener)
+    return messages.DescribeClusterResponse(
+        error_code=0,
+        error_message=None,
+        endpoint_type=BROKERS,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[
+            messages.DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=broker.node_id,
+                host=host,
+                port=port,
+                rack=broker.settings.optional_text("broker.rack"),
+                is_fenced=False,
+            )
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+@handles(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5)
+def describe_log_dirs(
+    broker: Broker, context: Context, request: messages.DescribeLogDirsRequest
+) -> messages.DescribeLogDirsResponse:
+    """The data folder, and what the partitions asked for take of it."""
+    topics = []
+    if request.topics is None:
+        for topic in broker.catalog.topics():
+            topics.append(_sizes(broker, topic, list(range(len(topic.partitions)))))
+    else:
+        for asked in request.topics:
+            known = broker.catalog.get(asked.topic)
+            if known is not None:
+                topics.append(
+                    _sizes(broker, known, [i for i in asked.partitions if 0 <= i < len(known.partitions)])
+                )
+    folder, total, usable = broker.disk()
+    return Dirs(
+        error_code=0,
+        results=[
+            Dirs.DescribeLogDirsResult(
+                error_code=0, log_dir=folder, topics=topics, total_bytes=total, usable_bytes=usable
+            )
+        ],
+    )
+
+
+def _sizes(
+    broker: Broker, topic: Topic, indexes: list[int]
+) -> messages.DescribeLogDirsResponse.DescribeLogDirsTopic:
+    return Dirs.DescribeLogDirsTopic(
+        name=topic.name,
+        partitions=[
+            Dirs.DescribeLogDirsPartition(
+                partition_index=index,
+                partition_size=broker.store.log(topic.partitions[index]).size,
+                offset_lag=0,
+                is_future_key=False,
+            )
+            for index in indexes
+        ],
+    )
+
+
+@handles(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1)
+def list_config_resources(
+    broker: Broker, context: Context, request: messages.ListConfigResourcesRequest
+) -> messages.ListConfigResourcesResponse:
+    """What has configs (KIP-1142). Version 0 lists subscriptions to client metrics, of which there are none."""
+    served = {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}
+    asked = {CLIENT_METRICS} if context.api_version == 0 else set(request.resource_types) or served
+    if not asked <= served:
+        return messages.ListConfigResourcesResponse(error_code=Error.UNSUPPORTED_VERSION, config_resources=[])
+    resource = messages.ListConfigResourcesResponse.ConfigResource
+    found = []
+    if TOPIC in asked:
+        found += [resource(resource_name=name, resource_type=TOPIC) for name in broker.catalog.names()]
+    if BROKER in asked:
+        found.append(resource(resource_name=str(broker.node_id), resource_type=BROKER))
+    if BROKER_LOGGER in asked:
+        found.append(resource(resource_name=str(broker.node_id), resource_type=BROKER_LOGGER))
+    return messages.ListConfigResourcesResponse(error_code=0, config_resources=found)

@@ -1,0 +1,201 @@
+"""32 DescribeConfigs (1-4), 33 AlterConfigs (0-2), 44 IncrementalAlterConfigs (0-1), for topics and brokers.
+
+Those of a topic stand in its catalog row; those of brokers that were altered at run time in rows of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from gateway import topic_configs
+from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.broker.topics import check_name
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.config.schema import Described
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+"""Operations of IncrementalAlterConfigs (KIP-339)."""
+
+Result = messages.DescribeConfigsResponse.DescribeConfigsResult
+Row = messages.DescribeConfigsResponse.DescribeConfigsResourceResult
+Alteration = tuple[str, int, str | None]
+"""name, operation, value."""
+
+
+@handles(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4)
+def describe_configs(
+    broker: Broker, context: Context, request: messages.DescribeConfigsRequest
+) -> messages.DescribeConfigsResponse:
+    results = []
+    for resource in request.resources:
+        result = Result(
+            error_code=0,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=[],
+        )
+        results.append(result)
+        try:
+            rows = list(_described(broker, resource.resource_type, resource.resource_name))
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.text
+            continue
+        wanted = resource.configuration_keys
+        result.configs = [
+            Row(
+                name=row.name,
+                value=row.value,
+                read_only=row.read_only,
+                config_source=int(row.source),
+                is_sensitive=row.sensitive,
+                synonyms=[
+                    messages.DescribeConfigsResponse.DescribeConfigsSynonym(
+                        name=synonym.name, value=synonym.value, source=int(synonym.source)
+                    )
+                    for synonym in (row.synonyms if request.include_synonyms else ())
+                ],
+                config_type=int(row.kind),
+                documentation=row.doc if request.include_documentation else None,
+            )
+            for row in rows
+            if wanted is None or row.name in wanted
+        ]
+    return messages.DescribeConfigsResponse(results=results)
+
+
+def _described(broker: Broker, kind: int, name: str) -> Iterable[Described]:
+    if kind == TOPIC:
+        check_name(name)
+        return topic_configs.describe(broker.topics.get(name).configs, broker.settings)
+    if kind == BROKER:
+        if name == "":
+            # The cluster-wide level: only what was altered there.
+            altered = broker.broker_configs.cluster
+            return (row for row in broker.settings.describe() if row.name in altered)
+        _check_node(broker, name)
+        return broker.settings.describe()
+    if kind in (CLIENT_METRICS, GROUP):
+        return ()
+    if kind == BROKER_LOGGER:
+        raise KafkaError(
+            Error.INVALID_REQUEST, "Loggers are set with log.level at the start, not by this API."
+        )
+    raise KafkaError(Error.INVALID_REQUEST, f"There are no configs of resource type {kind}.")
+
+
+def _check_node(broker: Broker, name: str) -> None:
+    if name != str(broker.node_id):
+        raise KafkaError(
+            Error.INVALID_REQUEST,
+            f"There is no broker '{name}'; the only one is {broker.node_id} (empty for all).",
+        )
+
+
+@handles(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2)
+async def alter_configs(
+    broker: Broker, context: Context, request: messages.AlterConfigsRequest
+) -> messages.AlterConfigsResponse:
+    """The old way: what is not named goes back to its default."""
+    responses = []
+    for resource in request.resources:
+        answer = messages.AlterConfigsResponse.AlterConfigsResourceResponse(
+            error_code=0,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        responses.append(answer)
+        given = [(config.name, config.value) for config in resource.configs]
+
+        def replace(old: dict[str, str], given: list[tuple[str, str | None]] = given) -> dict[str, str]:
+            return {name: value for name, value in given if value is not None}
+
+        try:
+            await _alter(
+                broker, resource.resource_type, resource.resource_name, replace, request.validate_only
+            )
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.text
+    return messages.AlterConfigsResponse(responses=responses)
+
+
+@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1)
+async def incremental_alter_configs(
+    broker: Broker, context: Context, request: messages.IncrementalAlterConfigsRequest
+) -> messages.IncrementalAlterConfigsResponse:
+    responses = []
+    for resource in request.resources:
+        answer = messages.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+            error_code=0,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        responses.append(answer)
+        changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
+
+        def apply(old: dict[str, str], changes: list[Alteration] = changes) -> dict[str, str]:
+            return apply_changes(old, changes)
+
+        try:
+            if len({name for name, _, _ in changes}) < len(changes):
+                raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
+            await _alter(broker, resource.resource_type, resource.resource_name, apply, request.validate_only)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.text
+    return messages.IncrementalAlterConfigsResponse(responses=responses)
+
+
+def apply_changes(old: dict[str, str], changes: list[Alteration]) -> dict[str, str]:
+    """Configs after the operations of KIP-339. Raises KafkaError."""
+    new = dict(old)
+    for name, operation, value in changes:
+        if operation == DELETE:
+            new.pop(name, None)
+            continue
+        if value is None:
+            raise KafkaError(Error.INVALID_REQUEST, f"The value of {name} is missing.")
+        if operation == SET:
+            new[name] = value
+        elif operation in (APPEND, SUBTRACT):
+            if not topic_configs.is_list(name):
+                raise KafkaError(
+                    Error.INVALID_CONFIG, f"{name} is no list: it cannot be appended to or subtracted from."
+                )
+            items = [item for item in new.get(name, "").split(",") if item]
+            named = [item.strip() for item in value.split(",") if item.strip()]
+            if operation == APPEND:
+                items += [item for item in named if item not in items]
+            else:
+                items = [item for item in items if item not in named]
+            new[name] = ",".join(items)
+        else:
+            raise KafkaError(Error.INVALID_REQUEST, f"Unknown operation {operation} on {name}.")
+    return new
+
+
+async def _alter(
+    broker: Broker,
+    kind: int,
+    name: str,
+    change: Callable[[dict[str, str]], dict[str, str]],
+    validate_only: bool,
+) -> None:
+    if kind == TOPIC:
+        check_name(name)
+        await broker.topics.configure(name, change, validate_only=validate_only)
+    elif kind == BROKER:
+        if name:
+            _check_node(broker, name)
+        await broker.broker_configs.alter(name, change, validate_only=validate_only)
+    else:
+        raise KafkaError(Error.INVALID_REQUEST, f"Configs of resource type {kind} cannot be altered yet.")

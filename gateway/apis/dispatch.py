@@ -1,0 +1,82 @@
+"""From a request's header to the bytes of its answer, for every API that is not written by hand."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from gateway.apis.registry import APIS, Api, Context
+from gateway.wire import codec
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from gateway.wire.malformed import Malformed
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+_SIZE = struct.Struct(">i")
+_CACHED = 256
+"""Metadata answers that are kept: clients of one kind ask the same bytes again and again."""
+
+
+def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> bytes | Awaitable[bytes]:
+    """The whole answer frame, or an awaitable of it. `frame` is the request without its length.
+
+    Raises Malformed for bytes that do not follow their schema, and for APIs and versions that are not served (the
+    connection is then closed, as Kafka does), save ApiVersions, which tells what is served.
+    """
+    key, version = context.api_key, context.api_version
+    api = APIS.get(key)
+    if api is None or not api.min_version <= version <= api.max_version:
+        if key == ApiKey.API_VERSIONS:
+            return _unsupported_api_versions(broker, context)
+        raise Malformed(f"API {key} version {version} is not served")
+    if key == ApiKey.METADATA:
+        return _metadata(broker, api, context, frame, position)
+    answer = api.handler(broker, context, codec.decode_request(key, version, frame, position))
+    if isinstance(answer, Awaitable):
+        return _encode_later(context, answer)
+    return encode(context, answer)
+
+
+def encode(context: Context, message: Any) -> bytes:
+    """The answer with its header and length."""
+    key, version = context.api_key, context.api_version
+    header = codec.encode_response_header(key, version, context.correlation_id)
+    body = codec.encode_response(key, version, message)
+    return _SIZE.pack(len(header) + len(body)) + header + body
+
+
+async def _encode_later(context: Context, answer: Awaitable[Any]) -> bytes:
+    return encode(context, await answer)
+
+
+def _metadata(
+    broker: Broker, api: Api, context: Context, frame: bytes, position: int
+) -> bytes | Awaitable[bytes]:
+    """Metadata, kept by the bytes of the question: the same answer holds until the catalog changes."""
+    version = context.api_version
+    question = (version, context.listener, frame[position:])
+    body = broker.metadata_cache.get(question)
+    if body is None:
+        answer = api.handler(broker, context, codec.decode_request(ApiKey.METADATA, version, frame, position))
+        if isinstance(answer, Awaitable):
+            return _encode_later(context, answer)
+        body = codec.encode_response(ApiKey.METADATA, version, answer)
+        if all(topic.error_code == 0 for topic in answer.topics):
+            cache = broker.metadata_cache
+            if len(cache) >= _CACHED:
+                cache.clear()
+            cache[question] = body
+    header = codec.encode_response_header(ApiKey.METADATA, version, context.correlation_id)
+    return _SIZE.pack(len(header) + len(body)) + header + body
+
+
+def _unsupported_api_versions(broker: Broker, context: Context) -> bytes:
+    """A version 0 body with error 35 that lists what is served, whatever version was asked (KIP-511)."""
+    message: Any = APIS[ApiKey.API_VERSIONS].handler(broker, context, None)
+    message.error_code = Error.UNSUPPORTED_VERSION
+    header = codec.encode_response_header(ApiKey.API_VERSIONS, 0, context.correlation_id)
+    body = codec.encode_response(ApiKey.API_VERSIONS, 0, message)
+    return _SIZE.pack(len(header) + len(body)) + header + body

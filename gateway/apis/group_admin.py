@@ -1,0 +1,195 @@
+"""Groups as administrators see them.
+
+| key | API | versions | notes |
+|---|---|---|---|
+| 15 | DescribeGroups | 0-6 | an unknown group is Dead, from v6 on GROUP_ID_NOT_FOUND too (KIP-1043) |
+| 16 | ListGroups | 0-5 | states from v4, types from v5, both as filters too, whatever their case |
+| 42 | DeleteGroups | 0-2 | empty groups only; their offsets go with them, in one write |
+| 47 | OffsetDelete | 0 | not for topics that a member subscribed to (KIP-496) |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.broker.groups import Waiter
+from gateway.coordinators import offsets
+from gateway.coordinators.classic_events import Delete, Plain
+from gateway.coordinators.group_rows import State
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""What may be done to a group when nothing is forbidden: read, delete, describe, describe and alter configs."""
+
+
+@handles(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6)
+def describe_groups(
+    broker: Broker, context: Context, request: messages.DescribeGroupsRequest
+) -> messages.DescribeGroupsResponse:
+    operations = ALL_OPERATIONS if request.include_authorized_operations else -(1 << 31)
+    return messages.DescribeGroupsResponse(
+        groups=[_described(broker, context.api_version, group_id, operations) for group_id in request.groups]
+    )
+
+
+def _described(
+    broker: Broker, version: int, group_id: str, operations: int
+) -> messages.DescribeGroupsResponse.DescribedGroup:
+    described = messages.DescribeGroupsResponse.DescribedGroup
+    member = messages.DescribeGroupsResponse.DescribedGroupMember
+    try:
+        group = broker.groups.get(group_id)
+    except KafkaError as error:
+        if error.code != Error.INCONSISTENT_GROUP_PROTOCOL:
+            return described(error_code=error.code, error_message=error.text, group_id=group_id)
+        # A group of another type is no classic group, and that is what is asked for.
+        group = None
+    if group is None:
+        dead = State.DEAD.shown
+        if version < 6:
+            return described(group_id=group_id, group_state=dead, authorized_operations=operations)
+        return described(
+            error_code=Error.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} not found.",
+            group_id=group_id,
+            group_state=dead,
+        )
+    return described(
+        group_id=group_id,
+        group_state=group.state.shown,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if group.state is State.STABLE else "",
+        members=[
+            member(
+                member_id=one.member_id,
+                group_instance_id=one.instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                member_metadata=one.metadata,
+                member_assignment=one.assignment,
+            )
+            for one in group.describe()
+        ],
+        authorized_operations=operations,
+    )
+
+
+@handles(ApiKey.LIST_GROUPS, "ListGroups", 0, 5)
+def list_groups(
+    broker: Broker, context: Context, request: messages.ListGroupsRequest
+) -> messages.ListGroupsResponse:
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {kind.strip().lower() for kind in request.types_filter}
+    listed = messages.ListGroupsResponse.ListedGroup
+    try:
+        groups = broker.groups.listing()
+    except StoreError:
+        return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
+    return messages.ListGroupsResponse(
+        groups=[
+            listed(
+                group_id=one.group_id,
+                protocol_type=one.protocol_type,
+                group_state=one.state,
+                group_type=one.kind.name.lower(),
+            )
+            for one in groups
+            if (not states or one.state.lower() in states) and (not types or one.kind.name.lower() in types)
+        ]
+    )
+
+
+@handles(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2)
+def delete_groups(broker: Broker, context: Context, request: messages.DeleteGroupsRequest) -> Any:
+    result = messages.DeleteGroupsResponse.DeletableGroupResult
+
+    def build(group_id: str) -> Callable[[Plain], Any]:
+        return lambda answer: result(group_id=group_id, error_code=answer.error)
+
+    results = [
+        broker.groups.run(group_id, Delete(Waiter(build(group_id))))
+        for group_id in dict.fromkeys(request.groups_names)
+    ]
+    if not any(isinstance(one, asyncio.Future) for one in results):
+        return messages.DeleteGroupsResponse(results=results)
+
+    async def wait() -> messages.DeleteGroupsResponse:
+        return messages.DeleteGroupsResponse(
+            results=[await one if isinstance(one, asyncio.Future) else one for one in results]
+        )
+
+    return wait()
+
+
+@handles(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0)
+def offset_delete(broker: Broker, context: Context, request: messages.OffsetDeleteRequest) -> Any:
+    response = messages.OffsetDeleteResponse
+    group_id = request.group_id
+    if not group_id:
+        return response(error_code=Error.INVALID_GROUP_ID)
+    try:
+        group = broker.groups.get(group_id)
+    except KafkaError as error:
+        return response(error_code=error.code)
+    refusal: int = Error.GROUP_ID_NOT_FOUND if group is None else group.check_offset_delete()
+    if group is None or refusal:
+        return response(error_code=refusal)
+    prefix = offsets.group_prefix(group_id)
+    keys: list[bytes] = []
+    # Kafka names what it does not know first; clients look results up by topic and partition.
+    unknown: list[messages.OffsetDeleteResponse.OffsetDeleteResponseTopic] = []
+    known: list[messages.OffsetDeleteResponse.OffsetDeleteResponseTopic] = []
+    for asked in request.topics:
+        topic = broker.catalog.get(asked.name)
+        count = len(topic.partitions) if topic is not None else 0
+        indexes = [partition.partition_index for partition in asked.partitions]
+        inside = [index for index in indexes if 0 <= index < count]
+        outside = [index for index in indexes if not 0 <= index < count]
+        if outside:
+            unknown.append(_deleted(asked.name, outside, Error.UNKNOWN_TOPIC_OR_PARTITION))
+        if not inside:
+            continue
+        if group.subscribes_to(asked.name):
+            known.append(_deleted(asked.name, inside, Error.GROUP_SUBSCRIBED_TO_TOPIC))
+            continue
+        known.append(_deleted(asked.name, inside, Error.NONE))
+        of_topic = offsets.topic_prefix(prefix, asked.name)
+        keys.extend(of_topic + offsets.key_suffix(index) for index in inside)
+    topics = _merge(unknown, known)
+
+    def build(answer: Plain) -> messages.OffsetDeleteResponse:
+        return response(error_code=answer.error, topics=[] if answer.error else topics)
+
+    return broker.groups.delete_offsets(group_id, keys, Waiter(build))
+
+
+def _deleted(
+    name: str, indexes: list[int], error: int
+) -> messages.OffsetDeleteResponse.OffsetDeleteResponseTopic:
+    partition = messages.OffsetDeleteResponse.OffsetDeleteResponsePartition
+    return messages.OffsetDeleteResponse.OffsetDeleteResponseTopic(
+        name=name, partitions=[partition(partition_index=index, error_code=error) for index in indexes]
+    )
+
+
+def _merge(first: list[Any], second: list[Any]) -> list[Any]:
+    """Topics of both lists, each once."""
+    by_name = {topic.name: topic for topic in first}
+    merged = list(first)
+    for topic in second:
+        if topic.name in by_name:
+            by_name[topic.name].partitions.extend(topic.partitions)
+        else:
+            by_name[topic.name] = topic
+            merged.append(topic)
+    return merged

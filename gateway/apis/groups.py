@@ -1,0 +1,182 @@
+"""Membership of classic groups: the way in and out.
+
+| key | API | versions | notes |
+|---|---|---|---|
+| 11 | JoinGroup | 0-9 | v0 has no rebalance timeout: the session's counts. KIP-394 ids from v4, static members from v5, skip_assignment v9 |
+| 12 | Heartbeat | 0-4 | |
+| 13 | LeaveGroup | 0-5 | one member and one error up to v2, a batch with an error each from v3 |
+| 14 | SyncGroup | 0-5 | protocol type and name are checked from v5 (KIP-559) |
+
+What they mean is in `gateway.coordinators.classic_group`. JoinGroup and SyncGroup park.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gateway.apis.registry import Context, handles
+from gateway.broker.groups import Waiter
+from gateway.coordinators.classic_events import (
+    Heartbeat,
+    Join,
+    JoinAnswer,
+    Leave,
+    LeaveAnswer,
+    Leaver,
+    Left,
+    Plain,
+    Sync,
+    SyncAnswer,
+)
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+MAX_GROUP_ID = 32_767
+"""Bytes of a group id: what a string of the older versions can hold."""
+
+
+def legal_group_id(group_id: str) -> bool:
+    """Whether a group of this name may have members."""
+    return 0 < len(group_id) <= MAX_GROUP_ID and len(group_id.encode()) <= MAX_GROUP_ID
+
+
+@handles(ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, parks=True)
+def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequest) -> Any:
+    version = context.api_version
+    settings = broker.settings
+    session = request.session_timeout_ms
+    refusal = Error.NONE
+    if not legal_group_id(request.group_id):
+        refusal = Error.INVALID_GROUP_ID
+    elif not (
+        settings.integer("group.min.session.timeout.ms")
+        <= session
+        <= settings.integer("group.max.session.timeout.ms")
+    ):
+        refusal = Error.INVALID_SESSION_TIMEOUT
+    if refusal:
+        return _join_response(version, JoinAnswer(refusal, request.member_id))
+    instance_id = request.group_instance_id
+    client_id = context.client_id or ""
+    return broker.groups.run(
+        request.group_id,
+        Join(
+            Waiter(partial(_join_response, version)),
+            request.member_id,
+            f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}",
+            instance_id,
+            client_id,
+            context.client_host,
+            session,
+            session if version == 0 else request.rebalance_timeout_ms,
+            request.protocol_type,
+            tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
+            version >= 4,
+            version >= 9,
+            request.reason,
+        ),
+    )
+
+
+def _join_response(version: int, answer: JoinAnswer) -> messages.JoinGroupResponse:
+    member = messages.JoinGroupResponse.JoinGroupResponseMember
+    name = answer.protocol_name
+    return messages.JoinGroupResponse(
+        error_code=answer.error,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=name if name is not None or version >= 7 else "",
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=[
+            member(member_id=one.member_id, group_instance_id=one.instance_id, metadata=one.metadata)
+            for one in answer.members
+        ],
+    )
+
+
+@handles(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, parks=True)
+def sync_group(broker: Broker, context: Context, request: messages.SyncGroupRequest) -> Any:
+    if not request.group_id:
+        return _sync_response(SyncAnswer(Error.INVALID_GROUP_ID))
+    return broker.groups.run(
+        request.group_id,
+        Sync(
+            Waiter(_sync_response),
+            request.member_id,
+            request.generation_id,
+            request.group_instance_id,
+            request.protocol_type,
+            request.protocol_name,
+            {one.member_id: bytes(one.assignment) for one in request.assignments},
+        ),
+    )
+
+
+def _sync_response(answer: SyncAnswer) -> messages.SyncGroupResponse:
+    return messages.SyncGroupResponse(
+        error_code=answer.error,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )
+
+
+@handles(ApiKey.HEARTBEAT, "Heartbeat", 0, 4)
+def heartbeat(broker: Broker, context: Context, request: messages.HeartbeatRequest) -> Any:
+    if not request.group_id:
+        return _heartbeat_response(Plain(Error.INVALID_GROUP_ID))
+    return broker.groups.run(
+        request.group_id,
+        Heartbeat(
+            Waiter(_heartbeat_response),
+            request.member_id,
+            request.generation_id,
+            request.group_instance_id,
+        ),
+    )
+
+
+def _heartbeat_response(answer: Plain) -> messages.HeartbeatResponse:
+    return messages.HeartbeatResponse(error_code=answer.error)
+
+
+@handles(ApiKey.LEAVE_GROUP, "LeaveGroup", 0, 5)
+def leave_group(broker: Broker, context: Context, request: messages.LeaveGroupRequest) -> Any:
+    version = context.api_version
+    if version < 3:
+        leavers: tuple[Leaver, ...] = (Leaver(request.member_id),)
+    else:
+        leavers = tuple(Leaver(one.member_id, one.group_instance_id, one.reason) for one in request.members)
+    build = partial(_leave_response, version, leavers)
+    if not request.group_id:
+        return build(LeaveAnswer(Error.INVALID_GROUP_ID))
+    return broker.groups.run(request.group_id, Leave(Waiter(build), leavers))
+
+
+def _leave_response(
+    version: int, leavers: tuple[Leaver, ...], answer: LeaveAnswer
+) -> messages.LeaveGroupResponse:
+    error, members = answer.error, answer.members
+    if error == Error.UNKNOWN_MEMBER_ID:
+        # There is no such group: nobody of them is in it.
+        error, members = Error.NONE, tuple(Left(one.member_id, one.instance_id, error) for one in leavers)
+    if version < 3:
+        if not error and members:
+            error = members[0].error
+        return messages.LeaveGroupResponse(error_code=error)
+    member = messages.LeaveGroupResponse.MemberResponse
+    return messages.LeaveGroupResponse(
+        error_code=error,
+        members=[
+            member(member_id=one.member_id, group_instance_id=one.instance_id, error_code=one.error)
+            for one in members
+        ],
+    )

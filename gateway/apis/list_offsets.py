@@ -1,0 +1,136 @@
+"""02 ListOffsets, versions 1 to 11, and 23 OffsetForLeaderEpoch, versions 2 to 4.
+
+Special timestamps: -1 latest (the high watermark, which is the last stable offset too as long as there are no
+transactions), -2 earliest, -3 the record with the largest timestamp, -4 earliest on local disk (all of it is),
+-5 and -6 concern tiered storage: none. Spark asks two of these for every 500 records it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.broker.offsets_by_time import first_at_or_after, largest
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.batch import BatchError
+from gateway.wire.errors import Error
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.partition import Partition
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+
+Asked = messages.ListOffsetsRequest.ListOffsetsPartition
+Answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse
+
+
+@handles(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11)
+def list_offsets(
+    broker: Broker, context: Context, request: messages.ListOffsetsRequest
+) -> messages.ListOffsetsResponse | Awaitable[messages.ListOffsetsResponse]:
+    response = messages.ListOffsetsResponse(topics=[])
+    searches: list[tuple[Answer, Partition, int]] = []
+    seen: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        runtime = broker.topic(topic.name.encode())
+        answers: list[Answer] = []
+        for asked in topic.partitions:
+            answer = Answer(
+                partition_index=asked.partition_index, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1
+            )
+            answers.append(answer)
+            key = (topic.name, asked.partition_index)
+            try:
+                if key in seen:
+                    raise KafkaError(Error.INVALID_REQUEST)
+                seen.add(key)
+                if runtime is None:
+                    raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                partition = broker.partition_of(runtime, asked.partition_index)
+                check_epoch(partition, asked.current_leader_epoch)
+                if not _at_once(partition, asked.timestamp, answer):
+                    searches.append((answer, partition, asked.timestamp))
+            except KafkaError as error:
+                answer.error_code = error.code
+        response.topics.append(
+            messages.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
+        )
+    return _search(broker, response, searches) if searches else response
+
+
+def check_epoch(partition: Partition, epoch: int) -> None:
+    """A client that knows another leader epoch must renew its metadata (KIP-320). Raises KafkaError."""
+    if epoch >= 0 and epoch != partition.leader_epoch:
+        raise KafkaError(
+            Error.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else Error.UNKNOWN_LEADER_EPOCH
+        )
+
+
+def _at_once(partition: Partition, timestamp: int, answer: Answer) -> bool:
+    """Answer what needs no look into the log; False for the rest."""
+    if timestamp == LATEST:
+        answer.offset = partition.high_watermark
+        answer.leader_epoch = partition.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = partition.log_start
+        answer.leader_epoch = partition.start_epoch()
+    elif timestamp not in (LATEST_TIERED, EARLIEST_PENDING):
+        return False
+    return True
+
+
+async def _search(
+    broker: Broker, response: messages.ListOffsetsResponse, searches: list[tuple[Answer, Partition, int]]
+) -> messages.ListOffsetsResponse:
+    for answer, partition, timestamp in searches:
+        try:
+            if timestamp == MAX_TIMESTAMP:
+                found = await largest(partition, broker.decompression_limit)
+            else:
+                found = await first_at_or_after(partition, timestamp, broker.decompression_limit)
+        except BatchError:
+            answer.error_code = Error.CORRUPT_MESSAGE
+        except StoreError:
+            answer.error_code = Error.KAFKA_STORAGE_ERROR
+        else:
+            if found is not None:
+                answer.timestamp, answer.offset, answer.leader_epoch = found
+    return response
+
+
+@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4)
+def offset_for_leader_epoch(
+    broker: Broker, context: Context, request: messages.OffsetForLeaderEpochRequest
+) -> messages.OffsetForLeaderEpochResponse:
+    """Where an epoch ended: how a client finds out that what it read was cut off (KIP-320)."""
+    result = messages.OffsetForLeaderEpochResponse.EpochEndOffset
+    response = messages.OffsetForLeaderEpochResponse(topics=[])
+    for topic in request.topics:
+        runtime = broker.topic(topic.topic.encode())
+        answers = []
+        for asked in topic.partitions:
+            answer = result(error_code=0, partition=asked.partition, leader_epoch=-1, end_offset=-1)
+            answers.append(answer)
+            try:
+                if runtime is None:
+                    raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                partition = broker.partition_of(runtime, asked.partition)
+                check_epoch(partition, asked.current_leader_epoch)
+            except KafkaError as error:
+                answer.error_code = error.code
+                continue
+            if asked.leader_epoch == partition.leader_epoch:
+                answer.leader_epoch, answer.end_offset = partition.leader_epoch, partition.high_watermark
+            elif 0 <= asked.leader_epoch < partition.leader_epoch:
+                answer.leader_epoch, answer.end_offset = partition.log.epoch_end(asked.leader_epoch)
+        response.topics.append(
+            messages.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=answers
+            )
+        )
+    return response

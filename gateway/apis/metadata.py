@@ -1,0 +1,216 @@
+"""03 Metadata, versions 0 to 13, and 75 DescribeTopicPartitions, version 0 (KIP-966).
+
+Metadata makes missing topics when the client and auto.create.topics.enable allow it, and answers with them at once;
+Kafka makes the client ask again. One node leads everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.broker.topics import check_name
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+
+NO_ID = bytes(16)
+NOT_ASKED = -(2**31)
+"""In place of authorized operations when nobody asked."""
+TOPIC_OPERATIONS = 0b110111111000
+"""Bits of what may be done to a topic: read, write, create, delete, alter, describe, describe and alter configs."""
+CLUSTER_OPERATIONS = 0b1111110100000
+"""The same for the cluster: create, alter, describe, cluster action, configs, idempotent write."""
+
+Response = messages.MetadataResponse
+Described = messages.DescribeTopicPartitionsResponse
+
+
+@handles(ApiKey.METADATA, "Metadata", 0, 13)
+def metadata(
+    broker: Broker, context: Context, request: messages.MetadataRequest
+) -> messages.MetadataResponse | Awaitable[messages.MetadataResponse]:
+    version = context.api_version
+    asked = request.topics
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    response = Response(
+        brokers=[_broker(broker, context)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+    if asked is None or (version == 0 and not asked):
+        response.topics = [_topic(broker, topic, operations) for topic in broker.catalog.topics()]
+        return response
+    create = (version < 4 or request.allow_auto_topic_creation) and broker.settings.flag(
+        "auto.create.topics.enable"
+    )
+    missing: list[str] = []
+    for each in asked:
+        name = each.name
+        if name is None:
+            topic = broker.catalog.by_id(each.topic_id)
+            if topic is None:
+                response.topics.append(_failed(None, Error.UNKNOWN_TOPIC_ID, each.topic_id))
+            else:
+                response.topics.append(_topic(broker, topic, operations))
+            continue
+        topic = broker.catalog.get(name)
+        if topic is not None:
+            response.topics.append(_topic(broker, topic, operations))
+            continue
+        try:
+            check_name(name)
+        except KafkaError as error:
+            response.topics.append(_failed(name, error.code))
+            continue
+        if create and name not in missing:
+            missing.append(name)
+        response.topics.append(_failed(name, Error.UNKNOWN_TOPIC_OR_PARTITION))
+    if missing:
+        return _create(broker, response, missing, operations)
+    return response
+
+
+async def _create(
+    broker: Broker, response: messages.MetadataResponse, missing: list[str], operations: int
+) -> messages.MetadataResponse:
+    errors: dict[str, Error] = {}
+    for name in missing:
+        try:
+            await broker.topics.create(name, -1, {})
+        except KafkaError as error:
+            # Somebody else made it meanwhile, or is about to: the client asks again.
+            errors[name] = (
+                Error.LEADER_NOT_AVAILABLE if error.code == Error.TOPIC_ALREADY_EXISTS else error.code
+            )
+    for index, answer in enumerate(response.topics):
+        if answer.name in missing:
+            topic = broker.catalog.get(answer.name)
+            if topic is not None:
+                response.topics[index] = _topic(broker, topic, operations)
+            else:
+                answer.error_code = errors.get(answer.name, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    return response
+
+
+def _broker(broker: Broker, context: Context) -> messages.MetadataResponse.MetadataResponseBroker:
+    host, port = broker.advertised(context.listener)
+    return Response.MetadataResponseBroker(
+        node_id=broker.node_id, host=host, port=port, rack=broker.settings.optional_text("broker.rack")
+    )
+
+
+def _topic(broker: Broker, topic: Topic, operations: int) -> messages.MetadataResponse.MetadataResponseTopic:
+    nodes = [broker.node_id]
+    epoch = broker.store.epoch
+    partition = Response.MetadataResponsePartition
+    return Response.MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[
+            partition(
+                error_code=0,
+                partition_index=index,
+                leader_id=nodes[0],
+                leader_epoch=epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+                offline_replicas=[],
+            )
+            for index in range(len(topic.partitions))
+        ],
+        topic_authorized_operations=operations,
+    )
+
+
+def _failed(
+    name: str | None, error: Error, topic_id: bytes = NO_ID
+) -> messages.MetadataResponse.MetadataResponseTopic:
+    return Response.MetadataResponseTopic(
+        error_code=error, name=name, topic_id=topic_id, partitions=[], topic_authorized_operations=NOT_ASKED
+    )
+
+
+@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0)
+def describe_topic_partitions(
+    broker: Broker, context: Context, request: messages.DescribeTopicPartitionsRequest
+) -> messages.DescribeTopicPartitionsResponse:
+    """Topics in the order of their names; a cursor goes on where the limit on partitions ended the last answer."""
+    limit = min(request.response_partition_limit, broker.settings.integer("max.request.partition.size.limit"))
+    cursor = request.cursor
+    first = cursor.topic_name if cursor is not None else ""
+    response = Described(next_cursor=None)
+    if limit < 1:
+        return response
+    if request.topics:
+        names = sorted({topic.name for topic in request.topics if topic.name >= first})
+    else:
+        names = [topic.name for topic in broker.catalog.topics(first, limit + 1)]
+    left = limit
+    for name in names:
+        start = cursor.partition_index if cursor is not None and name == first else 0
+        if left == 0:
+            response.next_cursor = Described.Cursor(topic_name=name, partition_index=0)
+            break
+        topic = broker.catalog.get(name)
+        if topic is None:
+            response.topics.append(_undescribed(name))
+            continue
+        stop = min(len(topic.partitions), max(0, start) + left)
+        response.topics.append(_described(broker, topic, max(0, start), stop))
+        left -= max(0, stop - max(0, start))
+        if stop < len(topic.partitions):
+            response.next_cursor = Described.Cursor(topic_name=name, partition_index=stop)
+            break
+    return response
+
+
+def _undescribed(
+    name: str,
+) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+    try:
+        check_name(name)
+        error = Error.UNKNOWN_TOPIC_OR_PARTITION
+    except KafkaError as refused:
+        error = refused.code
+    return Described.DescribeTopicPartitionsResponseTopic(
+        error_code=error, name=name, topic_id=NO_ID, partitions=[], topic_authorized_operations=NOT_ASKED
+    )
+
+
+def _described(
+    broker: Broker, topic: Topic, start: int, stop: int
+) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+    nodes = [broker.node_id]
+    return Described.DescribeTopicPartitionsResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[
+            Described.DescribeTopicPartitionsResponsePartition(
+                error_code=0,
+                partition_index=index,
+                leader_id=broker.node_id,
+                leader_epoch=broker.store.epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=[],
+            )
+            for index in range(start, stop)
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )

@@ -1,0 +1,276 @@
+"""Where a group's coordinator is, and what the group has read.
+
+| key | API | versions | notes |
+|---|---|---|---|
+| 8 | OffsetCommit | 2-10 | retention time v2-4, leader epoch from v6, instance id from v7, topic ids v10 |
+| 9 | OffsetFetch | 1-10 | all topics from v2 (null), many groups from v8, topic ids v10; nothing committed is offset -1 |
+| 10 | FindCoordinator | 0-6 | many keys from v4. Key type 1 (transactions) is refused for good, 2 is between brokers |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gateway.apis.groups import MAX_GROUP_ID
+from gateway.apis.registry import Context, handles
+from gateway.broker.groups import Waiter
+from gateway.coordinators import offsets
+from gateway.coordinators.classic_events import Plain
+from gateway.coordinators.offsets import Committed
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from store.api import Family, Put, StoreError, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+GROUP, TRANSACTION = 0, 1
+NO_TRANSACTIONS = "Transactions are not served yet: use a producer without transactional.id."
+
+# -- OffsetCommit ----------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 10)
+def offset_commit(broker: Broker, context: Context, request: messages.OffsetCommitRequest) -> Any:
+    version = context.api_version
+    group_id = request.group_id
+    catalog = broker.catalog
+    limit = broker.settings.integer("offset.metadata.max.bytes")
+    now = broker.clock.wall_ms()
+    retention = request.retention_time_ms if version <= 4 else -1
+    expires_at = now + retention if retention >= 0 else -1
+    prefix = offsets.group_prefix(group_id)
+    rows: list[Write] = []
+    # Topics in the order of Kafka's answer: first what it does not know, then the rest.
+    refused: list[_TopicResult] = []
+    taken: list[_TopicResult] = []
+    for asked in request.topics:
+        if version >= 10:
+            topic = catalog.by_id(asked.topic_id)
+            missing = Error.UNKNOWN_TOPIC_ID
+            identity: str | bytes = asked.topic_id
+        else:
+            topic = catalog.get(asked.name)
+            missing = Error.UNKNOWN_TOPIC_OR_PARTITION
+            identity = asked.name
+        if topic is None:
+            refused.append((identity, [(one.partition_index, missing) for one in asked.partitions]))
+            continue
+        count = len(topic.partitions)
+        of_topic = offsets.topic_prefix(prefix, topic.name)
+        outside: list[tuple[int, int]] = []
+        inside: list[tuple[int, int]] = []
+        for one in asked.partitions:
+            index = one.partition_index
+            if not 0 <= index < count:
+                outside.append((index, Error.UNKNOWN_TOPIC_OR_PARTITION))
+            elif offsets.metadata_too_large(one.committed_metadata, limit):
+                inside.append((index, Error.OFFSET_METADATA_TOO_LARGE))
+            else:
+                inside.append((index, Error.NONE))
+                value = offsets.encode(
+                    one.committed_offset,
+                    one.committed_leader_epoch,
+                    now,
+                    expires_at,
+                    topic.topic_id,
+                    one.committed_metadata,
+                )
+                rows.append(Put(Family.OFFSET, of_topic + offsets.key_suffix(index), value))
+        if outside:
+            refused.append((identity, outside))
+        if inside:
+            taken.append((identity, inside))
+    if not taken:
+        return _commit_response(version, refused, taken, 0)
+    if len(group_id) > MAX_GROUP_ID:
+        return _commit_response(version, refused, taken, Error.INVALID_GROUP_ID)
+
+    def build(answer: Plain) -> messages.OffsetCommitResponse:
+        error = answer.error
+        if error == Error.GROUP_ID_NOT_FOUND and version < 9:
+            error = Error.ILLEGAL_GENERATION
+        return _commit_response(version, refused, taken, error)
+
+    return broker.groups.commit_offsets(
+        group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        rows,
+        Waiter(build),
+    )
+
+
+_TopicResult = tuple[str | bytes, list[tuple[int, int]]]
+"""A topic's name or id, and partition index with error code."""
+
+
+def _commit_response(
+    version: int, refused: list[_TopicResult], taken: list[_TopicResult], error: int
+) -> messages.OffsetCommitResponse:
+    """`error` is the group's and stands for every partition that was not refused before."""
+    topic = messages.OffsetCommitResponse.OffsetCommitResponseTopic
+    partition = messages.OffsetCommitResponse.OffsetCommitResponsePartition
+    results: dict[str | bytes, list[messages.OffsetCommitResponse.OffsetCommitResponsePartition]] = {}
+    for identity, partitions in refused:
+        results.setdefault(identity, []).extend(
+            [partition(partition_index=index, error_code=code) for index, code in partitions]
+        )
+    for identity, partitions in taken:
+        results.setdefault(identity, []).extend(
+            [partition(partition_index=index, error_code=error or code) for index, code in partitions]
+        )
+    if version >= 10:
+        return messages.OffsetCommitResponse(
+            topics=[topic(topic_id=identity, partitions=found) for identity, found in results.items()]
+        )
+    return messages.OffsetCommitResponse(
+        topics=[topic(name=identity, partitions=found) for identity, found in results.items()]
+    )
+
+
+# -- OffsetFetch -----------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 10)
+def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetchRequest) -> Any:
+    """What was stored before the question: commits under way are waited for (as require_stable wants)."""
+    version = context.api_version
+    ids = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
+    pending = [future for future in map(broker.groups.in_flight, ids) if future is not None]
+    if not pending:
+        return _fetch(broker, version, request)
+
+    async def wait() -> messages.OffsetFetchResponse:
+        await asyncio.wait(pending)
+        return _fetch(broker, version, request)
+
+    return wait()
+
+
+def _fetch(
+    broker: Broker, version: int, request: messages.OffsetFetchRequest
+) -> messages.OffsetFetchResponse:
+    if version >= 8:
+        return messages.OffsetFetchResponse(
+            groups=[_fetch_group(broker, version, group) for group in request.groups]
+        )
+    try:
+        found = _read(broker, request.group_id, version, request.topics)
+    except StoreError:
+        return messages.OffsetFetchResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
+    topic = messages.OffsetFetchResponse.OffsetFetchResponseTopic
+    partition = messages.OffsetFetchResponse.OffsetFetchResponsePartition
+    return messages.OffsetFetchResponse(
+        topics=[
+            topic(name=name, partitions=[_fetched(partition, *row) for row in rows])
+            for name, _, rows in found
+        ]
+    )
+
+
+def _fetch_group(
+    broker: Broker, version: int, asked: messages.OffsetFetchRequest.OffsetFetchRequestGroup
+) -> messages.OffsetFetchResponse.OffsetFetchResponseGroup:
+    group = messages.OffsetFetchResponse.OffsetFetchResponseGroup
+    topic = messages.OffsetFetchResponse.OffsetFetchResponseTopics
+    partition = messages.OffsetFetchResponse.OffsetFetchResponsePartitions
+    try:
+        found = _read(broker, asked.group_id, version, asked.topics)
+    except StoreError:
+        return group(group_id=asked.group_id, error_code=Error.COORDINATOR_NOT_AVAILABLE)
+    return group(
+        group_id=asked.group_id,
+        topics=[
+            topic(name=name, topic_id=topic_id, partitions=[_fetched(partition, *row) for row in rows])
+            for name, topic_id, rows in found
+        ],
+    )
+
+
+_NO_ID = bytes(16)
+_Row = tuple[int, int, Committed | None]
+"""Partition index, error code, what is committed."""
+
+
+def _read(
+    broker: Broker, group_id: str, version: int, asked: Sequence[Any] | None
+) -> list[tuple[str, bytes, list[_Row]]]:
+    """Name, id and rows of each topic; None asks for everything. Raises StoreError."""
+    groups, catalog = broker.groups, broker.catalog
+    if asked is None:
+        return [
+            (topic.name, topic.topic_id, [(index, 0, committed) for index, committed in rows])
+            for topic, rows in groups.all_committed(group_id)
+        ]
+    found: list[tuple[str, bytes, list[_Row]]] = []
+    for one in asked:
+        indexes = one.partition_indexes
+        if version >= 10:
+            topic = catalog.by_id(one.topic_id)
+            name, topic_id, error = "", one.topic_id, Error.UNKNOWN_TOPIC_ID if topic is None else 0
+        else:
+            topic = catalog.get(one.name)
+            name, topic_id, error = one.name, _NO_ID, 0
+        rows = groups.committed(group_id, topic, indexes) if topic is not None else [None] * len(indexes)
+        found.append(
+            (name, topic_id, [(index, error, row) for index, row in zip(indexes, rows, strict=True)])
+        )
+    return found
+
+
+def _fetched(partition: type[Any], index: int, error: int, committed: Committed | None) -> Any:
+    if committed is None:
+        return partition(
+            partition_index=index,
+            committed_offset=-1,
+            committed_leader_epoch=-1,
+            metadata="",
+            error_code=error,
+        )
+    return partition(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=error,
+    )
+
+
+# -- FindCoordinator -------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6)
+def find_coordinator(
+    broker: Broker, context: Context, request: messages.FindCoordinatorRequest
+) -> messages.FindCoordinatorResponse:
+    """This node coordinates every group."""
+    version = context.api_version
+    kind = request.key_type if version >= 1 else GROUP
+    error, text = Error.NONE, ""
+    if kind == TRANSACTION:
+        # With a retriable error a producer would ask for ever; this one it shows to its user at once.
+        error, text = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
+    elif kind != GROUP:
+        error, text = Error.INVALID_REQUEST, Error.INVALID_REQUEST.sentence
+    host, port = ("", -1) if error else broker.advertised(context.listener)
+    node_id = -1 if error else broker.node_id
+    if version < 4:
+        return messages.FindCoordinatorResponse(
+            error_code=error,
+            error_message=text or Error.NONE.name,
+            node_id=node_id,
+            host=host,
+            port=port,
+        )
+    coordinator = messages.FindCoordinatorResponse.Coordinator
+    return messages.FindCoordinatorResponse(
+        coordinators=[
+            coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=text)
+            for key in request.coordinator_keys
+        ]
+    )

@@ -1,0 +1,208 @@
+"""00 Produce, versions 3 to 13: the shortest way through the gateway.
+
+Each batch is admitted by its header and its CRC, put into the group of this loop turn, and answered when the group
+is committed. Versions 0 to 2 are advertised because librdkafka needs them to be (KAFKA-18659), and refused.
+With acks=0 nothing is answered; if something is wrong the connection is closed, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.partition import Partition, TopicRuntime
+from gateway.wire import produce as wire
+from gateway.wire.batch import BatchError, admit
+from gateway.wire.errors import Error
+from store.api import Outcome
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.connection import Connection
+
+
+class ProduceSlot:
+    """A Produce on its way: the answer is made when the batch is taken and leaves when the commit is done."""
+
+    __slots__ = ("_connection", "_correlation_id", "_results", "_version", "payload", "ready", "size")
+
+    def __init__(
+        self,
+        connection: Connection,
+        version: int,
+        correlation_id: int,
+        payload: bytes,
+        results: list[wire.TopicResult] | tuple[Partition, int],
+        size: int,
+    ) -> None:
+        self._connection = connection
+        self._version = version
+        self._correlation_id = correlation_id
+        # what to tell if the commit fails
+        self._results = results
+        self.payload = payload
+        self.ready = False
+        # bytes of the request: what the connection has in flight
+        self.size = size
+
+    def settle(self, outcome: Outcome) -> None:
+        """The commit is over."""
+        if outcome is not None:
+            self._fail(from_store(outcome))
+        self.ready = True
+        self._connection.settled(self)
+
+    def _fail(self, error: KafkaError) -> None:
+        results = self._results
+        if isinstance(results, tuple):
+            partition, _ = results
+            name = partition.topic.topic_id if self._version >= 13 else partition.topic.name_utf8
+            failed = [(name, [(partition.index, int(error.code), -1, -1, -1, error.text)])]
+        else:
+            failed = [
+                (
+                    name,
+                    [
+                        result if result[1] else (result[0], int(error.code), -1, -1, -1, error.text)
+                        for result in partitions
+                    ],
+                )
+                for name, partitions in results
+            ]
+        self.payload = wire.encode(self._version, self._correlation_id, failed)
+
+
+class Unacknowledged:
+    """A Produce with acks=0: nobody is told, but a failure closes the connection."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def settle(self, outcome: Outcome) -> None:
+        if outcome is not None:
+            self._connection.close("a batch sent with acks=0 could not be stored")
+
+
+def produce(
+    broker: Broker,
+    connection: Connection,
+    version: int,
+    correlation_id: int,
+    frame: bytes,
+    position: int,
+    end: int,
+) -> ProduceSlot | bytes | None:
+    """A slot to be settled by the turn's commit, an answer that needs no commit, or None when none is due."""
+    request = wire.decode(version, frame, position, end)
+    topics = request.topics
+    now = broker.clock.wall_ms()
+    if (
+        version >= 9
+        and len(topics) == 1
+        and len(topics[0][1]) == 1
+        and request.acks
+        and -1 <= request.acks <= 1
+        and request.transactional_id is None
+    ):
+        # One batch for one partition: what nearly every request of a busy producer is.
+        name, ((index, batch),) = topics[0]
+        runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
+        if runtime is not None and batch is not None and 0 <= index < len(runtime.partitions):
+            try:
+                partition = runtime.partitions[index] or broker.partition_of(runtime, index)
+                base_offset = partition.append(batch, admit(batch), now)
+            except KafkaError as error:
+                results = [(name, [(index, int(error.code), -1, -1, -1, error.text)])]
+                return wire.encode(version, correlation_id, results)
+            except BatchError as error:
+                results = [(name, [(index, int(error.code), -1, -1, -1, str(error))])]
+                return wire.encode(version, correlation_id, results)
+            start = partition.prefix_by_id if version >= 13 else partition.prefix
+            payload = wire.encode_one(
+                correlation_id,
+                start,
+                base_offset,
+                now if partition.log_append_time else -1,
+                partition.log.start_offset,
+            )
+            slot = ProduceSlot(
+                connection, version, correlation_id, payload, (partition, base_offset), end - position
+            )
+            broker.turn.await_commit(slot)
+            return slot
+    return _produce_many(broker, connection, version, correlation_id, request, now, end - position)
+
+
+def _produce_many(
+    broker: Broker,
+    connection: Connection,
+    version: int,
+    correlation_id: int,
+    request: wire.ProduceRequest,
+    now: int,
+    size: int,
+) -> ProduceSlot | bytes | None:
+    results: list[wire.TopicResult] = []
+    taken = failed = False
+    seen: set[tuple[bytes, int]] = set()
+    for name, partitions in request.topics:
+        runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
+        answers: list[wire.PartitionResult] = []
+        for index, batch in partitions:
+            try:
+                if (name, index) in seen:
+                    raise KafkaError(Error.INVALID_REQUEST, "A partition may appear once in a request.")
+                seen.add((name, index))
+                answers.append(_take(broker, request, version, runtime, index, batch, now))
+                taken = True
+            except KafkaError as error:
+                answers.append((index, int(error.code), -1, -1, -1, error.text))
+                failed = True
+            except BatchError as error:
+                answers.append((index, int(error.code), -1, -1, -1, str(error)))
+                failed = True
+        results.append((name, answers))
+    if request.acks == 0:
+        if failed:
+            connection.close("a batch sent with acks=0 was refused")
+        elif taken:
+            broker.turn.await_commit(Unacknowledged(connection))
+        return None
+    payload = wire.encode(version, correlation_id, results)
+    if not taken:
+        return payload
+    slot = ProduceSlot(connection, version, correlation_id, payload, results, size)
+    broker.turn.await_commit(slot)
+    return slot
+
+
+def _take(
+    broker: Broker,
+    request: wire.ProduceRequest,
+    version: int,
+    runtime: TopicRuntime | None,
+    index: int,
+    batch: bytes | None,
+    now: int,
+) -> wire.PartitionResult:
+    if not -1 <= request.acks <= 1:
+        raise KafkaError(Error.INVALID_REQUIRED_ACKS, f"acks={request.acks}: use -1 (all), 0 or 1.")
+    if request.transactional_id is not None:
+        raise KafkaError(
+            Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This gateway does not serve transactions yet."
+        )
+    if runtime is None:
+        raise KafkaError(Error.UNKNOWN_TOPIC_ID if version >= 13 else Error.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = broker.partition_of(runtime, index)
+    if batch is None:
+        raise KafkaError(Error.INVALID_RECORD, "A partition without records.")
+    if version < wire.MIN_SERVED:
+        raise KafkaError(
+            Error.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            "Message formats 0 and 1 are not stored; use a client of 0.11 or later.",
+        )
+    base_offset = partition.append(batch, admit(batch), now)
+    append_time = now if partition.log_append_time else -1
+    return index, 0, base_offset, append_time, partition.log.start_offset, None

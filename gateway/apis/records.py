@@ -1,0 +1,84 @@
+"""21 DeleteRecords (0-2) and 61 DescribeProducers (0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.partition import Partition
+
+Deleted = messages.DeleteRecordsResponse
+Producers = messages.DescribeProducersResponse
+
+
+@handles(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2)
+async def delete_records(
+    broker: Broker, context: Context, request: messages.DeleteRecordsRequest
+) -> messages.DeleteRecordsResponse:
+    """Offset -1 means all that is there. The low watermark in the answer is the new log start."""
+    response = Deleted(topics=[])
+    for topic in request.topics:
+        runtime = broker.topic(topic.name.encode())
+        results = []
+        for asked in topic.partitions:
+            result = Deleted.DeleteRecordsPartitionResult(
+                partition_index=asked.partition_index, low_watermark=-1, error_code=0
+            )
+            results.append(result)
+            try:
+                if runtime is None:
+                    raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                if not runtime.config.delete:
+                    raise KafkaError(
+                        Error.POLICY_VIOLATION, "cleanup.policy of this topic does not have delete."
+                    )
+                partition = broker.partition_of(runtime, asked.partition_index)
+                result.low_watermark = await broker.topics.delete_records(partition, asked.offset)
+            except KafkaError as error:
+                result.error_code = error.code
+        response.topics.append(Deleted.DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    return response
+
+
+@handles(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0)
+def describe_producers(
+    broker: Broker, context: Context, request: messages.DescribeProducersRequest
+) -> messages.DescribeProducersResponse:
+    response = Producers(topics=[])
+    for topic in request.topics:
+        runtime = broker.topic(topic.name.encode())
+        answers = []
+        for index in topic.partition_indexes:
+            answer = Producers.PartitionResponse(
+                partition_index=index, error_code=0, error_message=None, active_producers=[]
+            )
+            answers.append(answer)
+            try:
+                if runtime is None:
+                    raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                answer.active_producers = _producers(broker.partition_of(runtime, index))
+            except KafkaError as error:
+                answer.error_code, answer.error_message = error.code, error.text
+        response.topics.append(Producers.TopicResponse(name=topic.name, partitions=answers))
+    return response
+
+
+def _producers(partition: Partition) -> list[messages.DescribeProducersResponse.ProducerState]:
+    return [
+        Producers.ProducerState(
+            producer_id=producer_id,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.updated_at,
+            coordinator_epoch=-1,
+            current_txn_start_offset=-1,
+        )
+        for producer_id, producer in partition.producers
+    ]

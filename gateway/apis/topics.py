@@ -1,0 +1,188 @@
+"""19 CreateTopics (2-7), 20 DeleteTopics (1-6), 37 CreatePartitions (0-3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from gateway import topic_configs
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+Creatable = messages.CreateTopicsRequest.CreatableTopic
+Created = messages.CreateTopicsResponse.CreatableTopicResult
+CreatedConfig = messages.CreateTopicsResponse.CreatableTopicConfigs
+Deleted = messages.DeleteTopicsResponse.DeletableTopicResult
+Grown = messages.CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+@handles(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7)
+async def create_topics(
+    broker: Broker, context: Context, request: messages.CreateTopicsRequest
+) -> messages.CreateTopicsResponse:
+    """All topics of a request go into one commit; each succeeds or fails on its own."""
+    names = Counter(topic.name for topic in request.topics)
+    shown: dict[tuple[tuple[str, str], ...], list[CreatedConfig]] = {}
+
+    async def create(asked: Creatable) -> Created:
+        try:
+            if names[asked.name] > 1:
+                raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
+            partitions = _partitions(broker, asked)
+            configs = _configs(asked)
+            if request.validate_only:
+                partitions = broker.topics.check_create(asked.name, partitions, configs)
+                topic_id = bytes(16)
+            else:
+                topic = await broker.topics.create(asked.name, partitions, configs)
+                partitions, topic_id = len(topic.partitions), topic.topic_id
+        except KafkaError as error:
+            return _not_created(asked.name, error)
+        key = tuple(sorted(configs.items()))
+        if key not in shown:
+            shown[key] = [
+                CreatedConfig(
+                    name=row.name,
+                    value=row.value,
+                    read_only=row.read_only,
+                    config_source=int(row.source),
+                    is_sensitive=row.sensitive,
+                )
+                for row in topic_configs.describe(configs, broker.settings)
+            ]
+        return Created(
+            name=asked.name,
+            topic_id=topic_id,
+            error_code=0,
+            error_message=None,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=shown[key],
+        )
+
+    results = await asyncio.gather(*(create(topic) for topic in request.topics))
+    return messages.CreateTopicsResponse(topics=list({result.name: result for result in results}.values()))
+
+
+def _partitions(broker: Broker, asked: Creatable) -> int:
+    """The number of partitions asked for, -1 for the default. Raises KafkaError."""
+    if asked.assignments:
+        if asked.num_partitions != -1 or asked.replication_factor != -1:
+            raise KafkaError(
+                Error.INVALID_REQUEST,
+                "With a replica assignment, the counts of partitions and replicas must be -1.",
+            )
+        indexes = sorted(assignment.partition_index for assignment in asked.assignments)
+        if indexes != list(range(len(indexes))):
+            raise KafkaError(
+                Error.INVALID_REPLICA_ASSIGNMENT, "The partitions must be numbered from 0 without a gap."
+            )
+        for assignment in asked.assignments:
+            check_replicas(broker, assignment.broker_ids)
+        return len(indexes)
+    if asked.replication_factor not in (-1, 1):
+        raise KafkaError(
+            Error.INVALID_REPLICATION_FACTOR,
+            f"Replication factor {asked.replication_factor}: this cluster has one node, so it can only be 1.",
+        )
+    if asked.num_partitions == 0:
+        raise KafkaError(Error.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    return asked.num_partitions
+
+
+def check_replicas(broker: Broker, nodes: list[int]) -> None:
+    """Raises KafkaError unless this node alone is named."""
+    if nodes != [broker.node_id]:
+        raise KafkaError(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"Replicas {nodes}: the only node of this cluster is {broker.node_id}.",
+        )
+
+
+def _configs(asked: Creatable) -> dict[str, str]:
+    configs = {}
+    for config in asked.configs:
+        if config.value is None:
+            raise KafkaError(Error.INVALID_CONFIG, f"The value of {config.name} is missing.")
+        configs[config.name] = config.value
+    return configs
+
+
+def _not_created(name: str, error: KafkaError) -> Created:
+    return Created(
+        name=name,
+        topic_id=bytes(16),
+        error_code=error.code,
+        error_message=error.text,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[],
+    )
+
+
+@handles(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6)
+async def delete_topics(
+    broker: Broker, context: Context, request: messages.DeleteTopicsRequest
+) -> messages.DeleteTopicsResponse:
+    by_id = context.api_version >= 6
+
+    async def delete(name: str | None, topic_id: bytes) -> Deleted:
+        if name is None:
+            topic = broker.catalog.by_id(topic_id)
+            if topic is None:
+                return Deleted(
+                    name=None, topic_id=topic_id, error_code=Error.UNKNOWN_TOPIC_ID, error_message=None
+                )
+            name = topic.name
+        known = broker.catalog.get(name)
+        answer = Deleted(
+            name=name, topic_id=known.topic_id if known else bytes(16), error_code=0, error_message=None
+        )
+        try:
+            await broker.topics.delete(name)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.text
+        return answer
+
+    asked = (
+        [(topic.name, topic.topic_id) for topic in request.topics]
+        if by_id
+        else [(name, bytes(16)) for name in request.topic_names]
+    )
+    responses = await asyncio.gather(*(delete(name, topic_id) for name, topic_id in dict.fromkeys(asked)))
+    return messages.DeleteTopicsResponse(responses=list(responses))
+
+
+@handles(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3)
+async def create_partitions(
+    broker: Broker, context: Context, request: messages.CreatePartitionsRequest
+) -> messages.CreatePartitionsResponse:
+    names = Counter(topic.name for topic in request.topics)
+    results = []
+    for asked in request.topics:
+        answer = Grown(name=asked.name, error_code=0, error_message=None)
+        results.append(answer)
+        try:
+            if names[asked.name] > 1:
+                raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
+            have = len(broker.topics.get(asked.name).partitions)
+            if asked.assignments is not None:
+                if len(asked.assignments) != asked.count - have:
+                    raise KafkaError(
+                        Error.INVALID_REPLICA_ASSIGNMENT,
+                        f"{asked.count - have} partition(s) would be added, and {len(asked.assignments)} assignment(s) "
+                        "are given.",
+                    )
+                for assignment in asked.assignments:
+                    check_replicas(broker, assignment.broker_ids)
+            await broker.topics.grow(asked.name, asked.count, validate_only=request.validate_only)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.text
+    return messages.CreatePartitionsResponse(results=results)

@@ -1,0 +1,287 @@
+"""The broker: what the APIs and the admin server talk to. It owns the open turn, the topics in use and the timers.
+
+Read `turn.py` (how writes become commits), `partition.py` (append and read), `fetching.py` (read many, wait) next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gateway.broker.broker_configs import BrokerConfigs
+from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.errors import KafkaError
+from gateway.broker.fetch_sessions import FetchSessions
+from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.producer_ids import ProducerIds
+from gateway.broker.receiving import Receiving
+from gateway.broker.topics import Topics
+from gateway.broker.turn import Turn
+from gateway.topic_configs import effective
+from gateway.wire.errors import Error
+from store.api import Durability, Outcome, Store, StoreError, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.groups import Groups
+    from gateway.clock import Clock
+    from gateway.config import Settings
+    from gateway.metrics_catalog import GatewayMetrics
+    from gateway.topic_configs import TopicConfig
+
+
+DECOMPRESSION_LIMIT = 128 * 1024 * 1024
+"""Bytes that one batch may unfold to where its records must be looked at: 8 KB of zstd can grow to 256 MB."""
+
+
+class Answering(Protocol):
+    """A connection that has answers ready to leave."""
+
+    def flush(self) -> None: ...
+
+
+class Broker:
+    """One node. Everything runs on its event loop."""
+
+    groups: Groups
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        clock: Clock,
+        metrics: GatewayMetrics,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        cluster_id: bytes,
+        version: str,
+        data: Path | None = None,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.clock = clock
+        self.clock_ns = time.perf_counter_ns
+        self.metrics = metrics
+        self.loop = loop
+        self.version = version
+        self.data = data
+        self.cluster_id = base64.urlsafe_b64encode(cluster_id).decode().rstrip("=")
+        self.started_at = clock.wall_ms()
+        self.turn = Turn(self)
+        self.catalog = Catalog(store)
+        self.broker_configs = BrokerConfigs(self)
+        self.receiving = Receiving(settings.integer("memory.max.bytes"))
+        self.topics = Topics(self)
+        self.producer_ids = ProducerIds(self)
+        self.fetch_sessions = FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"))
+        # listener name -> (host, port) that clients are told
+        self.endpoints: dict[str, tuple[str, int]] = {}
+        # connections with answers ready, until the end of the group's callbacks
+        self.answering: list[Answering] = []
+        # answers to Metadata by (version, listener, request bytes), as long as the catalog stays as it is
+        self.metadata_cache: dict[tuple[int, str, bytes], bytes] = {}
+        self._metadata_version = -1
+        # bytes that clients have not taken yet, over all connections
+        self.unsent_bytes = 0
+        self.decompression_limit = DECOMPRESSION_LIMIT
+        self._by_name: dict[bytes, TopicRuntime] = {}
+        self._by_id: dict[bytes, TopicRuntime] = {}
+        self.reconfigure()
+        self.broker_configs.load()
+
+    # -- settings ---------------------------------------------------------------------------------------------------
+
+    def reconfigure(self) -> None:
+        """Take over settings that may change while the broker runs."""
+        settings = self.settings
+        self.node_id = settings.integer("node.id")
+        self.durability = Durability(settings.text("durability"))
+        self.memory_limit = settings.integer("memory.max.bytes")
+        self.fetch_max_bytes = settings.integer("fetch.max.bytes")
+        for runtime in self._by_name.values():
+            self._configure(runtime)
+
+    def _configure(self, runtime: TopicRuntime) -> None:
+        runtime.config = effective(runtime.topic.configs, self.settings)
+        for partition in runtime.partitions:
+            if partition is not None:
+                partition.configure(runtime.config)
+
+    def effective(self, configs: dict[str, str]) -> TopicConfig:
+        """A topic's configuration as it is in force."""
+        return effective(configs, self.settings)
+
+    def advertised(self, listener: str) -> tuple[str, int]:
+        """Host and port that clients which came in by this listener are told."""
+        return self.endpoints[listener]
+
+    # -- commits ----------------------------------------------------------------------------------------------------
+
+    def commit(
+        self, writes: Sequence[Write], done: Callable[[Outcome], None], durability: Durability | None = None
+    ) -> None:
+        """Queue writes into the group of this loop turn; `done(outcome)` when they are durable or have failed."""
+        self.turn.write(writes, done, durability)
+
+    async def write(self, writes: Sequence[Write], durability: Durability | None = None) -> None:
+        """`commit` to wait for. Raises StoreError."""
+        future: asyncio.Future[None] = self.loop.create_future()
+
+        def done(outcome: Outcome) -> None:
+            if future.cancelled():
+                return
+            if outcome is None:
+                future.set_result(None)
+            else:
+                future.set_exception(outcome)
+
+        self.turn.write(writes, done, durability)
+        await asyncio.shield(future)
+
+    def commit_failed(self, partitions: list[Partition], outcome: StoreError) -> None:
+        """Throw away the partitions concerned: whoever needs them next reads them again from the store."""
+        self.metrics.commits_failed.inc()
+        for partition in partitions:
+            partition.retire()
+            runtime = partition.topic
+            if runtime.partitions[partition.index] is partition:
+                runtime.partitions[partition.index] = None
+
+    def observe_commit(self, seconds: float, requests: int, partitions: int) -> None:
+        metrics = self.metrics
+        metrics.commit_seconds.observe(seconds)
+        metrics.commit_requests.observe(requests)
+
+    def flush_connections(self) -> None:
+        """Send the answers that a group's callbacks made ready: one write a connection."""
+        connections = self.answering
+        if connections:
+            self.answering = []
+            for connection in connections:
+                connection.flush()
+
+    # -- topics in use ----------------------------------------------------------------------------------------------
+
+    def topic(self, name: bytes) -> TopicRuntime | None:
+        """The topic of that name (UTF-8), made ready for use."""
+        runtime = self._by_name.get(name)
+        if runtime is None:
+            try:
+                topic = self.catalog.get(name.decode())
+            except UnicodeDecodeError:
+                return None
+            if topic is not None:
+                runtime = self._open(topic)
+        return runtime
+
+    def topic_by_id(self, topic_id: bytes) -> TopicRuntime | None:
+        runtime = self._by_id.get(topic_id)
+        if runtime is None:
+            topic = self.catalog.by_id(topic_id)
+            if topic is not None:
+                runtime = self._open(topic)
+        return runtime
+
+    def partition_of(self, runtime: TopicRuntime, index: int) -> Partition:
+        """Raises KafkaError when the topic has no such partition."""
+        partitions = runtime.partitions
+        if not 0 <= index < len(partitions):
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = partitions[index]
+        if partition is None:
+            try:
+                partition = partitions[index] = Partition(self, runtime, index)
+            except StoreError as error:
+                raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
+        return partition
+
+    def partition(self, topic: Topic, index: int) -> Partition:
+        runtime = self.topic(topic.name.encode())
+        if runtime is None or runtime.topic_id != topic.topic_id:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.partition_of(runtime, index)
+
+    def _open(self, topic: Topic) -> TopicRuntime:
+        runtime = TopicRuntime(topic, effective(topic.configs, self.settings))
+        self._by_name[runtime.name_utf8] = runtime
+        self._by_id[topic.topic_id] = runtime
+        return runtime
+
+    def runtimes(self) -> list[TopicRuntime]:
+        """The topics in use."""
+        return list(self._by_name.values())
+
+    def topic_changed(self, name: str, topic: Topic | None) -> None:
+        """A catalog change is durable: forget or renew what is derived from the old row."""
+        self.catalog.changed(name, topic)
+        self.metadata_cache.clear()
+        old = self._by_name.get(name.encode())
+        if old is None:
+            return
+        if topic is None or topic.topic_id != old.topic_id:
+            del self._by_name[old.name_utf8]
+            self._by_id.pop(old.topic_id, None)
+            for partition in old.partitions:
+                if partition is not None:
+                    partition.retire()
+            return
+        old.topic = topic
+        old.partitions.extend([None] * (len(topic.partitions) - len(old.partitions)))
+        self._configure(old)
+
+    def release_idle(self) -> None:
+        """Let go of partitions that nobody uses: an idle topic is a row on the disk."""
+        for runtime in list(self._by_name.values()):
+            busy = False
+            for index, partition in enumerate(runtime.partitions):
+                if partition is None:
+                    continue
+                activity = partition.batches_in + partition.bytes_out
+                if (
+                    partition.waiters
+                    or partition.pending
+                    or partition.next_offset != partition.high_watermark
+                ):
+                    busy = True
+                elif activity == partition.idle_mark:
+                    runtime.partitions[index] = None
+                else:
+                    partition.idle_mark = activity
+                    busy = True
+            if not busy:
+                del self._by_name[runtime.name_utf8]
+                self._by_id.pop(runtime.topic_id, None)
+
+    # -- what the admin server calls --------------------------------------------------------------------------------
+
+    async def create_topic(
+        self, name: str, partitions: int, configs: dict[str, str], **options: Any
+    ) -> Topic:
+        """Raises KafkaError."""
+        return await self.topics.create(name, partitions, configs, **options)
+
+    async def delete_topic(self, name: str) -> None:
+        """Raises KafkaError."""
+        await self.topics.delete(name)
+
+    async def create_partitions(self, name: str, count: int) -> None:
+        """Grow a topic to `count` partitions. Raises KafkaError."""
+        await self.topics.grow(name, count)
+
+    def disk(self) -> tuple[str, int, int]:
+        """(data folder, bytes of its file system, bytes free); empty and -1 for a store in memory."""
+        if self.data is None:
+            return "", -1, -1
+        usage = shutil.disk_usage(self.data)
+        return str(self.data), usage.total, usage.free
+
+    # -- timers -----------------------------------------------------------------------------------------------------
+
+    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """Run `callback` when the monotonic clock reaches `monotonic_ms`."""
+        delay = max(0, monotonic_ms - self.clock.monotonic_ms()) / 1000
+        return self.loop.call_later(delay, callback)

@@ -1,0 +1,68 @@
+"""Settings altered at run time, for this node or (by the empty name) for all: rows that win over flags and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.broker.errors import KafkaError, from_store
+from gateway.wire.errors import Error
+from store.api import Family, Put, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+_PREFIX = b"broker/"
+
+
+class BrokerConfigs:
+    """What AlterConfigs said. Call `load` once, after the broker has its settings."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.node: dict[str, str] = {}
+        self.cluster: dict[str, str] = {}
+
+    def load(self) -> None:
+        store = self._broker.store
+        own = store.get(Family.POLICY, self._key(str(self._broker.node_id)))
+        everyone = store.get(Family.POLICY, self._key(""))
+        if own or everyone:
+            self.node = msgspec.msgpack.decode(own, type=dict[str, str]) if own else {}
+            self.cluster = msgspec.msgpack.decode(everyone, type=dict[str, str]) if everyone else {}
+            self._apply()
+
+    async def alter(
+        self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False
+    ) -> None:
+        """Change the rows of `name` (the node's id, or empty for all). Raises KafkaError."""
+        broker = self._broker
+        old = self.node if name else self.cluster
+        new = change(old)
+        for key in {**old, **new}:
+            if old.get(key) != new.get(key):
+                problem = broker.settings.altered(key, new.get(key))
+                if problem is not None:
+                    raise KafkaError(Error.INVALID_CONFIG, problem)
+        if validate_only:
+            return
+        try:
+            await broker.write([Put(Family.POLICY, self._key(name), msgspec.msgpack.encode(new))])
+        except StoreError as error:
+            raise from_store(error) from error
+        if name:
+            self.node = new
+        else:
+            self.cluster = new
+        self._apply()
+
+    def _apply(self) -> None:
+        broker = self._broker
+        broker.settings = broker.settings.with_dynamic(self.node, self.cluster)
+        broker.reconfigure()
+
+    @staticmethod
+    def _key(name: str) -> bytes:
+        return _PREFIX + name.encode()

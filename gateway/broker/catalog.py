@@ -1,0 +1,143 @@
+"""The topics there are: rows of the store, read when asked for and kept while in use.
+
+A topic's row is found by its Kafka name; a second row leads from its topic id to the name. A million topics cost
+disk: only a bounded number of decoded rows is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+from store.api import CreateLog, Delete, DropLog, Family, Put, Store, Write
+
+_NAME = b"t/"
+_ID = b"i/"
+_PLAIN = b"c/"
+_NEXT_PARTITION = b"next-partition-id"
+_CACHED = 20_000
+
+
+class Topic(msgspec.Struct, omit_defaults=True):
+    """One topic as the catalog keeps it; its index in `partitions` is Kafka's partition number."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[int]
+    created_at: int
+    configs: dict[str, str] = {}
+    internal: bool = False
+    # Pulsar tells a plain topic from a partitioned one with a single partition; Kafka does not.
+    partitioned: bool = True
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Topic)
+
+
+class Catalog:
+    """Topics by name and by id. Changes are writes to commit, then `apply` once they are durable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, str] = {}
+        # counts every change, so that what is derived from the catalog knows when it is old
+        self.version = 0
+        raw = store.get(Family.META, _NEXT_PARTITION)
+        self._next_partition = int.from_bytes(raw, "big") if raw else 1
+
+    def get(self, name: str) -> Topic | None:
+        topic = self._by_name.get(name)
+        if topic is None:
+            raw = self._store.get(Family.CATALOG, _NAME + name.encode())
+            if raw is None:
+                return None
+            topic = self._remember(_decoder.decode(raw))
+        return topic
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        name = self._by_id.get(topic_id)
+        if name is None:
+            raw = self._store.get(Family.CATALOG, _ID + topic_id)
+            if raw is None:
+                return None
+            name = raw.decode()
+        topic = self.get(name)
+        return topic if topic is not None and topic.topic_id == topic_id else None
+
+    def collision(self, name: str) -> str | None:
+        """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
+        raw = self._store.get(Family.CATALOG, _PLAIN + _plain(name))
+        other = raw.decode() if raw else None
+        return other if other != name else None
+
+    def names(self) -> list[str]:
+        """All topic names, in byte order."""
+        skip = len(_NAME)
+        return [key[skip:].decode() for key, _ in self._store.scan(Family.CATALOG, _NAME)]
+
+    def topics(self, start: str = "", limit: int | None = None) -> Iterator[Topic]:
+        """All topics from the name `start` on, in byte order."""
+        for key, value in self._store.scan(Family.CATALOG, _NAME, _NAME + start.encode(), limit):
+            name = key[len(_NAME) :].decode()
+            yield self._by_name.get(name) or _decoder.decode(value)
+
+    def allocate(self, count: int) -> list[int]:
+        """Partition ids that were never used. The caller commits `allocation()` together with their first use."""
+        first = self._next_partition
+        self._next_partition += count
+        return list(range(first, first + count))
+
+    def allocation(self) -> Write:
+        return Put(Family.META, _NEXT_PARTITION, struct.pack(">Q", self._next_partition))
+
+    def writes_create(self, topic: Topic) -> list[Write]:
+        name = topic.name.encode()
+        writes: list[Write] = [
+            Put(Family.CATALOG, _NAME + name, _encoder.encode(topic)),
+            Put(Family.CATALOG, _ID + topic.topic_id, name),
+            Put(Family.CATALOG, _PLAIN + _plain(topic.name), name),
+            self.allocation(),
+        ]
+        writes.extend([CreateLog(partition) for partition in topic.partitions])
+        return writes
+
+    def writes_update(self, topic: Topic, new_partitions: list[int] | None = None) -> list[Write]:
+        writes: list[Write] = [Put(Family.CATALOG, _NAME + topic.name.encode(), _encoder.encode(topic))]
+        if new_partitions:
+            writes.append(self.allocation())
+            writes.extend([CreateLog(partition) for partition in new_partitions])
+        return writes
+
+    def writes_delete(self, topic: Topic) -> list[Write]:
+        writes: list[Write] = [
+            Delete(Family.CATALOG, _NAME + topic.name.encode()),
+            Delete(Family.CATALOG, _ID + topic.topic_id),
+            Delete(Family.CATALOG, _PLAIN + _plain(topic.name)),
+        ]
+        writes.extend([DropLog(partition) for partition in topic.partitions])
+        return writes
+
+    def changed(self, name: str, topic: Topic | None) -> None:
+        """A committed change: `topic` is the new row, None if it is gone."""
+        self.version += 1
+        old = self._by_name.pop(name, None)
+        if old is not None:
+            self._by_id.pop(old.topic_id, None)
+        if topic is not None:
+            self._remember(topic)
+
+    def _remember(self, topic: Topic) -> Topic:
+        if len(self._by_name) >= _CACHED:
+            oldest = self._by_name.pop(next(iter(self._by_name)))
+            self._by_id.pop(oldest.topic_id, None)
+        self._by_name[topic.name] = topic
+        self._by_id[topic.topic_id] = topic.name
+        return topic
+
+
+def _plain(name: str) -> bytes:
+    return name.replace(".", "_").encode()

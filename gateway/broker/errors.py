@@ -1,0 +1,24 @@
+"""How the broker says no: a Kafka error code and a sentence for the person who reads it."""
+
+from __future__ import annotations
+
+from gateway.wire.errors import Error
+from store.api import DiskFull, StoreError
+
+
+class KafkaError(Exception):
+    """A request that cannot be served; `code` goes onto the wire, `text` where the API has a message field."""
+
+    def __init__(self, code: Error, text: str | None = None) -> None:
+        super().__init__(text or code.name)
+        self.code = code
+        self.text = text
+
+
+def from_store(error: StoreError) -> KafkaError:
+    """What a client is told when a commit failed: always retriable, since nothing was acknowledged."""
+    if isinstance(error, DiskFull):
+        return KafkaError(
+            Error.KAFKA_STORAGE_ERROR, "The disk of the gateway is full; retry when there is space again."
+        )
+    return KafkaError(Error.KAFKA_STORAGE_ERROR, f"The write was not stored: {error}")

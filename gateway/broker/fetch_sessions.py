@@ -1,0 +1,158 @@
+"""What a consumer fetches, remembered between its requests (KIP-227), and which of it needs a look.
+
+A `FetchState` is a set of partitions with the offset wanted of each. It watches them, so that a session of 10,000
+partitions costs a look only at those that grew or were asked anew. A fetch without a session uses one for a moment.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from gateway.broker.partition import Partition
+
+MAX_EPOCH = 0x7FFFFFFF
+EVICTION_MS = 120_000
+"""A session unused for this long makes room for a new one (Kafka's min.incremental.fetch.session.eviction.ms)."""
+
+Key = tuple[bytes, int]
+"""Topic (name in UTF-8, or topic id) and partition."""
+
+
+class Parked(Protocol):
+    """A fetch that waits for its state to have something to tell."""
+
+    def advanced(self, appended: int) -> None: ...
+
+
+class Wanted:
+    """One partition of a fetch: what the client asked, and what it was told last. Waits on the partition itself."""
+
+    __slots__ = (
+        "index",
+        "leader_epoch",
+        "max_bytes",
+        "offset",
+        "partition",
+        "state",
+        "told_high",
+        "told_start",
+        "topic",
+    )
+
+    def __init__(self, state: FetchState, topic: bytes, index: int) -> None:
+        self.state = state
+        self.topic = topic
+        self.index = index
+        self.offset = 0
+        self.max_bytes = 0
+        self.leader_epoch = -1
+        # the runtime that this watches, if there is one
+        self.partition: Partition | None = None
+        # high watermark and log start of the last answer: a session repeats neither
+        self.told_high = -2
+        self.told_start = -2
+
+    def wake(self, partition: Partition, appended: int) -> None:
+        state = self.state
+        state.ready[self] = None
+        if state.parked is not None:
+            state.parked.advanced(appended)
+
+    def unwatch(self) -> None:
+        if self.partition is not None:
+            self.partition.waiters.discard(self)
+            self.partition = None
+
+
+class FetchState:
+    """The partitions of one fetch or one session."""
+
+    __slots__ = ("by_id", "epoch", "parked", "ready", "session_id", "used_at", "wanted")
+
+    def __init__(self, session_id: int, by_id: bool) -> None:
+        self.session_id = session_id
+        self.by_id = by_id
+        # what the next incremental fetch must carry
+        self.epoch = 1
+        self.used_at = 0
+        self.wanted: dict[Key, Wanted] = {}
+        # those that a fetch must look at, in turn: who was served goes to the end
+        self.ready: dict[Wanted, None] = {}
+        self.parked: Parked | None = None
+
+    def want(self, topic: bytes, index: int, leader_epoch: int, offset: int, max_bytes: int) -> None:
+        key = (topic, index)
+        wanted = self.wanted.get(key)
+        if wanted is None:
+            wanted = self.wanted[key] = Wanted(self, topic, index)
+        wanted.leader_epoch = leader_epoch
+        wanted.offset = offset
+        wanted.max_bytes = max_bytes
+        self.ready[wanted] = None
+
+    def forget(self, topic: bytes, index: int) -> None:
+        wanted = self.wanted.pop((topic, index), None)
+        if wanted is not None:
+            self.ready.pop(wanted, None)
+            wanted.unwatch()
+
+    def close(self) -> None:
+        for wanted in self.wanted.values():
+            wanted.unwatch()
+        self.wanted.clear()
+        self.ready.clear()
+        self.parked = None
+
+
+class FetchSessions:
+    """The sessions of all connections, at most `slots` of them."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: OrderedDict[int, FetchState] = OrderedDict()
+        self._next_id = 1
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def partitions(self) -> int:
+        """Partitions over all sessions."""
+        return sum(len(session.wanted) for session in self._sessions.values())
+
+    def create(self, by_id: bool, now: int) -> FetchState | None:
+        """A session, or None when all slots are taken by sessions in use. `now` in monotonic ms."""
+        if len(self._sessions) >= self._slots:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or oldest.parked is not None or now - oldest.used_at < EVICTION_MS:
+                return None
+            self.remove(oldest.session_id)
+            self.evicted += 1
+        session = FetchState(self._next_id, by_id)
+        session.used_at = now
+        self._next_id = self._next_id % MAX_EPOCH + 1
+        while self._next_id in self._sessions:
+            self._next_id = self._next_id % MAX_EPOCH + 1
+        self._sessions[session.session_id] = session
+        return session
+
+    def get(self, session_id: int, now: int) -> FetchState | None:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.used_at = now
+            self._sessions.move_to_end(session_id)
+        return session
+
+    def remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def forget_topic(self, topic_id: bytes) -> None:
+        """A topic is gone: its partitions tell so at their next look, since their runtimes were retired."""
+        for session in self._sessions.values():
+            for wanted in session.wanted.values():
+                if wanted.topic == topic_id:
+                    session.ready[wanted] = None

@@ -1,0 +1,287 @@
+"""Reading many partitions for one Fetch, and waiting when there is nothing to read.
+
+`Fetch.serve` looks at the partitions that need a look and collects buffers; if they are fewer than min_bytes the
+fetch parks on its state until a commit wakes it, max_wait is over, or another request arrives behind it on the
+same connection: that request must not wait for a fetch that has nothing to say (Spark's would, 500 ms each time).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
+from gateway.wire import fetch as wire
+from gateway.wire.errors import Error
+from store.api import Buffer, Corrupt, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.partition import TopicRuntime
+
+Answer = list[Buffer]
+
+_NOTHING: Sequence[Buffer] = ()
+# what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
+_SCARCE_BYTES = 64 * 1024
+
+
+class Fetch:
+    """One Fetch request, from the moment it is decoded to its answer."""
+
+    __slots__ = (
+        "_appended",
+        "_broker",
+        "_correlation_id",
+        "_full",
+        "_max_bytes",
+        "_request",
+        "_state",
+        "_timer",
+        "_version",
+        "done",
+    )
+
+    def __init__(self, broker: Broker, version: int, correlation_id: int, request: wire.FetchRequest) -> None:
+        self._broker = broker
+        self._version = version
+        self._correlation_id = correlation_id
+        self._request = request
+        self._appended = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        # called with the answer of a parked fetch
+        self.done: Callable[[Answer | Awaitable[Answer]], None] | None = None
+
+    def start(self) -> Answer | Awaitable[Answer] | None:
+        """The answer, at once or to wait for, or None: parked, and `done` will be called."""
+        request = self._request
+        broker = self._broker
+        state = self._open()
+        if isinstance(state, Error):
+            return wire.encode(self._version, self._correlation_id, request.isolation, state, 0, [])
+        self._state = state
+        # Everything is told in the first answer of a session, and in every answer without one.
+        self._full = request.session_epoch <= 0
+        found, waiting, size, speaks = self._look()
+        if waiting:
+            return self._finish_cold(found)
+        if size < request.min_bytes and not speaks and request.max_wait_ms > 0 and state.wanted:
+            self._appended = size
+            state.parked = self
+            self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self.expire)
+            broker.metrics.fetches_parked.inc()
+            return None
+        return self._answer(found)
+
+    # -- sessions ---------------------------------------------------------------------------------------------------
+
+    def _open(self) -> FetchState | Error:
+        request, sessions = self._request, self._broker.fetch_sessions
+        epoch = request.session_epoch
+        by_id = self._version >= 13
+        now = self._broker.clock.monotonic_ms()
+        if epoch <= 0:
+            if request.session_id:
+                sessions.remove(request.session_id)
+            state = sessions.create(by_id, now) if epoch == 0 else None
+            if state is None:
+                state = FetchState(0, by_id)
+        else:
+            known = sessions.get(request.session_id, now)
+            if known is None:
+                return Error.FETCH_SESSION_ID_NOT_FOUND
+            if known.by_id is not by_id:
+                return Error.FETCH_SESSION_TOPIC_ID_ERROR
+            if known.epoch != epoch or known.parked is not None:
+                return Error.INVALID_FETCH_SESSION_EPOCH
+            state = known
+            state.epoch = epoch + 1 if epoch < MAX_EPOCH else 1
+            for topic, indexes in request.forgotten:
+                for index in indexes:
+                    state.forget(topic, index)
+        want = state.want
+        for topic, partitions in request.topics:
+            for index, leader_epoch, offset, max_bytes in partitions:
+                want(topic, index, leader_epoch, offset, max_bytes)
+        return state
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _look(self) -> tuple[list[_Found], bool, int, bool]:
+        """(what was found, whether a disk must be waited for, bytes found, whether an error must be told)."""
+        state = self._state
+        budget = self._max_bytes
+        if self._broker.unsent_bytes > self._broker.memory_limit:
+            budget = min(budget, _SCARCE_BYTES)
+        found: list[_Found] = []
+        waiting = speaks = False
+        size = 0
+        for wanted in list(state.ready):
+            if budget <= 0 and not self._full:
+                break
+            result = self._look_at(wanted, budget, size == 0)
+            if result.error:
+                speaks = True
+            if result.waits is not None:
+                # Until the bytes are there, count on what was asked for.
+                waiting = True
+                budget -= min(wanted.max_bytes, budget)
+                size += 1
+            elif result.size:
+                size += result.size
+                budget -= result.size
+            found.append(result)
+        return found, waiting, size, speaks
+
+    def _look_at(self, wanted: Wanted, budget: int, first: bool) -> _Found:
+        partition = wanted.partition
+        if partition is None or partition.stale:
+            wanted.unwatch()
+            broker = self._broker
+            runtime: TopicRuntime | None
+            if self._state.by_id:
+                runtime = broker.topic_by_id(wanted.topic)
+                missing = Error.UNKNOWN_TOPIC_ID
+            else:
+                runtime = broker.topic(wanted.topic)
+                missing = Error.UNKNOWN_TOPIC_OR_PARTITION
+            if runtime is None:
+                return _Found(wanted, missing)
+            try:
+                partition = broker.partition_of(runtime, wanted.index)
+            except KafkaError as error:
+                return _Found(wanted, error.code)
+            if partition.stale:
+                return _Found(wanted, Error.NOT_LEADER_OR_FOLLOWER)
+            wanted.partition = partition
+            partition.waiters.add(wanted)
+        if wanted.leader_epoch >= 0 and wanted.leader_epoch != partition.leader_epoch:
+            fenced = wanted.leader_epoch < partition.leader_epoch
+            return _Found(wanted, Error.FENCED_LEADER_EPOCH if fenced else Error.UNKNOWN_LEADER_EPOCH)
+        high, offset = partition.high_watermark, wanted.offset
+        start = partition.log.start_offset
+        if not start <= offset <= high:
+            return _Found(wanted, Error.OFFSET_OUT_OF_RANGE)
+        result = _Found(wanted, Error.NONE)
+        result.high, result.start = high, start
+        if offset < high and budget > 0:
+            try:
+                data = partition.log.read(offset, min(wanted.max_bytes, budget), whole_first=first)
+            except Corrupt:
+                result.error = Error.CORRUPT_MESSAGE
+                return result
+            except (IndexError, StoreError):
+                # A failed commit took the log back under this fetch.
+                result.error = Error.KAFKA_STORAGE_ERROR
+                return result
+            if type(data) is list:
+                result.take(data)
+            else:
+                result.waits = data  # type: ignore[assignment]
+        return result
+
+    async def _finish_cold(self, found: list[_Found]) -> Answer:
+        for result in found:
+            if result.waits is not None:
+                try:
+                    result.take(await result.waits)
+                except Corrupt:
+                    result.error = Error.CORRUPT_MESSAGE
+                except (IndexError, StoreError):
+                    result.error = Error.KAFKA_STORAGE_ERROR
+        return self._answer(found)
+
+    def _answer(self, found: list[_Found]) -> Answer:
+        state = self._state
+        ready = state.ready
+        full = self._full
+        topics: list[wire.TopicResult] = []
+        by_topic: dict[bytes, list[wire.PartitionResult]] = {}
+        sent = 0
+        for result in found:
+            wanted = result.wanted
+            size = result.size
+            if result.error:
+                high = start = -1
+                wanted.told_high = wanted.told_start = -2
+                # An error is told in every answer until it is over.
+                told = True
+            else:
+                high, start = result.high, result.start
+                told = full or size > 0 or high != wanted.told_high or start != wanted.told_start
+                wanted.told_high, wanted.told_start = high, start
+                if size:
+                    sent += size
+                    partition = wanted.partition
+                    if partition is not None:
+                        partition.bytes_out += size
+                    # Whoever was served waits behind those that were not.
+                    ready.pop(wanted, None)
+                    ready[wanted] = None
+                elif wanted.offset == high:
+                    ready.pop(wanted, None)
+            if told:
+                results = by_topic.get(wanted.topic)
+                if results is None:
+                    results = by_topic[wanted.topic] = []
+                    topics.append((wanted.topic, results))
+                results.append((wanted.index, result.error, high, high, start, result.buffers, size))
+        self._broker.metrics.fetch_bytes.value += sent
+        if state.session_id == 0:
+            state.close()
+        return wire.encode(
+            self._version, self._correlation_id, self._request.isolation, 0, state.session_id, topics
+        )
+
+    # -- waiting ----------------------------------------------------------------------------------------------------
+
+    def advanced(self, appended: int) -> None:
+        """A partition of this fetch grew by that many bytes; 0: something else about it changed."""
+        self._appended += appended
+        if appended == 0 or self._appended >= self._request.min_bytes:
+            self.expire()
+
+    def expire(self) -> None:
+        """Answer now, with what there is."""
+        done = self._unpark()
+        if done is None:
+            return
+        found, waiting, _, _ = self._look()
+        done(self._finish_cold(found) if waiting else self._answer(found))
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        if self._unpark() is not None and self._state.session_id == 0:
+            self._state.close()
+
+    def _unpark(self) -> Callable[[Answer | Awaitable[Answer]], None] | None:
+        done = self.done
+        self.done = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._broker.metrics.fetches_parked.dec()
+        if self._state.parked is self:
+            self._state.parked = None
+        return done
+
+
+class _Found:
+    """What a look at one partition gave."""
+
+    __slots__ = ("buffers", "error", "high", "size", "start", "waits", "wanted")
+
+    def __init__(self, wanted: Wanted, error: int) -> None:
+        self.wanted = wanted
+        self.error = error
+        self.high = self.start = -1
+        self.buffers: Sequence[Buffer] = _NOTHING
+        self.size = 0
+        self.waits: Awaitable[list[Buffer]] | None = None
+
+    def take(self, buffers: list[Buffer]) -> None:
+        self.buffers = buffers
+        self.size = sum(map(len, buffers))

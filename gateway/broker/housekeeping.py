@@ -1,0 +1,145 @@
+"""What the broker does without being asked: retention, forgotten producers, idle partitions and connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.broker.partition import TopicRuntime
+from store.api import Family, SegmentInfo, StoreError, Trim, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+    from gateway.topic_configs import TopicConfig
+
+log = logging.getLogger("magnetar.housekeeping")
+
+_IDLE_SECONDS = 60.0
+_SLICE = 200
+"""Topics looked at before others get their turn."""
+
+
+class HasIdle(Protocol):
+    def close_idle(self) -> None: ...
+
+
+def trim_point(segments: Sequence[SegmentInfo], config: TopicConfig, end_offset: int, now: int) -> int:
+    """The offset below which whole segments go, by time and size; `now` in ms since 1970. Pure.
+
+    Kafka's rule: from the oldest segment on, as long as its largest timestamp is older than retention.ms, or the log
+    without it would still have retention.bytes. Compacted topics without `delete` lose nothing.
+    """
+    if not config.delete or not segments:
+        return -1
+    total = sum(segment.size for segment in segments)
+    point = -1
+    for segment in segments:
+        if segment.next_offset <= segment.base_offset and segment.active:
+            break
+        age_from = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_at
+        too_old = config.retention_ms >= 0 and now - age_from > config.retention_ms
+        too_big = config.retention_bytes >= 0 and total - segment.size >= config.retention_bytes
+        if not (too_old or (too_big and not segment.active)):
+            break
+        total -= segment.size
+        point = min(segment.next_offset, end_offset)
+    return point
+
+
+class Housekeeping:
+    """Its own timers on the loop; `stop` ends them."""
+
+    def __init__(self, broker: Broker, listeners: Sequence[HasIdle]) -> None:
+        self._broker = broker
+        self._listeners = listeners
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        settings = self._broker.settings
+        self._every(1.0, self._connections)
+        self._every(settings.integer("log.retention.check.interval.ms") / 1000, self.apply_retention)
+        self._every(
+            settings.integer("producer.id.expiration.check.interval.ms") / 1000, self.expire_producers
+        )
+        self._every(_IDLE_SECONDS, self._idle)
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                try:
+                    await action()
+                except StoreError as error:
+                    log.warning("housekeeping is put off", extra={"reason": str(error)})
+                except Exception:
+                    log.exception("housekeeping failed")
+
+        self._tasks.append(self._broker.loop.create_task(repeat()))
+
+    async def _connections(self) -> None:
+        for listener in self._listeners:
+            listener.close_idle()
+
+    async def _idle(self) -> None:
+        self._broker.release_idle()
+
+    async def apply_retention(self) -> None:
+        """Trim what retention.ms and retention.bytes no longer keep."""
+        broker = self._broker
+        for count, topic in enumerate(list(broker.catalog.topics()), 1):
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
+            current = broker.catalog.get(topic.name)
+            if current is not None and current.topic_id == topic.topic_id:
+                await self._retain(current)
+
+    async def _retain(self, topic: Topic) -> None:
+        broker = self._broker
+        config = TopicRuntime(topic, broker.effective(topic.configs)).config
+        if config.retention_ms < 0 and config.retention_bytes < 0:
+            return
+        now = broker.clock.wall_ms()
+        writes: list[Write] = []
+        for partition in topic.partitions:
+            segments = broker.store.log(partition).segments()
+            end = broker.store.log(partition).end_offset
+            point = trim_point(segments, config, end, now)
+            if point > broker.store.log(partition).start_offset:
+                writes.append(Trim(partition, point))
+        if writes:
+            await broker.write(writes)
+            log.info("retention", extra={"topic": topic.name, "partitions": len(writes)})
+            for runtime in broker.runtimes():
+                if runtime.topic_id == topic.topic_id:
+                    for each in runtime.partitions:
+                        if each is not None:
+                            each.changed()
+
+    async def expire_producers(self) -> None:
+        """Forget the sequences of producers that were silent for producer.id.expiration.ms."""
+        broker = self._broker
+        before = broker.clock.wall_ms() - broker.settings.integer("producer.id.expiration.ms")
+        writes: list[Write] = []
+        in_use: set[int] = set()
+        for runtime in broker.runtimes():
+            for partition in runtime.partitions:
+                if partition is not None:
+                    in_use.add(partition.id)
+                    writes += partition.producers.expire(before)
+        # Rows of partitions that nobody uses now.
+        from gateway.broker.producers import expired
+
+        for number, (key, value) in enumerate(broker.store.scan(Family.DEDUP)):
+            if int.from_bytes(key[:4], "big") not in in_use:
+                writes += expired(key, value, before)
+            if number % 2000 == 1999:
+                await asyncio.sleep(0)
+        if writes:
+            await broker.write(writes)

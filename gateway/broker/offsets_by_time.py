@@ -1,0 +1,51 @@
+"""From a timestamp to an offset: the index finds the batch, the batch's records tell the rest."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from gateway.wire import records
+
+if TYPE_CHECKING:
+    from gateway.broker.partition import Partition
+    from store.api import Buffer
+
+_BASE_EPOCH = struct.Struct(">qii")
+
+Found = tuple[int, int, int]
+"""timestamp in ms, offset, leader epoch."""
+
+
+async def first_at_or_after(partition: Partition, timestamp: int, limit: int) -> Found | None:
+    """The first record stamped `timestamp` (ms) or later. Raises BatchError, StoreError."""
+    found = partition.log.batch_at_or_after(timestamp)
+    batch = _joined(found if isinstance(found, list) else await found)
+    if batch is None:
+        return None
+    base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
+    for record in records.records(batch, limit):
+        if record.timestamp >= timestamp and base_offset + record.offset_delta >= partition.log_start:
+            return record.timestamp, base_offset + record.offset_delta, epoch
+    return None
+
+
+async def largest(partition: Partition, limit: int) -> Found | None:
+    """The first record that has the largest timestamp of the log. Raises BatchError, StoreError."""
+    found = partition.log.max_timestamp_batch()
+    batch = _joined(found if isinstance(found, list) else await found)
+    if batch is None:
+        return None
+    base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
+    best: tuple[int, int] | None = None
+    for record in records.records(batch, limit):
+        if best is None or record.timestamp > best[0]:
+            best = record.timestamp, record.offset_delta
+    return None if best is None else (best[0], base_offset + best[1], epoch)
+
+
+def _joined(buffers: list[Buffer]) -> bytes | None:
+    if not buffers:
+        return None
+    first = buffers[0]
+    return first if len(buffers) == 1 and isinstance(first, bytes) else b"".join(buffers)

@@ -1,0 +1,272 @@
+"""One partition at work: it exists while somebody uses it, and is made again from the store after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.broker import producers as dedup
+from gateway.broker.errors import KafkaError
+from gateway.wire import produce, records
+from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time, reencode
+from gateway.wire.errors import Error
+from store.api import Buffer, Family, Log, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+    from gateway.topic_configs import TopicConfig
+
+    Bytes = list[Buffer] | Awaitable[list[Buffer]]
+
+
+class Waiter(Protocol):
+    """Somebody who waits for a partition to grow (or to go away)."""
+
+    def wake(self, partition: Partition, appended: int) -> None:
+        """`appended` bytes are newly readable; 0 when something else changed (trimmed, deleted, failed)."""
+
+
+class TopicRuntime:
+    """A topic in use: its row, its effective configuration, and those of its partitions that are in use."""
+
+    __slots__ = ("config", "name", "name_utf8", "partitions", "topic", "topic_id")
+
+    def __init__(self, topic: Topic, config: TopicConfig) -> None:
+        self.topic = topic
+        self.config = config
+        self.name = topic.name
+        self.name_utf8 = topic.name.encode()
+        self.topic_id = topic.topic_id
+        self.partitions: list[Partition | None] = [None] * len(topic.partitions)
+
+
+class Partition:
+    """Appends join the group of the loop turn; reads see what is committed.
+
+    `next_offset` runs ahead of `high_watermark` by what is in the open turn or on its way to the disk.
+    """
+
+    __slots__ = (
+        "_start_epoch",
+        "batches_in",
+        "broker",
+        "bytes_in",
+        "bytes_out",
+        "compacted",
+        "high_watermark",
+        "id",
+        "idle_mark",
+        "index",
+        "leader_epoch",
+        "log",
+        "log_append_time",
+        "max_message_bytes",
+        "messages_in",
+        "messages_out",
+        "next_offset",
+        "pending",
+        "pending_base",
+        "pending_bytes",
+        "pending_max_timestamp",
+        "plain",
+        "prefix",
+        "prefix_by_id",
+        "producers",
+        "stale",
+        "topic",
+        "waiters",
+    )
+
+    def __init__(self, broker: Broker, topic: TopicRuntime, index: int) -> None:
+        self.broker = broker
+        self.topic = topic
+        self.index = index
+        self.id = topic.topic.partitions[index]
+        self.log: Log = broker.store.log(self.id)
+        self.leader_epoch = broker.store.epoch
+        self.high_watermark = self.next_offset = self.log.end_offset
+        self.producers = dedup.ProducerTable(self.id, broker.store.scan(Family.DEDUP, dedup.prefix(self.id)))
+        # what the open turn has for this partition
+        self.pending: list[bytes] = []
+        self.pending_base = 0
+        self.pending_bytes = 0
+        self.pending_max_timestamp = -1
+        # who waits for the high watermark to move
+        self.waiters: set[Waiter] = set()
+        # True after a failed commit: nobody may append here any more; the next user gets a fresh one
+        self.stale = False
+        # counters since this runtime was made
+        self.messages_in = self.batches_in = self.bytes_in = self.messages_out = self.bytes_out = 0
+        # how the answer to a batch of this partition begins
+        self.prefix = produce.prefix(topic.name_utf8, index)
+        self.prefix_by_id = produce.prefix_by_id(topic.topic_id, index)
+        # (log start, leader epoch of the batch there), once somebody asked
+        self._start_epoch = (-1, -1)
+        # the counters' sum when somebody last looked whether this partition is idle
+        self.idle_mark = -1
+        self.configure(topic.config)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take over the topic's effective configuration."""
+        self.max_message_bytes = config.max_message_bytes
+        self.log_append_time = config.log_append_time
+        self.compacted = config.compact
+        # False when batches must be looked at more closely, or rewritten, before they are stored
+        self.plain = not (
+            config.log_append_time
+            or config.compact
+            or config.compression is not None
+            or config.timestamp_before_max_ms is not None
+        )
+
+    @property
+    def log_start(self) -> int:
+        return self.log.start_offset
+
+    def start_epoch(self) -> int:
+        """The leader epoch of the first batch of the log; -1 when the log is empty or a disk would have to be asked."""
+        start = self.log.start_offset
+        if self._start_epoch[0] != start and start < self.high_watermark:
+            try:
+                data = self.log.read(start, 16)
+            except (StoreError, IndexError):
+                return -1
+            if not isinstance(data, list):
+                asyncio.ensure_future(data).cancel()
+                return -1
+            self._start_epoch = (start, int.from_bytes(b"".join(data)[12:16], "big"))
+        return self._start_epoch[1] if self._start_epoch[0] == start else -1
+
+    @property
+    def size(self) -> int:
+        """Bytes stored."""
+        return self.log.size
+
+    @property
+    def durability(self) -> str:
+        return self.topic.config.durability
+
+    def append(self, batch: bytes, header: Header, now: int) -> int:
+        """Put an admitted batch into the group of this turn; its base offset is the answer.
+
+        A duplicate of a remembered batch is not stored again: its offset is the answer, and it holds once the turn's
+        group is committed, since groups succeed or fail in order. `now` in ms since 1970.
+        Raises KafkaError with what Kafka answers in each case.
+        """
+        if self.stale:
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
+        if len(batch) > self.max_message_bytes:
+            raise KafkaError(
+                Error.MESSAGE_TOO_LARGE,
+                f"The batch has {len(batch)} bytes; max.message.bytes of this topic is {self.max_message_bytes}.",
+            )
+        if header.attributes & TRANSACTIONAL:
+            raise KafkaError(Error.INVALID_TXN_STATE, "This gateway does not serve transactions yet.")
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            verdict = self.producers.check(
+                producer_id, header.producer_epoch, header.base_sequence, header.count
+            )
+            if verdict != dedup.ACCEPT:
+                if verdict >= 0:
+                    return verdict
+                raise KafkaError(*_REFUSALS[verdict])
+        if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms:
+            raise KafkaError(
+                Error.INVALID_TIMESTAMP,
+                f"The timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms ahead of the clock.",
+            )
+        base_offset = self.next_offset
+        max_timestamp = header.max_timestamp
+        if self.plain:
+            batch = patch(batch, base_offset, self.leader_epoch)
+        else:
+            batch, max_timestamp = self._prepare(batch, header, base_offset, now)
+        if producer_id >= 0:
+            self.producers.take(
+                producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.count,
+                base_offset,
+                now,
+                now if self.log_append_time else -1,
+            )
+        self.enqueue(batch, base_offset, base_offset + header.count, max_timestamp)
+        self.messages_in += header.count
+        return base_offset
+
+    def enqueue(self, batch: bytes, base_offset: int, next_offset: int, max_timestamp: int) -> None:
+        """Add a finished batch to the open turn."""
+        if not self.pending:
+            self.pending_base = base_offset
+            self.pending_max_timestamp = max_timestamp
+            self.broker.turn.touch(self)
+        elif max_timestamp > self.pending_max_timestamp:
+            self.pending_max_timestamp = max_timestamp
+        self.pending.append(batch)
+        size = len(batch)
+        self.pending_bytes += size
+        self.next_offset = next_offset
+        self.bytes_in += size
+        self.batches_in += 1
+
+    def _prepare(self, batch: bytes, header: Header, base_offset: int, now: int) -> tuple[bytes, int]:
+        """The slow way for topics whose configuration needs the records, or changes the batch."""
+        config = self.topic.config
+        limit = self.broker.decompression_limit
+        if config.compact and any(record.key is None for record in records.records(batch, limit)):
+            raise KafkaError(Error.INVALID_RECORD, "A compacted topic takes no records without a key.")
+        if config.timestamp_before_max_ms is not None and not config.log_append_time:
+            oldest = now - config.timestamp_before_max_ms
+            if any(record.timestamp < oldest for record in records.records(batch, limit)):
+                raise KafkaError(
+                    Error.INVALID_TIMESTAMP,
+                    "A record is older than message.timestamp.before.max.ms of this topic allows.",
+                )
+        if config.compression is not None and header.codec != config.compression:
+            batch = reencode(batch, config.compression, limit, config.compression_level)
+        if config.log_append_time:
+            return patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
+        return patch(batch, base_offset, self.leader_epoch), header.max_timestamp
+
+    def committed(self, end_offset: int, appended: int) -> None:
+        """The commit of a turn is durable: what it appended becomes visible."""
+        self.high_watermark = end_offset
+        if self.waiters:
+            for waiter in list(self.waiters):
+                waiter.wake(self, appended)
+
+    def retire(self) -> None:
+        """Nothing may be appended to this object any more: its commit failed, or the topic is gone."""
+        self.stale = True
+        self.pending = []
+        self.pending_bytes = 0
+        self.changed()
+
+    def changed(self) -> None:
+        """Something else than the high watermark moved: the log start, or this object's being in charge."""
+        for waiter in list(self.waiters):
+            waiter.wake(self, 0)
+
+    def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Bytes:
+        return self.log.read(offset, max_bytes, whole_first=whole_first)
+
+
+_REFUSALS = {
+    dedup.INVALID_EPOCH: (
+        Error.INVALID_PRODUCER_EPOCH,
+        "A producer with this id and a newer epoch has written here.",
+    ),
+    dedup.OUT_OF_ORDER: (
+        Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        "The sequence number does not follow the last one: a batch between is missing.",
+    ),
+    dedup.DUPLICATE: (
+        Error.DUPLICATE_SEQUENCE_NUMBER,
+        "The batch was stored before, too long ago to tell its offset.",
+    ),
+}

@@ -1,0 +1,185 @@
+"""Which batches of an idempotent producer a partition has already taken. Pure: no I/O, no clock.
+
+Kafka's rule (KIP-98, KIP-360), as `ProducerTable.check` decides it for (producer id, epoch, first sequence):
+
+| the partition knows                     | the batch                              | answer                        |
+|-----------------------------------------|----------------------------------------|-------------------------------|
+| nothing of this producer id             | any sequence                           | accept                        |
+| a newer epoch                           |                                        | INVALID_PRODUCER_EPOCH (47)   |
+| an older epoch                          | starts at 0                            | accept                        |
+| an older epoch                          | starts elsewhere                       | OUT_OF_ORDER_SEQUENCE (45)    |
+| the same epoch, one of the last five    | same first and last sequence           | duplicate: the stored offset  |
+| the same epoch                          | continues (after 2^31-1 comes 0)       | accept                        |
+| the same epoch                          | lies behind what was taken             | DUPLICATE_SEQUENCE_NUMBER (46) |
+| the same epoch                          | lies ahead: something is missing between | OUT_OF_ORDER_SEQUENCE (45)    |
+
+The table holds what was *taken*, committed or still in flight: a duplicate of a batch in flight is answered with
+the outcome of that batch's commit, because it joins a later group and groups succeed or fail in order. A failed
+commit throws the whole table away; it is loaded again from the store.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from store.api import Delete, Family, Put, Write
+
+KEPT = 5
+"""Batches remembered a producer: Kafka's bound for max.in.flight.requests.per.connection."""
+
+MAX_SEQUENCE = 0x7FFFFFFF
+
+ACCEPT = -1
+"""Answer of `check`: take the batch. Any answer >= 0 is the base offset of the stored duplicate."""
+INVALID_EPOCH = -47
+OUT_OF_ORDER = -45
+DUPLICATE = -46
+
+_KEY = struct.Struct(">IQ")
+_HEAD = struct.Struct(">BhqB")
+_BATCH = struct.Struct(">iiqq")
+_VERSION = 1
+
+
+class Producer:
+    """What a partition remembers of one producer id."""
+
+    __slots__ = ("batches", "epoch", "last_sequence", "updated_at")
+
+    def __init__(self, epoch: int, last_sequence: int, updated_at: int) -> None:
+        self.epoch = epoch
+        self.last_sequence = last_sequence
+        self.updated_at = updated_at
+        # the last batches, oldest first: (first sequence, last sequence, base offset, log append time or -1)
+        self.batches: list[tuple[int, int, int, int]] = []
+
+
+def next_sequence(sequence: int) -> int:
+    """The sequence after `sequence`; it wraps from 2^31-1 to 0."""
+    return 0 if sequence == MAX_SEQUENCE else sequence + 1
+
+
+def advance(sequence: int, count: int) -> int:
+    """The sequence of the last of `count` records whose first has `sequence`."""
+    return (sequence + count - 1) & MAX_SEQUENCE
+
+
+class ProducerTable:
+    """The producers of one partition."""
+
+    __slots__ = ("_dirty", "partition", "producers")
+
+    def __init__(self, partition: int, rows: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        self.partition = partition
+        self.producers: dict[int, Producer] = {}
+        self._dirty: set[int] = set()
+        for key, value in rows:
+            _, producer_id = _KEY.unpack(key)
+            self.producers[producer_id] = _decode(value)
+
+    def check(self, producer_id: int, epoch: int, first_sequence: int, count: int) -> int:
+        """ACCEPT, INVALID_EPOCH, OUT_OF_ORDER, DUPLICATE, or the base offset of the batch this one repeats."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return ACCEPT
+        if epoch != producer.epoch:
+            if epoch < producer.epoch:
+                return INVALID_EPOCH
+            return ACCEPT if first_sequence == 0 else OUT_OF_ORDER
+        last = producer.last_sequence
+        if first_sequence == last + 1 or (last == MAX_SEQUENCE and first_sequence == 0):
+            return ACCEPT
+        last_sequence = (first_sequence + count - 1) & MAX_SEQUENCE
+        for first, end, base_offset, _ in producer.batches:
+            if first == first_sequence and end == last_sequence:
+                return base_offset
+        # Sequences live on a ring: what is less than half a turn behind was sent before.
+        behind = (last - first_sequence) & MAX_SEQUENCE
+        return DUPLICATE if behind < (MAX_SEQUENCE >> 1) else OUT_OF_ORDER
+
+    def append_time(self, producer_id: int, base_offset: int) -> int:
+        """The log append time of a remembered batch, or -1."""
+        producer = self.producers.get(producer_id)
+        if producer is not None:
+            for _, _, base, append_time in producer.batches:
+                if base == base_offset:
+                    return append_time
+        return -1
+
+    def take(
+        self,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+        count: int,
+        base_offset: int,
+        now: int,
+        append_time: int = -1,
+    ) -> None:
+        """Remember a batch that `check` accepted. `now` in ms since 1970."""
+        last_sequence = (first_sequence + count - 1) & MAX_SEQUENCE
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(epoch, last_sequence, now)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        producer.last_sequence = last_sequence
+        producer.updated_at = now
+        batches = producer.batches
+        batches.append((first_sequence, last_sequence, base_offset, append_time))
+        if len(batches) > KEPT:
+            del batches[0]
+        self._dirty.add(producer_id)
+
+    def flush(self) -> list[Write]:
+        """Rows for what changed since the last call: they belong into the WriteBatch of the batches themselves."""
+        partition = self.partition
+        writes: list[Write] = [
+            Put(Family.DEDUP, _KEY.pack(partition, producer_id), _encode(self.producers[producer_id]))
+            for producer_id in self._dirty
+            if producer_id in self.producers
+        ]
+        self._dirty.clear()
+        return writes
+
+    def expire(self, before: int) -> list[Write]:
+        """Forget producers that wrote nothing since `before` (ms since 1970; producer.id.expiration.ms)."""
+        old = [
+            producer_id
+            for producer_id, producer in self.producers.items()
+            if producer.updated_at < before and producer_id not in self._dirty
+        ]
+        for producer_id in old:
+            del self.producers[producer_id]
+        return [Delete(Family.DEDUP, _KEY.pack(self.partition, producer_id)) for producer_id in old]
+
+    def __iter__(self) -> Iterator[tuple[int, Producer]]:
+        return iter(self.producers.items())
+
+
+def prefix(partition: int) -> bytes:
+    """The key prefix of a partition's rows."""
+    return partition.to_bytes(4, "big")
+
+
+def expired(key: bytes, value: bytes, before: int) -> list[Write]:
+    """The deletion of a row whose producer wrote nothing since `before` (ms), for partitions that are not in use."""
+    return [Delete(Family.DEDUP, key)] if _decode(value).updated_at < before else []
+
+
+def _encode(producer: Producer) -> bytes:
+    parts = [_HEAD.pack(_VERSION, producer.epoch, producer.updated_at, len(producer.batches))]
+    parts.extend([_BATCH.pack(*batch) for batch in producer.batches])
+    return b"".join(parts)
+
+
+def _decode(value: bytes) -> Producer:
+    version, epoch, updated_at, count = _HEAD.unpack_from(value)
+    if version != _VERSION:
+        raise ValueError(f"a deduplication row of version {version}; this release reads version {_VERSION}")
+    producer = Producer(epoch, 0, updated_at)
+    producer.batches = [_BATCH.unpack_from(value, _HEAD.size + i * _BATCH.size) for i in range(count)]
+    producer.last_sequence = producer.batches[-1][1]
+    return producer

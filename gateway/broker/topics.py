@@ -1,0 +1,207 @@
+"""Topics made, grown, changed and deleted: each is one commit, then the change shows everywhere at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway import topic_configs
+from gateway.broker.catalog import Topic
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.partition import Partition
+from gateway.wire.errors import Error
+from store.api import StoreError, Trim, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+MAX_PARTITIONS = 10_000
+"""Partitions a topic may have: a typo in a count should not fill the catalog."""
+
+
+def check_name(name: str) -> None:
+    """Kafka's rule for topic names. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
+    if name in (".", "..") or not _LEGAL.match(name):
+        raise KafkaError(
+            Error.INVALID_TOPIC_EXCEPTION,
+            f"'{name[:300]}' is no legal topic name: use 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
+            "and not '.' or '..'.",
+        )
+
+
+class Topics:
+    """The verbs; `Catalog` keeps the rows."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        # names whose creation is on its way to the disk
+        self._creating: set[str] = set()
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def check_create(self, name: str, partitions: int, configs: dict[str, str]) -> int:
+        """What `create` would refuse, refused; else the number of partitions. Raises KafkaError."""
+        broker = self._broker
+        check_name(name)
+        if name in self._creating or broker.catalog.get(name) is not None:
+            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = broker.catalog.collision(name)
+        if other is not None:
+            raise KafkaError(
+                Error.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topics: {other} (they differ only in '.' and '_').",
+            )
+        if partitions == -1:
+            partitions = broker.settings.integer("num.partitions")
+        if not 1 <= partitions <= MAX_PARTITIONS:
+            raise KafkaError(
+                Error.INVALID_PARTITIONS,
+                f"Number of partitions must be between 1 and {MAX_PARTITIONS}; {partitions} was asked for.",
+            )
+        check_configs(configs)
+        return partitions
+
+    async def create(
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str],
+        *,
+        partitioned: bool = True,
+        internal: bool = False,
+    ) -> Topic:
+        """`partitions` -1 takes num.partitions. Raises KafkaError."""
+        broker = self._broker
+        partitions = self.check_create(name, partitions, configs)
+        topic = Topic(
+            name=name,
+            topic_id=uuid.uuid4().bytes,
+            partitions=broker.catalog.allocate(partitions),
+            created_at=broker.clock.wall_ms(),
+            configs=configs,
+            internal=internal,
+            partitioned=partitioned,
+        )
+        self._creating.add(name)
+        try:
+            await self._write(broker.catalog.writes_create(topic))
+        finally:
+            self._creating.discard(name)
+        broker.topic_changed(name, topic)
+        return topic
+
+    async def delete(self, name: str) -> None:
+        """The topic, its records, and the offsets that groups have committed in it. Raises KafkaError."""
+        broker = self._broker
+        if not broker.settings.flag("delete.topic.enable"):
+            raise KafkaError(Error.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
+        async with self._changing(name):
+            topic = self.get(name)
+            runtime = broker.topic(name.encode())
+            assert runtime is not None
+            # What is in the open turn is committed first; from here on nothing is appended behind the drop.
+            broker.turn.end()
+            for index in range(len(runtime.partitions)):
+                partition = runtime.partitions[index]
+                if partition is None:
+                    partition = runtime.partitions[index] = Partition(broker, runtime, index)
+                partition.retire()
+            try:
+                await self._write([*broker.catalog.writes_delete(topic), *broker.groups.topic_deleted(topic)])
+            except KafkaError:
+                runtime.partitions[:] = [None] * len(runtime.partitions)
+                raise
+            broker.topic_changed(name, None)
+            broker.fetch_sessions.forget_topic(topic.topic_id)
+
+    async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
+        """Raises KafkaError."""
+        async with self._changing(name):
+            await self._grow(name, count, validate_only)
+
+    async def _grow(self, name: str, count: int, validate_only: bool) -> None:
+        broker = self._broker
+        topic = self.get(name)
+        have = len(topic.partitions)
+        if count == have:
+            raise KafkaError(Error.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+        if count < have:
+            raise KafkaError(
+                Error.INVALID_PARTITIONS,
+                f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
+            )
+        if count > MAX_PARTITIONS:
+            raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions.")
+        if validate_only:
+            return
+        added = broker.catalog.allocate(count - have)
+        grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added])
+        await self._write(broker.catalog.writes_update(grown, added))
+        broker.topic_changed(name, grown)
+
+    async def configure(
+        self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False
+    ) -> None:
+        """Change the explicitly set configs. Raises KafkaError."""
+        broker = self._broker
+        async with self._changing(name):
+            topic = self.get(name)
+            configs = change(topic.configs)
+            check_configs(configs)
+            if validate_only or configs == topic.configs:
+                return
+            changed = msgspec.structs.replace(topic, configs=configs)
+            await self._write(broker.catalog.writes_update(changed))
+            broker.topic_changed(name, changed)
+
+    async def delete_records(self, partition: Partition, offset: int) -> int:
+        """Move the log start to `offset` (-1: to the high watermark). Returns the new log start. Raises KafkaError."""
+        if offset == -1:
+            offset = partition.high_watermark
+        if not 0 <= offset <= partition.high_watermark:
+            raise KafkaError(
+                Error.OFFSET_OUT_OF_RANGE,
+                f"Offset {offset} is not between 0 and the high watermark {partition.high_watermark}.",
+            )
+        if offset > partition.log_start:
+            await self._write([Trim(partition.id, offset)])
+            partition.changed()
+        return partition.log_start
+
+    def get(self, name: str) -> Topic:
+        """Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
+        topic = self._broker.catalog.get(name)
+        if topic is None:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name[:300]}'.")
+        return topic
+
+    @contextlib.asynccontextmanager
+    async def _changing(self, name: str) -> AsyncIterator[None]:
+        """One change of a topic at a time: each reads the row that the one before it wrote."""
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._locks.pop(name, None)
+
+    async def _write(self, writes: list[Write]) -> None:
+        try:
+            await self._broker.write(writes)
+        except StoreError as error:
+            raise from_store(error) from error
+
+
+def check_configs(configs: dict[str, str]) -> None:
+    """Raises KafkaError INVALID_CONFIG with the reason and the nearest right spelling."""
+    for name, value in configs.items():
+        problem = topic_configs.validate(name, value)
+        if problem is not None:
+            raise KafkaError(Error.INVALID_CONFIG, problem)

@@ -1,0 +1,161 @@
+"""What one turn of the event loop brought becomes one commit.
+
+Everything that arrives in a turn (batches of all connections, offsets, catalog changes) is collected here; at the end
+of the turn it goes to the store as one group. Work is by group and not by request: that is where the speed is from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from store.api import Append, Durability, Outcome, StoreError, Unknown, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.partition import Partition
+
+MAX_BYTES = 4 * 1024 * 1024
+"""A turn that has collected this much is committed at once."""
+
+
+class Slot(Protocol):
+    """A request that is answered when its turn's commit is over."""
+
+    def settle(self, outcome: Outcome) -> None: ...
+
+
+class Turn:
+    """The open group. `touch` and `write` fill it; `end` sends it to the store and opens the next one."""
+
+    __slots__ = (
+        "_broker",
+        "_bytes",
+        "_durability",
+        "_partitions",
+        "_scheduled",
+        "_slots",
+        "_writes",
+        "in_flight",
+    )
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._scheduled = False
+        # groups that the store has not answered yet
+        self.in_flight = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._partitions: list[Partition] = []
+        self._slots: list[Slot] = []
+        self._writes: list[tuple[Sequence[Write], Callable[[Outcome], None]]] = []
+        self._durability = Durability.OS
+
+    def touch(self, partition: Partition) -> None:
+        """A partition has pending batches."""
+        self._partitions.append(partition)
+        if partition.topic.config.durability == "fsync":
+            self._durability = Durability.FSYNC
+        if not self._scheduled:
+            self.schedule()
+
+    def await_commit(self, slot: Slot) -> None:
+        """`slot.settle` is called when everything in the turn, and before it, is committed or has failed."""
+        self._slots.append(slot)
+        if not self._scheduled:
+            self.schedule()
+
+    def write(
+        self, writes: Sequence[Write], done: Callable[[Outcome], None], durability: Durability | None = None
+    ) -> None:
+        """Writes that are not batches; `done` is called with the outcome of the commit."""
+        self._writes.append((writes, done))
+        if (durability or self._broker.durability) is Durability.FSYNC:
+            self._durability = Durability.FSYNC
+        if not self._scheduled:
+            self.schedule()
+
+    def schedule(self) -> None:
+        self._scheduled = True
+        self._broker.loop.call_soon(self.end)
+
+    def end(self) -> None:
+        """Send what was collected to the store."""
+        self._scheduled = False
+        partitions, slots, others, durability = self._partitions, self._slots, self._writes, self._durability
+        if not (partitions or slots or others):
+            return
+        self._clear()
+        writes: list[Write] = []
+        ends: list[tuple[Partition, int, int]] = []
+        for partition in partitions:
+            pending = partition.pending
+            if not pending:
+                continue
+            writes.append(
+                Append(
+                    partition.id,
+                    partition.pending_base,
+                    partition.next_offset,
+                    partition.pending_max_timestamp,
+                    pending,
+                    partition.leader_epoch,
+                )
+            )
+            rows = partition.producers.flush()
+            if rows:
+                writes.extend(rows)
+            ends.append((partition, partition.next_offset, partition.pending_bytes))
+            partition.pending = []
+            partition.pending_bytes = 0
+        for more, _ in others:
+            writes.extend(more)
+
+        broker = self._broker
+        clock = broker.clock_ns
+        started = clock()
+        self.in_flight += 1
+
+        def done(outcome: Outcome) -> None:
+            self.in_flight -= 1
+            broker.observe_commit((clock() - started) * 1e-9, len(slots), len(ends))
+            if outcome is not None:
+                self._failed(ends, slots, others, outcome)
+                return
+            # Answers first: whoever is woken below may write to the same connections.
+            for slot in slots:
+                slot.settle(None)
+            for _, callback in others:
+                callback(None)
+            broker.flush_connections()
+            for partition, end, size in ends:
+                partition.committed(end, size)
+
+        broker.store.commit(writes, durability, done)
+
+    def _failed(
+        self,
+        ends: list[tuple[Partition, int, int]],
+        slots: list[Slot],
+        others: list[tuple[Sequence[Write], Callable[[Outcome], None]]],
+        outcome: StoreError,
+    ) -> None:
+        """The one failure path: what the commit touched is thrown away and read again from the store.
+
+        The open turn goes with it: its offsets continue those that were not stored.
+        """
+        partitions = [partition for partition, _, _ in ends] + self._partitions
+        open_slots, open_others = self._slots, self._writes
+        self._clear()
+        self._broker.commit_failed(partitions, outcome)
+        for slot in slots:
+            slot.settle(outcome)
+        for _, callback in others:
+            callback(outcome)
+        behind = outcome if type(outcome) is not Unknown else StoreError("a write before this one failed")
+        for slot in open_slots:
+            slot.settle(behind)
+        for _, callback in open_others:
+            callback(behind)
+        self._broker.flush_connections()

@@ -1,0 +1,425 @@
+"""One client's connection: frames in, answers out, in order, within bounds.
+
+Requests take effect in the order they came, and their answers leave in that order. Produce requests are pipelined:
+each joins the group of its loop turn, and its answer leaves when that group is committed. Everything else waits
+until the Produce requests before it are settled, and holds back what comes after it until its answer is there, as
+Kafka's muted channel does. Only a parked Fetch gives way: the next request ends it early.
+
+Memory is bounded: at most one frame being received (socket.request.max.bytes, less for other APIs than Produce), at
+most MAX_IN_FLIGHT bytes of Produce requests not yet settled, and one answer beyond what the client may leave unread
+(memory.connection.max.bytes).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Awaitable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+from gateway.apis.dispatch import dispatch
+from gateway.apis.produce import ProduceSlot, produce
+from gateway.apis.registry import APIS, Context
+from gateway.broker.fetching import Fetch
+from gateway.wire import codec
+from gateway.wire import fetch as fetch_wire
+from gateway.wire.malformed import Malformed
+from gateway.wire.varint import skip_tags
+from store.api import Buffer
+
+if TYPE_CHECKING:
+    from gateway.listener import Listener
+
+log = logging.getLogger("magnetar.connection")
+
+_HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
+MAX_IN_FLIGHT = 8 * 1024 * 1024
+"""Bytes of unsettled Produce requests after which a connection is not read."""
+SMALL_REQUEST = 16 * 1024 * 1024
+"""The largest frame of any API but Produce."""
+PRODUCE, FETCH = 0, 1
+
+
+class Connection(asyncio.Protocol):
+    """Fed by the event loop; `settled`, `flush` and `close` are for those who answer later."""
+
+    __slots__ = (
+        "_answering",
+        "_blocked",
+        "_broker",
+        "_buffer",
+        "_fetch",
+        "_have",
+        "_in_flight",
+        "_listener",
+        "_need",
+        "_parks",
+        "_paused_reading",
+        "_paused_writing",
+        "_pieces",
+        "_slots",
+        "_stopping",
+        "_task",
+        "_unsent",
+        "closed",
+        "host",
+        "id",
+        "last_used",
+        "transport",
+    )
+    transport: asyncio.Transport
+
+    def __init__(self, listener: Listener, number: int) -> None:
+        self._listener = listener
+        self._broker = listener.broker
+        self.id = number
+        self.host = ""
+        self.closed = False
+        # a frame that has not come whole: its pieces, how many bytes they are, how many are needed
+        self._pieces: list[bytes] = []
+        self._have = 0
+        self._need = 0
+        # whole bytes that wait because the connection is blocked
+        self._buffer = b""
+        # Produce requests in the order of their answers
+        self._slots: deque[ProduceSlot | _Ready] = deque()
+        self._in_flight = 0
+        # True while this connection stands in broker.answering
+        self._answering = False
+        # True while a request other than Produce is being served
+        self._blocked = False
+        # the parked fetch, or the task of a handler that waits
+        self._fetch: Fetch | None = None
+        self._task: asyncio.Future[Any] | None = None
+        # True while the handler that waits may wait for long and has no effect yet (JoinGroup, SyncGroup)
+        self._parks = False
+        # True when the gateway stops: close as soon as nothing is in flight
+        self._stopping = False
+        self._paused_reading = False
+        self._paused_writing = False
+        self._unsent = 0
+        self.last_used = 0
+
+    # -- the transport's side ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.host = f"/{peer[0]}" if peer else "/unknown"
+        self.last_used = self._broker.clock.monotonic_ms()
+        high = self._listener.max_unsent
+        self.transport.set_write_buffer_limits(high=high, low=high // 4)
+        self._listener.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._account_unsent(0)
+        self._account_received(0)
+        self._pieces.clear()
+        self._buffer = b""
+        fetch, self._fetch = self._fetch, None
+        if fetch is not None:
+            fetch.cancel()
+        self._listener.closed(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers: read no more requests until it does."""
+        self._paused_writing = True
+        self._account_unsent(self.transport.get_write_buffer_size())
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        self._paused_writing = False
+        self._account_unsent(0)
+        self._proceed()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def data_received(self, data: bytes) -> None:
+        have = len(data)
+        if self._need:
+            # The rest of a frame, or a part of the rest.
+            self._pieces.append(data)
+            self._have += have
+            if self._have < self._need:
+                self._account_received(self._have)
+                return
+            data = b"".join(self._pieces)
+            self._pieces = []
+            self._need = self._have = 0
+            self._account_received(0)
+        if self._buffer:
+            data = self._buffer + data
+            self._buffer = b""
+        self._take(data)
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def _take(self, data: bytes) -> None:
+        """Serve the whole frames in `data`; keep the rest."""
+        position, end = 0, len(data)
+        self.last_used = self._listener.now
+        try:
+            while end - position >= 14:
+                size, key, version, correlation_id, client_length = _HEAD.unpack_from(data, position)
+                stop = position + 4 + size
+                if size < 10 or size > self._listener.max_request or (key and size > SMALL_REQUEST):
+                    self.close(f"a frame of {size} bytes for API {key}: not a Kafka request, or too large")
+                    return
+                if stop > end:
+                    break
+                if self._blocked:
+                    # What is behind a parked fetch ends its wait; then it is served.
+                    fetch = self._fetch
+                    if fetch is not None:
+                        fetch.expire()
+                    if self._blocked:
+                        self._hold(data, position)
+                        return
+                if key == PRODUCE:
+                    if 3 <= version <= 13:
+                        body = position + 14 + (client_length if client_length > 0 else 0)
+                        if version >= 9:
+                            body = body + 1 if not data[body] else skip_tags(data, body)
+                        self._produce(version, correlation_id, data, body, stop)
+                    else:
+                        self._serve(key, version, correlation_id, data, position, stop)
+                elif self._slots:
+                    # It must see what the Produce requests before it did.
+                    self._hold(data, position)
+                    return
+                else:
+                    self._serve(key, version, correlation_id, data, position, stop)
+                if self.closed:
+                    return
+                position = stop
+                if (
+                    self._in_flight > MAX_IN_FLIGHT
+                    or len(self._slots) > self._listener.max_slots
+                    or self._paused_writing
+                ):
+                    if position < end:
+                        self._hold(data, position)
+                    else:
+                        self._pause_reading()
+                    return
+        except (Malformed, IndexError, struct.error) as error:
+            self.close(f"malformed request: {error}")
+            return
+        if position < end:
+            rest = data[position:] if position else data
+            if len(rest) >= 4:
+                size = int.from_bytes(rest[:4], "big", signed=True)
+                if size < 10 or size > self._listener.max_request:
+                    self.close(f"a frame of {size} bytes: not a Kafka request, or too large")
+                    return
+                self._need = max(14, size + 4)
+            else:
+                self._need = 14
+            self._pieces.append(rest)
+            self._have = len(rest)
+
+    def _hold(self, data: bytes, position: int) -> None:
+        """Keep what cannot be served yet, and read no more meanwhile."""
+        self._buffer = data[position:]
+        self._pause_reading()
+
+    def _proceed(self) -> None:
+        """Go on with what was held back, if nothing holds it back any more."""
+        if self._stopping:
+            self.shutdown()
+            return
+        if self._blocked or self._paused_writing or self.closed:
+            return
+        if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
+            return
+        if self._buffer:
+            if self._slots and int.from_bytes(self._buffer[4:6], "big") != PRODUCE:
+                return
+            data, self._buffer = self._buffer, b""
+            self._take(data)
+            if self._buffer:
+                return
+        if self._paused_reading and not self.closed and not self._paused_writing:
+            self._paused_reading = False
+            self.transport.resume_reading()
+
+    def _produce(self, version: int, correlation_id: int, data: bytes, body: int, stop: int) -> None:
+        answer = produce(self._broker, self, version, correlation_id, data, body, stop)
+        if type(answer) is ProduceSlot:
+            self._slots.append(answer)
+            self._in_flight += answer.size
+        elif answer is not None:
+            if self._slots:
+                self._slots.append(_Ready(cast(bytes, answer)))
+            else:
+                self.transport.write(cast(bytes, answer))
+
+    def _serve(
+        self, key: int, version: int, correlation_id: int, data: bytes, position: int, stop: int
+    ) -> None:
+        """A request that is not pipelined: nothing before it is unanswered."""
+        started = perf_counter()
+        if key == FETCH and fetch_wire.MIN_VERSION <= version <= fetch_wire.MAX_VERSION:
+            client_length = int.from_bytes(data[position + 12 : position + 14], "big", signed=True)
+            body = position + 14 + (client_length if client_length > 0 else 0)
+            if version >= 12:
+                body = body + 1 if not data[body] else skip_tags(data, body)
+            request = fetch_wire.decode(version, data, body, stop)
+            fetch = Fetch(self._broker, version, correlation_id, request)
+            result = fetch.start()
+            if result is None:
+                self._blocked = True
+                self._fetch = fetch
+                fetch.done = self._fetched
+            elif type(result) is list:
+                self.transport.writelines(result)
+                self._listener.observe(key, perf_counter() - started)
+            else:
+                self._wait(self._later_fetch(cast("Awaitable[list[Buffer]]", result), started))
+            return
+        frame = data[position + 4 : stop]
+        *_, client_id, body = codec.decode_request_header(frame)
+        context = Context(key, version, correlation_id, client_id, self.host, self._listener.name, self.id)
+        answer = dispatch(self._broker, context, frame, body)
+        if type(answer) is bytes:
+            self.transport.write(answer)
+            self._listener.observe(key, perf_counter() - started)
+        elif answer is not None:
+            self._parks = APIS[key].parks
+            self._wait(self._later(key, cast("Awaitable[bytes]", answer), started))
+
+    def _wait(self, coroutine: Any) -> None:
+        self._blocked = True
+        self._task = asyncio.ensure_future(coroutine)
+
+    async def _later(self, key: int, answer: Awaitable[bytes | None], started: float) -> None:
+        try:
+            frame = await answer
+        except Malformed as error:
+            self.close(f"malformed request: {error}")
+            return
+        except Exception:
+            log.exception("a handler failed", extra={"api": key})
+            self.close("an internal error, see the log")
+            return
+        self._listener.observe(key, perf_counter() - started)
+        self._unblock(frame)
+
+    async def _later_fetch(self, answer: Awaitable[list[Buffer]], started: float) -> None:
+        try:
+            buffers = await answer
+        except Exception:
+            log.exception("a fetch failed")
+            self.close("an internal error, see the log")
+            return
+        self._listener.observe(FETCH, perf_counter() - started)
+        self._fetched(buffers)
+
+    def _fetched(self, answer: list[Buffer] | Awaitable[list[Buffer]]) -> None:
+        """A fetch that was parked, or asked a disk, has its answer."""
+        self._fetch = None
+        if not isinstance(answer, list):
+            self._wait(self._later_fetch(answer, perf_counter()))
+            return
+        if not self.closed:
+            self.transport.writelines(answer)
+        self._blocked = False
+        self._task = None
+        if self._buffer or self._paused_reading or self._stopping:
+            self._proceed()
+
+    def _unblock(self, frame: bytes | None) -> None:
+        self._blocked = self._parks = False
+        self._task = None
+        if self.closed:
+            return
+        if frame is not None:
+            self.transport.write(frame)
+        self._proceed()
+
+    # -- answers ----------------------------------------------------------------------------------------------------
+
+    def settled(self, slot: ProduceSlot) -> None:
+        """A Produce of this connection is committed or has failed: its answer may leave."""
+        self._in_flight -= slot.size
+        if not self._answering:
+            self._answering = True
+            self._broker.answering.append(self)
+
+    def flush(self) -> None:
+        """Send the answers that are ready, up to the first that is not."""
+        self._answering = False
+        slots = self._slots
+        if self.closed:
+            slots.clear()
+            return
+        out = []
+        while slots and slots[0].ready:
+            out.append(slots.popleft().payload)
+        if len(out) == 1:
+            self.transport.write(out[0])
+        elif out:
+            self.transport.write(b"".join(out))
+        if self._buffer or self._paused_reading or self._stopping:
+            self._proceed()
+
+    # -- bounds -----------------------------------------------------------------------------------------------------
+
+    def _pause_reading(self) -> None:
+        if not self._paused_reading and not self.closed:
+            self._paused_reading = True
+            self.transport.pause_reading()
+
+    def _account_unsent(self, size: int) -> None:
+        self._broker.unsent_bytes += size - self._unsent
+        self._unsent = size
+
+    def _account_received(self, size: int) -> None:
+        self._listener.receiving(self, size)
+
+    def hold_reading(self) -> None:
+        """Memory is short over all connections: read no more until `release_reading`."""
+        self._pause_reading()
+
+    def release_reading(self) -> None:
+        if not self.closed:
+            self._proceed()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is being served: the client owes the next request."""
+        return not (self._blocked or self._slots or self._answering)
+
+    def close(self, reason: str) -> None:
+        """End the connection; the reason goes to the log."""
+        if not self.closed:
+            self.closed = True
+            log.info("closing a connection", extra={"client": self.host, "reason": reason})
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """End it as soon as what is in flight is answered. What only waits is not in flight."""
+        if not self._stopping:
+            self._stopping = True
+            self._pause_reading()
+            if self._fetch is not None:
+                self._fetch.expire()
+        if not self.closed and (self._parks or self.idle):
+            self.closed = True
+            self.transport.close()
+
+
+class _Ready:
+    """An answer that waits only for those before it."""
+
+    __slots__ = ("payload", "ready", "size")
+
+    def __init__(self, payload: bytes) -> None:
+        self.payload = payload
+        self.ready = True
+        self.size = 0

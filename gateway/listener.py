@@ -1,0 +1,116 @@
+"""One listening socket: the connections that came in by it, and their bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from gateway.apis.registry import APIS
+from gateway.connection import Connection
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.config.listeners import Listener as Setting
+    from gateway.metrics import Histogram
+
+log = logging.getLogger("magnetar.listener")
+
+_numbers = itertools.count(1)
+
+
+class Listener:
+    """What its connections share."""
+
+    def __init__(self, broker: Broker, setting: Setting, port: int) -> None:
+        settings = broker.settings
+        self.broker = broker
+        self.name = setting.name
+        self.address = f"[{setting.host}]:{port}" if ":" in setting.host else f"{setting.host or '*'}:{port}"
+        self.max_request = settings.integer("socket.request.max.bytes")
+        self.max_slots = settings.integer("queued.max.requests")
+        self.max_unsent = settings.integer("memory.connection.max.bytes")
+        # monotonic ms, renewed by housekeeping: near enough to tell an idle connection
+        self.now = broker.clock.monotonic_ms()
+        self.connections: set[Connection] = set()
+        self._by_host: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+        self._stopping: asyncio.Event | None = None
+        metrics = broker.metrics
+        self._open = metrics.connections.labels(self.name)
+        self._accepted = metrics.connections_accepted.labels(self.name)
+        self._over_limit = metrics.connections_refused.labels(self.name, "limit")
+        self._idle = metrics.connections_refused.labels(self.name, "idle")
+        self._seconds: dict[int, Histogram] = {
+            api.key: metrics.request_seconds.labels(api.name) for api in APIS.values()
+        }
+        self.receiving = broker.receiving.account
+
+    async def start(self, sock: socket.socket, backlog: int) -> None:
+        self._server = await self.broker.loop.create_server(self._make, sock=sock, backlog=backlog)
+
+    def _make(self) -> Connection:
+        return Connection(self, next(_numbers))
+
+    def opened(self, connection: Connection) -> None:
+        settings = self.broker.settings
+        host = connection.host
+        if (
+            len(self.connections) >= settings.integer("max.connections")
+            or self._by_host[host] >= settings.integer("max.connections.per.ip")
+            or self._stopping is not None
+        ):
+            self._over_limit.inc()
+            connection.close("too many connections (max.connections, max.connections.per.ip)")
+            return
+        self.connections.add(connection)
+        self._by_host[host] += 1
+        self._open.value += 1
+        self._accepted.value += 1
+
+    def closed(self, connection: Connection) -> None:
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._open.value -= 1
+            self._by_host[connection.host] -= 1
+            if not self._by_host[connection.host]:
+                del self._by_host[connection.host]
+        if self._stopping is not None and not self.connections:
+            self._stopping.set()
+
+    def observe(self, api_key: int, seconds: float) -> None:
+        """A request was answered."""
+        histogram = self._seconds.get(api_key)
+        if histogram is not None:
+            histogram.observe(seconds)
+
+    def close_idle(self) -> None:
+        """Renew the clock and close connections on which nothing was asked for connections.max.idle.ms."""
+        self.now = self.broker.clock.monotonic_ms()
+        limit = self.broker.settings.integer("connections.max.idle.ms")
+        if limit < 0:
+            return
+        oldest = self.now - limit
+        for connection in [each for each in self.connections if each.last_used < oldest and each.idle]:
+            self._idle.inc()
+            connection.close("idle for connections.max.idle.ms")
+
+    async def stop(self, timeout: float) -> None:
+        """Accept nobody any more, answer what is in flight (at most `timeout` seconds), close."""
+        self._stopping = asyncio.Event()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.shutdown()
+        if self.connections:
+            try:
+                await asyncio.wait_for(self._stopping.wait(), timeout)
+            except TimeoutError:
+                log.warning(
+                    "closing connections with requests in flight", extra={"count": len(self.connections)}
+                )
+                for connection in list(self.connections):
+                    connection.close("the gateway stops")

@@ -1,0 +1,229 @@
+"""The gateway as a process: listeners, start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import importlib
+import logging
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway import apis
+from gateway.broker.broker import Broker
+from gateway.broker.groups import Groups
+from gateway.broker.housekeeping import Housekeeping
+from gateway.clock import SystemClock
+from gateway.errors import StartError
+from gateway.listener import Listener
+from gateway.metrics_catalog import GatewayMetrics
+from gateway.version import VERSION
+from store.api import Durability, Family, Put, Store, StoreError
+
+if TYPE_CHECKING:
+    from gateway.config import Settings
+    from gateway.config.listeners import Address
+
+log = logging.getLogger("magnetar.server")
+
+_CLUSTER_ID = b"cluster-id"
+
+
+async def run(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; then finish what is in flight. Raises StartError.
+
+    `announce` gets the few lines that a person wants to see: version, listeners, data folder, admin address.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with contextlib.AsyncExitStack() as stack:
+        gateway = await start(settings, stack)
+        announce(f"magnetar {VERSION}, node {gateway.broker.node_id}, cluster {gateway.broker.cluster_id}")
+        for listener in gateway.listeners:
+            announce(f"listening on {listener.address} ({listener.name})")
+        where = "memory: gone when the gateway stops" if gateway.data is None else str(gateway.data)
+        announce(f"data in {where}, durability {gateway.broker.durability}")
+        if gateway.admin_address is not None:
+            announce(f"admin on http://{gateway.admin_address}")
+        for notice in gateway.broker.store.notices:
+            log.warning(notice)
+        await stop.wait()
+        announce("stopping")
+
+
+class Gateway:
+    """A started gateway: what `start` made."""
+
+    def __init__(self, broker: Broker, listeners: list[Listener], data: Path | None) -> None:
+        self.broker = broker
+        self.listeners = listeners
+        self.data = data
+        self.admin_address: str | None = None
+
+
+async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway:
+    """Start everything; what must be undone at the end is pushed on `stack`. Raises StartError."""
+    loop = asyncio.get_running_loop()
+    # Ports first: the commonest reason not to start should not cost the recovery of a store.
+    backlog = settings.integer("socket.listen.backlog.size")
+    sockets = []
+    for wanted in settings.listeners:
+        sock = bind(wanted.host, wanted.port)
+        stack.callback(sock.close)
+        sockets.append(sock)
+    admin_socket = None
+    if settings.admin is not None:
+        admin_socket = bind_address(settings.admin)
+        stack.callback(admin_socket.close)
+
+    apis.load_all()
+    store, data = await open_store(settings)
+    stack.push_async_callback(store.close)
+    metrics = GatewayMetrics()
+    broker = Broker(
+        settings,
+        store,
+        SystemClock(),
+        metrics,
+        loop,
+        cluster_id=await cluster_id(store),
+        version=VERSION,
+        data=data,
+    )
+    broker.groups = Groups(broker)
+    metrics.watch_store(store.stats)
+
+    listeners: list[Listener] = []
+    for setting, sock in zip(settings.listeners, sockets, strict=True):
+        port = sock.getsockname()[1]
+        broker.endpoints[setting.name] = (setting.advertised_host, setting.advertised_port or port)
+        listeners.append(Listener(broker, setting, port))
+    gateway = Gateway(broker, listeners, data)
+    for listener, sock in zip(listeners, sockets, strict=True):
+        await listener.start(sock, backlog)
+    housekeeping = Housekeeping(broker, listeners)
+    housekeeping.start()
+
+    async def finish() -> None:
+        housekeeping.stop()
+        timeout = settings.integer("shutdown.timeout.ms") / 1000
+        await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
+        broker.turn.end()
+
+    stack.push_async_callback(finish)
+    if admin_socket is not None:
+        admin_socket.listen(128)
+        gateway.admin_address = _shown(admin_socket)
+        admin = asyncio.ensure_future(_start_admin(broker, admin_socket))
+
+        async def stop_admin() -> None:
+            admin.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await (await admin).stop()
+
+        stack.push_async_callback(stop_admin)
+    return gateway
+
+
+async def _start_admin(broker: Broker, sock: socket.socket) -> AdminStop:
+    """Import the HTTP server beside the running gateway: it would double the time to start."""
+    loop = asyncio.get_running_loop()
+    module = await loop.run_in_executor(None, importlib.import_module, "gateway.admin.server")
+    try:
+        server: AdminStop = await module.start(broker, sock)
+    except Exception:
+        log.exception("the admin server did not start")
+        raise
+    return server
+
+
+class AdminStop:
+    """What is used of the admin server here."""
+
+    def stop(self) -> Awaitable[None]:
+        raise NotImplementedError
+
+
+async def open_store(settings: Settings) -> tuple[Store, Path | None]:
+    """The store by `store.driver`. Raises StartError with what is wrong with the folder."""
+    cache = settings.integer("store.tail.cache.bytes")
+    try:
+        if settings.text("store.driver") == "memory":
+            from store import memory
+
+            return memory.open(), None
+        from store import rocksdb
+
+        data = Path(settings.text("data")).absolute()
+        return await rocksdb.open(data, tail_cache_bytes=cache), data
+    except StoreError as error:
+        raise StartError(str(error)) from error
+
+
+async def cluster_id(store: Store) -> bytes:
+    """16 bytes that name this cluster for ever; made at the first start."""
+    known = store.get(Family.META, _CLUSTER_ID)
+    if known is None:
+        known = uuid.uuid4().bytes
+        try:
+            await store.write([Put(Family.META, _CLUSTER_ID, known)], Durability.FSYNC)
+        except StoreError as error:
+            raise StartError(f"The data folder cannot be written: {error}") from error
+    return known
+
+
+def bind_address(address: Address) -> socket.socket:
+    return bind(address.host, address.port)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound to a TCP port, not yet listening. Raises StartError with a sentence."""
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise StartError(
+            f"{shown} is no address that this machine can listen on: {error.strerror}."
+        ) from error
+    # An empty host means every interface: IPv6 with IPv4 mapped into it where there is IPv6.
+    infos.sort(key=lambda info: info[0] != socket.AF_INET6 if not host else info[0] != socket.AF_INET)
+    problem: OSError | None = None
+    for family, kind, protocol, _, address in infos:
+        try:
+            sock = socket.socket(family, kind, protocol)
+        except OSError as error:
+            problem = error
+            continue
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1 if host else 0)
+            sock.bind(address)
+            sock.setblocking(False)
+            return sock
+        except OSError as error:
+            sock.close()
+            problem = error
+    if problem is not None and problem.errno == errno.EADDRINUSE:
+        raise StartError(
+            f"{shown} is in use by another process: stop it, or choose another port with --listen or --admin "
+            "(port 0 picks a free one)."
+        )
+    if problem is not None and problem.errno == errno.EACCES:
+        raise StartError(f"This user may not listen on {shown}: choose a port above 1023.")
+    raise StartError(
+        f"{shown} cannot be listened on: {os.strerror(problem.errno or 0) if problem else 'no address found'}."
+    )
+
+
+def _shown(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
