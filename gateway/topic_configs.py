@@ -311,9 +311,20 @@ def validate(name: str, value: str | None) -> str | None:
 
 
 def is_list(name: str) -> bool:
-    """Whether values of this config can be appended to and subtracted from (KIP-339)."""
+    """Whether values of this config (of a topic or broker) can be appended to and subtracted from (KIP-339)."""
+    setting = _setting(name)
+    return setting is not None and setting.kind is Kind.LIST
+
+
+def default_text(name: str) -> str | None:
+    """The default of a config (of a topic or broker): APPEND and SUBTRACT begin with it when it is not set."""
+    setting = _setting(name)
+    return None if setting is None else setting.render(setting.default)
+
+
+def _setting(name: str) -> Setting | None:
     row = TOPIC_CONFIGS.get(name)
-    return row is not None and row.setting.kind is Kind.LIST
+    return row.setting if row is not None else SETTINGS.get(name)
 
 
 def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config import SETTINGS, Kind, Listener, Settings, SettingsError, Source
+from gateway.config.sources import from_environment, key_lines
 
 
 def problems(*flags: str, toml: str | None = None, tmp_path: Path | None = None, **rest: object) -> list[str]:
@@ -94,6 +96,18 @@ class TestSources:
                 "MAGNETAR_ADMIN_URL": "http://x",
             }
         )
+
+    def test_no_variable_of_our_own_programs_stops_the_gateway(self) -> None:
+        """A gateway may be started from a shell in which variables for the other programs are set."""
+        root = Path(__file__).parents[2]
+        used: set[str] = set()
+        for folder in ("gateway", "pipeline", "compat", "tests/integration"):
+            for source in (root / folder).rglob("*.py"):
+                used.update(re.findall(r"""["'](MAGNETAR_[A-Z_]*[A-Z])["']""", source.read_text()))
+        assert "MAGNETAR_SPARK_JARS" in used
+        said: list[str] = []
+        from_environment(dict.fromkeys(used, "x"), said)
+        assert said == []
 
     def test_getters_know_their_types(self) -> None:
         settings = Settings.load()
@@ -194,8 +208,6 @@ class TestProblems:
 
     @given(st.text())
     def test_no_file_breaks_it(self, text: str) -> None:
-        from gateway.config.sources import key_lines
-
         key_lines(text)
 
 

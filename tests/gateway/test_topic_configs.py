@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import SETTINGS, Settings, Source
-from gateway.topic_configs import TOPIC_CONFIGS, describe, effective, validate
+from gateway.topic_configs import TOPIC_CONFIGS, default_text, describe, effective, is_list, validate
 
 DEFAULTS = Settings.load()
 
@@ -174,3 +174,13 @@ def test_rows_are_sound() -> None:
             text = row.setting.render(row.setting.default)
             assert text is not None
             assert validate(name, text) is None
+
+
+def test_lists_can_be_appended_to() -> None:
+    assert is_list("cleanup.policy")
+    assert is_list("log.cleanup.policy")
+    assert not is_list("retention.ms")
+    assert not is_list("no.such")
+    assert default_text("cleanup.policy") == "delete"
+    assert default_text("internal.segment.bytes") is None
+    assert default_text("no.such") is None

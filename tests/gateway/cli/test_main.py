@@ -191,7 +191,7 @@ def test_commands_import_only_what_they_need() -> None:
         "import sys; from gateway.cli.main import main\n"
         "try: main(['version'])\n"
         "except SystemExit: pass\n"
-        "print(sorted({'asyncio', 'uvloop', 'rocksdict', 'aiohttp', 'tqdm', 'kafka', 'store', 'json', 'logging'}"
+        "print(sorted({'asyncio', 'uvloop', 'rocksdict', 'aiohttp', 'tqdm', 'kafka', 'store', 'logging'}"
         " & set(sys.modules)))"
     )
     root = Path(__file__).parents[3]
