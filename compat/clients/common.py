@@ -6,8 +6,8 @@ A program registers its cases and calls `main`:
     def headers(ctx: Context) -> None: ...
 
 A case fails by raising; cases.toml says in a sentence what each proves. It runs in a thread of its own beside
-others, on topics and groups of its own, so that cases may run in any order and against a shared server. A case
-that calls `ctx.restart()` runs after all the others; the call returns once the server was restarted.
+others, on topics and groups of its own, so that cases may run in any order and against a shared server. A
+case that calls `ctx.restart()` runs after all the others; the call returns once the server was restarted.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -221,8 +222,8 @@ def _body(ctx: Context, outcome: dict[str, Any]) -> None:
             outcome["refused"] = ctx.refused
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)
-        ours = [frame for frame in where if frame.filename.endswith("client.py")]
-        at = f" (line {ours[-1].lineno})" if ours else ""
+        ours = [frame for frame in where if "common.py" not in frame.filename and "clients" in frame.filename]
+        at = f" ({Path(ours[-1].filename).name}:{ours[-1].lineno})" if ours else ""
         outcome.update(ok=False, detail=f"{type(error).__name__}: {error}{at}")
     outcome["ms"] = round((time.monotonic() - started) * 1000)
     ctx.clean()

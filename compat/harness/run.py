@@ -2,8 +2,8 @@
 
 A program prints one JSON object a line: first {"client", "version"}, then for each case
 {"case", "ok", "detail", "ms"} (and "refused" with the client's words where the server declined clearly). When
-only cases are left that need a restart of the server it prints {"waiting": "restart"} and reads a line from its
-standard input: `restarted HOST:PORT`. All programs meet there, so one restart serves them all.
+only cases are left that need a restart of the server it prints {"waiting": "restart"} and reads a line from
+its standard input: `restarted HOST:PORT`. All programs meet there, so one restart serves them all.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def run(
 ) -> Results:
     """Run the programs against `bootstrap`, `jobs` at a time, all of them within `limit` seconds.
 
-    `cases` limits them to these names. Without `restart` the cases that need it are left out. Every case that
-    was asked for is in the results: a program that ends early or cannot start fails those it has not reported.
+    `cases` limits them to these names. Without `restart` the cases that need it are left out. Every case
+    asked for is in the results: a program that ends early or cannot start fails those it has not reported.
     """
     results = Results()
     todo: list[tuple[Client, list[str]]] = []
