@@ -2,7 +2,7 @@
 
 | key | API | versions | notes |
 |---|---|---|---|
-| 11 | JoinGroup | 0-9 | v0 has no rebalance timeout: the session's counts. KIP-394 ids from v4, static members from v5, skip_assignment v9 |
+| 11 | JoinGroup | 0-9 | v0: the session timeout is the rebalance timeout too; v4 KIP-394, v5 KIP-345, v9 KIP-814 |
 | 12 | Heartbeat | 0-4 | |
 | 13 | LeaveGroup | 0-5 | one member and one error up to v2, a batch with an error each from v3 |
 | 14 | SyncGroup | 0-5 | protocol type and name are checked from v5 (KIP-559) |

@@ -3,15 +3,15 @@
 | key | API | versions | notes |
 |---|---|---|---|
 | 8 | OffsetCommit | 2-10 | retention time v2-4, leader epoch from v6, instance id from v7, topic ids v10 |
-| 9 | OffsetFetch | 1-10 | all topics from v2 (null), many groups from v8, topic ids v10; nothing committed is offset -1 |
-| 10 | FindCoordinator | 0-6 | many keys from v4. Key type 1 (transactions) is refused for good, 2 is between brokers |
+| 9 | OffsetFetch | 1-10 | all topics (null) from v2, many groups from v8, topic ids v10; offset -1: nothing committed |
+| 10 | FindCoordinator | 0-6 | many keys from v4. Key type 1 (transactions) is refused, 2 is between brokers |
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gateway.apis.groups import MAX_GROUP_ID
 from gateway.apis.registry import Context, handles
@@ -126,10 +126,12 @@ def _commit_response(
         )
     if version >= 10:
         return messages.OffsetCommitResponse(
-            topics=[topic(topic_id=identity, partitions=found) for identity, found in results.items()]
+            topics=[
+                topic(topic_id=cast(bytes, identity), partitions=found) for identity, found in results.items()
+            ]
         )
     return messages.OffsetCommitResponse(
-        topics=[topic(name=identity, partitions=found) for identity, found in results.items()]
+        topics=[topic(name=cast(str, identity), partitions=found) for identity, found in results.items()]
     )
 
 

@@ -14,7 +14,7 @@ import struct
 from typing import NamedTuple
 
 from gateway.coordinators import subscription
-from gateway.coordinators.group_rows import GroupHead, State
+from gateway.coordinators.group_rows import State
 
 VERSION = 1
 
@@ -114,17 +114,19 @@ class Retention(NamedTuple):
     kept: frozenset[str] | None
 
 
-def retention(head: GroupHead, subscribed: frozenset[str] | None) -> Retention | None:
-    """The rule for a group, or None if nothing of it may expire now.
+def retention(
+    protocol_type: str | None, state: State, since: int, subscribed: frozenset[str] | None
+) -> Retention | None:
+    """The rule for a group, or None if nothing of it may expire now. `since`: when it entered its state.
 
     A group that nobody ever joined: from each commit. An empty one: from when it became empty. A stable group
     of consumers whose topics are known: from each commit, of topics that no member reads.
     """
-    if head.protocol_type is None:
+    if protocol_type is None:
         return Retention(None, None)
-    if head.state == State.EMPTY:
-        return Retention(head.since, None)
-    if head.state == State.STABLE and head.protocol_type == subscription.CONSUMER and subscribed is not None:
+    if state is State.EMPTY:
+        return Retention(since, None)
+    if state is State.STABLE and protocol_type == subscription.CONSUMER and subscribed is not None:
         return Retention(None, subscribed)
     return None
 
