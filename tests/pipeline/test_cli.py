@@ -1,0 +1,113 @@
+"""What a person types: times, pairs, and the combinations that make no sense; no Spark is started here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pipeline.archive import Archived
+from pipeline.cli import Instant, Pair, Starting, archived_sentence, main, table
+from pipeline.replay import Plan, ReplayJob
+from pipeline.slices import Place, Span
+
+DAY = 1_772_323_200_000  # 2026-03-01 00:00 UTC
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2026-03-01", DAY),
+        ("2026-03-01T00:00:00Z", DAY),
+        ("2026-03-01 01:30", DAY + 5_400_000),
+        ("2026-03-01T02:00:00+02:00", DAY),
+        ("2026-03-01T00:00:00.125", DAY + 125),
+        (str(DAY), DAY),
+    ],
+)
+def test_times(text: str, ms: int):
+    assert Instant().convert(text, None, None) == ms
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "", "20"])
+def test_what_is_no_time(text: str):
+    with pytest.raises(click.UsageError, match="is no time"):
+        Instant().convert(text, None, None)
+
+
+def test_starting_takes_words_too():
+    assert [Starting().convert(text, None, None) for text in ("earliest", "latest", "2026-03-01")] == [
+        "earliest",
+        "latest",
+        DAY,
+    ]
+
+
+def test_pairs():
+    assert Pair().convert("kafka.sasl.jaas.config=a b=c;", None, None) == ("kafka.sasl.jaas.config", "a b=c;")
+    with pytest.raises(click.UsageError, match="expected name=value"):
+        Pair().convert("=x", None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("archive --bootstrap h:1 --output o", "either --topic"),
+        ("archive --bootstrap h:1 --output o --topic a --pattern b", "either --topic"),
+        ("archive --bootstrap h:1 --topic a", "Missing option '--output'"),
+        ("archive --bootstrap h:1 --topic a --output o --starting soon", "is no time"),
+        ("replay --input i --bootstrap h:1", "exactly one of"),
+        ("replay --input i --bootstrap h:1 --to t --suffix s", "exactly one of"),
+        ("replay --input i --to t", "--bootstrap (or --dry-run)"),
+        ("replay --input i --to t --bootstrap h:1 --rate 0", "x>0"),
+    ],
+)
+def test_combinations_that_make_no_sense(arguments: str, sentence: str):
+    result = CliRunner().invoke(main, arguments.split())
+
+    assert result.exit_code == 2
+    assert sentence in result.output
+
+
+@pytest.mark.parametrize("command", [[], ["archive"], ["replay"]])
+def test_help_shows_examples(command: list[str]):
+    result = CliRunner().invoke(main, [*command, "--help"])
+
+    assert result.exit_code == 0
+    assert "magnetar-pipeline" in result.output
+
+
+def test_help_does_not_wait_for_pyspark():
+    code = "import sys, pipeline.cli; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_dry_runs_table():
+    job = ReplayJob("in", None, suffix=".again", rate=50)
+    planned = Plan(
+        {
+            Place("orders", 0): Span(1_500, 10, 1_600, DAY, DAY + 1_000),
+            Place("orders", 1): Span(500, 0, 499, DAY, DAY),
+        },
+        {"orders": "orders.again"},
+    )
+
+    assert table(planned, job).splitlines() == [
+        "topic   partition  to            records  offsets  from                 until",
+        "orders  0          orders.again  1,500    10-1600  2026-03-01 00:00:00  2026-03-01 00:00:01",
+        "orders  1          orders.again  500      0-499    2026-03-01 00:00:00  2026-03-01 00:00:00",
+        "2,000 records in 2 partitions; 40 s at 50 a second; nothing was written.",
+    ]
+
+
+def test_what_an_archive_run_says():
+    done = Archived(rows=2_000, seconds=4.0, lag=12, finished=False, swept=3)
+
+    assert archived_sentence(done, "/data") == (
+        "archived 2,000 records in 4.0 s (500 rows/s), lag 12, in /data; 3 files of an unfinished batch were removed "
+        "first; stopped: the same command goes on from here"
+    )
