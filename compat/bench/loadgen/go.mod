@@ -1,0 +1,3 @@
+module magnetar/loadgen
+
+go 1.24

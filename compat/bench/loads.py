@@ -1,0 +1,246 @@
+"""The loads, as a table: what is done, what is measured, and what ratio is aimed at.
+
+To add one: a `Load` in `LOADS` whose `measure` gets a `Turn` (a server that is not started yet) and returns
+figures by name; its `metrics` say which of them are shown.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from compat.bench import clients, generator
+from compat.bench.servers import Server
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One shown figure of a load. `target` bounds Magnetar ÷ Kafka: from below if higher is better, else above."""
+
+    figure: str
+    unit: str
+    better: Literal["higher", "lower"]
+    target: float | None = None
+
+    def met(self, ratio: float) -> bool | None:
+        """Whether a ratio meets the target; None without a target."""
+        if self.target is None:
+            return None
+        return ratio >= self.target if self.better == "higher" else ratio <= self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One server's go at a load."""
+
+    server: Server
+    quick: bool
+
+    def started(self) -> None:
+        """Prepare and start the server."""
+        self.server.prepare()
+        self.server.start()
+
+    def timed(self, load: str, *options: str) -> dict[str, float]:
+        """Start the server and run a generator's load that lasts by the clock.
+
+        The warm-up is long because a JVM needs more than ten seconds of load until its figures settle.
+        """
+        warmup, duration = (2, 2) if self.quick else (12, 8)
+        self.started()
+        return self.generate(load, *options, "-warmup", f"{warmup}s", "-duration", f"{duration}s")
+
+    def generate(self, load: str, *options: str) -> dict[str, float]:
+        """Run a generator's load against the started server."""
+        return generator.run(load, self.server.address, options, timeout=240)
+
+
+Measure = Callable[[Turn], dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A row of the report (one line for each metric)."""
+
+    name: str
+    title: str
+    metrics: tuple[Metric, ...]
+    measure: Measure
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    magnetar: Mapping[str, str] = field(default_factory=dict)
+
+
+def _timed(load: str, *options: str) -> Measure:
+    return lambda turn: turn.timed(load, *options)
+
+
+def _start(turn: Turn) -> dict[str, float]:
+    turn.server.prepare()
+    return _time_to_answer(turn)
+
+
+def _time_to_answer(turn: Turn) -> dict[str, float]:
+    log = str(turn.server.directory / "start.log")
+    return turn.generate("start", "-log", log, "--", *turn.server.command())
+
+
+def _restart(turn: Turn) -> dict[str, float]:
+    turn.started()
+    options = ["-depth", "8", "-warmup", "0s", "-duration", "60s"]
+    load = subprocess.Popen(
+        generator.arguments("produce", turn.server.address, options),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        time.sleep(3 if turn.quick else 10)
+        if load.poll() is not None:
+            raise generator.GeneratorError("the load ended before the server was killed")
+        turn.server.kill()
+    finally:
+        load.kill()
+        load.wait()
+    return _time_to_answer(turn)
+
+
+def _idle_memory(turn: Turn) -> dict[str, float]:
+    turn.started()
+    time.sleep(2 if turn.quick else 10)
+    return {"resident_mib": turn.server.resident_mib()}
+
+
+def _topics(turn: Turn) -> dict[str, float]:
+    turn.started()
+    figures = turn.generate("topics", "-topics", "1000" if turn.quick else "10000")
+    return {**figures, "resident_mib": turn.server.resident_mib()}
+
+
+def _group(turn: Turn) -> dict[str, float]:
+    turn.started()
+    return turn.generate("group", "-members", "20", "-heartbeat", "1s")
+
+
+def _perf_tools(turn: Turn) -> dict[str, float]:
+    turn.started()
+    return clients.java_perf_tools(turn.server.address, records=200_000 if turn.quick else 2_000_000)
+
+
+def _librdkafka(turn: Turn) -> dict[str, float]:
+    turn.started()
+    return clients.librdkafka(turn.server.address, records=100_000 if turn.quick else 1_000_000)
+
+
+RATE = "requests_per_second"
+SMALL = ("-connections", "64", "-size", "100")
+LARGE = ("-connections", "4", "-partitions", "4", "-size", "1000")
+
+LOADS: tuple[Load, ...] = (
+    Load(
+        "produce-small",
+        "Produce, 100 B, one record a request, acks=all, 64 connections, 8 in flight",
+        (Metric(RATE, "req/s", "higher", 1.3), Metric("latency_ms.p99", "p99 ms", "lower")),
+        _timed("produce", *SMALL, "-depth", "8"),
+    ),
+    Load(
+        "produce-idempotent",
+        "the same from idempotent producers",
+        (Metric(RATE, "req/s", "higher", 1.0), Metric("latency_ms.p99", "p99 ms", "lower")),
+        _timed("produce", *SMALL, "-depth", "8", "-idempotent"),
+    ),
+    Load(
+        "produce-fsync",
+        "the same over 64 partitions, `fsync` against Kafka with `flush.messages=1`",
+        (Metric(RATE, "req/s", "higher", 5.0), Metric("latency_ms.p99", "p99 ms", "lower")),
+        _timed("produce", *SMALL, "-depth", "8", "-partitions", "64"),
+        kafka={"log.flush.interval.messages": "1"},
+        magnetar={"durability": "fsync"},
+    ),
+    Load(
+        "produce-depth-1",
+        "Produce, 100 B, 64 connections, one in flight",
+        (Metric(RATE, "req/s", "higher", 1.0), Metric("latency_ms.p99", "p99 ms", "lower", 1.0)),
+        _timed("produce", *SMALL),
+    ),
+    Load(
+        "fetch-small",
+        "Fetch, one small batch each, 64 connections, one in flight",
+        (Metric(RATE, "req/s", "higher", 1.5), Metric("latency_ms.p99", "p99 ms", "lower")),
+        _timed("fetch", *SMALL, "-one-batch"),
+    ),
+    Load(
+        "produce-large",
+        "Produce, 1 MB batches of 1 KB records, 4 connections, 2 in flight",
+        (Metric("megabytes_per_second", "MB/s", "higher", 1.5),),
+        _timed("produce", *LARGE, "-records", "1000", "-depth", "2"),
+    ),
+    Load(
+        "fetch-large",
+        "Fetch, 1 MiB a request, hot, 4 connections (16 KB batches)",
+        (Metric("megabytes_per_second", "MB/s", "higher", 0.8),),
+        _timed("fetch", *LARGE, "-records", "16", "-fill", "4000"),
+    ),
+    Load(
+        "end-to-end",
+        "Producer to consumer, 5,000 msg/s of 100 B, linger 0",
+        (Metric("latency_ms.p50", "p50 ms", "lower", 1.0), Metric("latency_ms.p99", "p99 ms", "lower", 0.7)),
+        _timed("end-to-end", "-rate", "5000"),
+    ),
+    Load(
+        "list-offsets",
+        "ListOffsets, latest of one partition, 1 connection",
+        (Metric("latency_ms.p50", "p50 ms", "lower"), Metric("latency_ms.p99", "p99 ms", "lower")),
+        _timed("list-offsets", "-connections", "1"),
+    ),
+    Load(
+        "java-perf-tools",
+        "kafka-producer-perf-test, then kafka-consumer-perf-test, 1 KB records",
+        (Metric("produce_mb", "MB/s in", "higher", 1.0), Metric("consume_mb", "MB/s out", "higher", 1.0)),
+        _perf_tools,
+    ),
+    Load(
+        "librdkafka",
+        "librdkafka (confluent-kafka for Python), 1 KB records",
+        (Metric("produce_mb", "MB/s in", "higher", 1.0), Metric("consume_mb", "MB/s out", "higher", 1.0)),
+        _librdkafka,
+    ),
+    Load(
+        "start",
+        "Start of the process to the first ApiVersions answer",
+        (Metric("start_ms", "ms", "lower", 0.2),),
+        _start,
+    ),
+    Load(
+        "restart",
+        "Restart after SIGKILL under load, to the first answer",
+        (Metric("start_ms", "ms", "lower", 0.1),),
+        _restart,
+    ),
+    Load(
+        "idle-memory",
+        "Resident memory, idle",
+        (Metric("resident_mib", "MiB", "lower", 0.25),),
+        _idle_memory,
+    ),
+    Load(
+        "topics",
+        "10,000 topics: created and ready; all in one Metadata; resident memory then",
+        (
+            Metric("ready_ms", "ms", "lower", 0.1),
+            Metric("metadata_ms", "ms for Metadata", "lower", 1.0),
+            Metric("resident_mib", "MiB", "lower", 0.2),
+        ),
+        _topics,
+    ),
+    Load(
+        "group",
+        "Group of 20, heartbeats of 1 s: joined and settled; settled again when one has left",
+        (
+            Metric("settled_ms", "ms", "lower", 0.25),
+            Metric("leave_settled_ms", "ms after leave", "lower", 1.0),
+        ),
+        _group,
+    ),
+)

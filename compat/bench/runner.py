@@ -1,0 +1,123 @@
+"""Runs loads by turns and keeps what came out.
+
+Turns go A B A B …: each with a fresh server on an empty folder and nothing else running. Two servers side by
+side would share the cores, the page cache and the disk's write-back, and the one that is not measured has timers and a
+garbage collector of its own; so only one exists at a time, and the disk is settled between turns.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from compat.bench.clients import ClientError
+from compat.bench.generator import GeneratorError
+from compat.bench.loads import Load, Metric, Turn
+from compat.bench.servers import Kafka, Magnetar, Server, ServerError, settle_disk
+from compat.peers.kafka.jars import JarsError
+
+SERVERS = ("Kafka", "Magnetar")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the turns of one load gave: figures by server and metric, one for each round that worked."""
+
+    load: Load
+    figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    errors: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, server: str, figures: dict[str, float]) -> None:
+        """Keep the shown figures of a turn; one that the load did not give is an error of the load."""
+        for metric in self.load.metrics:
+            if metric.figure not in figures:
+                self.errors.setdefault(server, []).append(f"no figure {metric.figure}")
+                continue
+            self.figures.setdefault(server, {}).setdefault(metric.figure, []).append(figures[metric.figure])
+
+    def values(self, server: str, metric: Metric) -> list[float]:
+        """The rounds' figures."""
+        return self.figures.get(server, {}).get(metric.figure, [])
+
+    def median(self, server: str, metric: Metric) -> float | None:
+        """The median of the rounds; None if none worked."""
+        values = self.values(server, metric)
+        return statistics.median(values) if values else None
+
+    def ratio(self, metric: Metric) -> float | None:
+        """Magnetar's median ÷ Kafka's; None if either is missing (or Kafka's is zero)."""
+        kafka, magnetar = (self.median(server, metric) for server in SERVERS)
+        if kafka is None or magnetar is None or kafka == 0:
+            return None
+        return magnetar / kafka
+
+
+def make_server(name: str, load: Load) -> Server:
+    """The server of a turn, with the load's settings, not started."""
+    return Kafka(load.kafka) if name == "Kafka" else Magnetar(load.magnetar)
+
+
+def run(
+    loads: Sequence[Load],
+    rounds: int,
+    quick: bool,
+    servers: Sequence[str] = SERVERS,
+    progress: Callable[[str], None] | None = None,
+    make: Callable[[str, Load], Server] = make_server,
+) -> list[Outcome]:
+    """Every load, `rounds` times by turns. A turn that fails is kept as an error; the others go on."""
+    say = progress or (lambda line: None)
+    outcomes = []
+    total = len(loads) * rounds * len(servers)
+    done = 0
+    begin = time.monotonic()
+    for load in loads:
+        outcome = Outcome(load)
+        outcomes.append(outcome)
+        for number in range(1, rounds + 1):
+            for name in servers:
+                left = (
+                    f", {(time.monotonic() - begin) / done * (total - done) / 60:.0f} min left"
+                    if done
+                    else ""
+                )
+                say(f"[{done + 1}/{total}{left}] {load.name}, round {number}, {name} …")
+                try:
+                    outcome.add(name, _turn(load, name, quick, make))
+                    say(f" {_brief(outcome, name)}\n")
+                except (GeneratorError, ClientError, ServerError, JarsError) as error:
+                    outcome.errors.setdefault(name, []).append(str(error))
+                    say(f" FAILED: {error}\n")
+                done += 1
+    return outcomes
+
+
+def _turn(load: Load, name: str, quick: bool, make: Callable[[str, Load], Server]) -> dict[str, float]:
+    settle_disk()
+    with make(name, load) as server:
+        return load.measure(Turn(server, quick))
+
+
+def _brief(outcome: Outcome, server: str) -> str:
+    shown = []
+    for metric in outcome.load.metrics:
+        values = outcome.values(server, metric)
+        if values:
+            shown.append(f"{number(values[-1])} {metric.unit}")
+    return ", ".join(shown)
+
+
+def number(value: float) -> str:
+    """A figure with three significant digits or more: 46,314; 212; 4.52; 0.215."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def to_stderr(line: str) -> None:
+    """The progress line of the command."""
+    sys.stderr.write(line)
+    sys.stderr.flush()

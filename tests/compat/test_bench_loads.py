@@ -1,0 +1,85 @@
+"""The table of loads: every row can be run and reported."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from compat.bench.loads import LOADS, Load, Metric, Turn
+from compat.bench.servers import Server
+
+
+class Recorder(Turn):
+    """A turn that records what would be started instead of starting it."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, quick: bool) -> None:
+        super().__init__(server=None, quick=quick)  # type: ignore[arg-type]
+        object.__setattr__(self, "asked", [])
+
+    def started(self) -> None:
+        self.asked.append(["start"])  # type: ignore[attr-defined]
+
+    def generate(self, load: str, *options: str) -> dict[str, float]:
+        self.asked.append([load, *options])  # type: ignore[attr-defined]
+        return {}
+
+
+def test_names_are_unique_and_fit_the_command_line() -> None:
+    names = [load.name for load in LOADS]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
+
+
+@pytest.mark.parametrize("load", LOADS, ids=lambda load: load.name)
+def test_each_load_shows_something(load: Load) -> None:
+    assert load.title
+    assert load.metrics
+    assert len({metric.figure for metric in load.metrics}) == len(load.metrics)
+    for metric in load.metrics:
+        assert metric.target is None or metric.target > 0
+
+
+def test_the_loads_of_the_first_table_are_there() -> None:
+    assert {load.name for load in LOADS} >= {
+        *("produce-small", "produce-idempotent", "produce-depth-1", "fetch-small", "produce-large"),
+        *("fetch-large", "end-to-end", "start", "idle-memory", "java-perf-tools"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("metric", "ratio", "met"),
+    [
+        (Metric("x", "req/s", "higher", 1.3), 1.3, True),
+        (Metric("x", "req/s", "higher", 1.3), 1.29, False),
+        (Metric("x", "ms", "lower", 0.7), 0.7, True),
+        (Metric("x", "ms", "lower", 0.7), 0.71, False),
+        (Metric("x", "ms", "lower"), 5.0, None),
+    ],
+)
+def test_a_target_bounds_the_ratio_from_its_side(metric: Metric, ratio: float, met: bool | None) -> None:
+    assert metric.met(ratio) is met
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_both_servers_get_the_same_timed_load(quick: bool) -> None:
+    produce = next(load for load in LOADS if load.name == "produce-idempotent")
+    turn = Recorder(quick)
+    produce.measure(turn)
+    start, asked = turn.asked  # type: ignore[attr-defined]
+    assert start == ["start"]
+    assert asked[0] == "produce"
+    assert "-idempotent" in asked
+    duration = asked[asked.index("-duration") + 1]
+    assert int(duration.removesuffix("s")) <= (3 if quick else 15)
+
+
+def test_durability_differs_only_where_the_row_says_so() -> None:
+    tuned = {load.name for load in LOADS if load.kafka or load.magnetar}
+    assert tuned == {"produce-fsync"}
+
+
+def test_servers_share_one_face() -> None:
+    assert Server.__abstractmethods__ == {"pid", "prepare", "command", "start", "stop", "kill"}

@@ -1,0 +1,72 @@
+"""The report: what stands in the table and on the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from compat.bench import report
+from compat.bench.loads import Load, Metric
+from compat.bench.runner import Outcome
+
+RATE = Metric("rate", "req/s", "higher", 1.3)
+TAIL = Metric("p99", "p99 ms", "lower")
+
+
+@pytest.fixture
+def outcome() -> Outcome:
+    outcome = Outcome(Load("produce", "Produce | small", (RATE, TAIL), lambda turn: {}))
+    for kafka, magnetar in ((40000.0, 60000.0), (44000.0, 50000.0), (42000.0, 63000.0)):
+        outcome.add("Kafka", {"rate": kafka, "p99": 5.0})
+        outcome.add("Magnetar", {"rate": magnetar, "p99": 2.5})
+    return outcome
+
+
+def test_rows_hold_medians_ranges_and_ratios(outcome: Outcome) -> None:
+    first, second = report.table([outcome])
+    assert first == (
+        "Produce | small",
+        "req/s",
+        "42,000 (40,000–44,000)",
+        "60,000 (50,000–63,000)",
+        "1.43x",
+        "≥ 1.3x",
+        "met",
+    )
+    assert second == ("", "p99 ms", "5.00 (5.00–5.00)", "2.50 (2.50–2.50)", "0.500x", "", "")
+
+
+def test_a_missed_target_says_so(outcome: Outcome) -> None:
+    slow = Outcome(Load("x", "X", (RATE,), lambda turn: {}))
+    slow.add("Kafka", {"rate": 100.0})
+    slow.add("Magnetar", {"rate": 120.0})
+    (row,) = report.table([slow])
+    assert row[4:] == ("1.20x", "≥ 1.3x", "missed")
+    assert row[2:4] == ("100", "120")
+
+
+def test_a_failure_is_never_a_figure(outcome: Outcome) -> None:
+    failed = Outcome(Load("y", "Y", (RATE,), lambda turn: {}))
+    failed.add("Kafka", {"rate": 100.0})
+    failed.errors["Magnetar"] = ["wrong offset\nmore", "wrong offset"]
+    (row,) = report.table([failed])
+    assert row[3:] == ("failed", "", "≥ 1.3x", "")
+    assert report.failures([failed]) == ["y, Magnetar: 2 of its turns failed; wrong offset"]
+    assert "wrong offset" in report.plain([failed])
+
+
+def test_the_page_is_a_table_with_its_machine(outcome: Outcome) -> None:
+    page = report.markdown([outcome], {"CPU": "some | CPU"}, "python -m compat.bench", 3)
+    lines = page.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("| load"))
+    for line in lines[head : head + 4]:
+        assert line.replace("\\|", "").count("|") == len(report.HEAD) + 1
+    assert "    python -m compat.bench" in lines
+    assert "| rounds | 3 |" in lines
+    assert page.endswith("\n")
+
+
+def test_columns_line_up_in_a_terminal(outcome: Outcome) -> None:
+    head, rule, *rows = report.plain([outcome]).splitlines()
+    column = head.index("Kafka")
+    assert rule[column] == "-"
+    assert rows[0][column:].startswith("42,000")
