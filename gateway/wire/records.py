@@ -46,6 +46,7 @@ __all__ = [
     "Headers",
     "Record",
     "admit",
+    "assemble",
     "batches",
     "build_batch",
     "check",
