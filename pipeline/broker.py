@@ -33,7 +33,9 @@ def reach(bootstrap: str) -> None:
             return
         except OSError as error:
             problems.append(f"{address} ({error.strerror or error})")
-    raise PipelineError(f"nothing answers at {', '.join(problems) or bootstrap!r}: is the gateway running?")
+    raise PipelineError(
+        f"nothing answers at {', '.join(problems) or repr(bootstrap)}: is the gateway running?"
+    )
 
 
 class Cluster:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline.broker import reach
 from pipeline.errors import PipelineError
 from pipeline.progress import Progress, Stop
 from pipeline.session import SparkOptions
@@ -196,6 +197,7 @@ def archive(
         options=dict(options),
     )
     stop = Stop()
+    reach(bootstrap)  # before Spark's six seconds
     with _Spark("magnetar-pipeline archive", spark, stop) as session:
         done = run(session, job, stop)
     click.echo(archived_sentence(done, output), err=True)
@@ -325,6 +327,8 @@ def replay(
         options=dict(options),
     )
     stop = Stop()
+    if job.bootstrap is not None and not dry_run:
+        reach(job.bootstrap)  # before Spark's six seconds
     with _Spark("magnetar-pipeline replay", spark, stop) as session:
         frame = select(session, job)
         planned = plan(frame, job)

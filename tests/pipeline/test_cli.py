@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
@@ -110,4 +111,16 @@ def test_what_an_archive_run_says():
     assert archived_sentence(done, "/data") == (
         "archived 2,000 records in 4.0 s (500 rows/s), lag 12, in /data; 3 files of an unfinished batch were removed "
         "first; stopped: the same command goes on from here"
+    )
+
+
+def test_an_error_is_one_sentence_and_an_exit_code_before_spark_starts():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"127.0.0.1:{server.getsockname()[1]}"
+
+    result = CliRunner().invoke(main, ["archive", "--bootstrap", nobody, "--topic", "t", "--output", "o"])
+
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"magnetar-pipeline: nothing answers at {nobody} (Connection refused): is the gateway running?\n"
     )

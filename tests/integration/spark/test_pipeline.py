@@ -1,0 +1,342 @@
+"""Archive and replay, run in the shared Spark: what they keep, what they refuse, and what they say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from compat.spark.feed import Feed, Record, topic_name
+from pipeline.archive import Archived, ArchiveJob, archive
+from pipeline.errors import PipelineError
+from pipeline.progress import Progress, Stop
+from pipeline.replay import Plan, Replayed, ReplayJob, plan, prepare, replay, select
+from pipeline.session import JOB_SETTINGS
+from pipeline.slices import Place
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+DAY = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def job_spark(spark):
+    own = spark.newSession()
+    for name, value in JOB_SETTINGS.items():
+        own.conf.set(name, value)
+    return own
+
+
+@pytest.fixture
+def keep(job_spark, feed: Feed, tmp_path: Path):
+    """Archive into tmp_path/archive."""
+
+    def run(*topics: str, **options: Any) -> Archived:
+        job = ArchiveJob(feed.bootstrap, str(tmp_path / "archive"), topics=topics, **options)
+        return archive(job_spark, job, Stop())
+
+    return run
+
+
+@pytest.fixture
+def play(job_spark, feed: Feed, tmp_path: Path):
+    """Replay from tmp_path/archive; the plan and what was done."""
+
+    def run(stop: Stop | None = None, **options: Any) -> tuple[Plan, Replayed]:
+        job = ReplayJob(str(tmp_path / "archive"), feed.bootstrap, **options)
+        frame = select(job_spark, job)
+        planned = plan(frame, job)
+        kept = prepare(job_spark, job, planned)
+        return planned, replay(frame, job, planned, kept, Progress("replayed"), stop or Stop())
+
+    return run
+
+
+def table(folder: Path) -> list[dict[str, Any]]:
+    """The archive as a reader sees it that knows nothing of Spark."""
+    files = sorted(str(path) for path in folder.glob("archive/topic=*/date=*/*.parquet"))
+    rows = ds.dataset(files, partitioning="hive", partition_base_dir=str(folder / "archive"))
+    return sorted(
+        rows.to_table().to_pylist(), key=lambda row: (row["topic"], row["partition"], row["offset"])
+    )
+
+
+def content(records: list[Record]) -> list[tuple[Any, ...]]:
+    return [(record.key, record.value, record.headers) for record in records]
+
+
+def midnight() -> int:
+    """The last midnight but one, UTC: within every retention."""
+    return (int(time.time() * 1000) // DAY - 1) * DAY
+
+
+def test_everything_of_a_record_is_kept_under_its_topic_and_utc_day(keep, feed: Feed, tmp_path: Path):
+    topic = feed.create(topic_name("keep-all"), 2)
+    first = midnight()
+    sent = [
+        Record(b"k", b"v", (("h", b"1"), ("h", None)), 0, first - 1),
+        Record(b"k", None, (), 0, first),
+        Record(None, b"", (), 1, first + 123),
+    ]
+    feed.produce(topic, sent)
+
+    done = keep(topic)
+
+    assert (done.rows, done.lag, done.finished) == (3, 0, True)
+    rows = table(tmp_path)
+    assert [(row["partition"], row["offset"]) for row in rows] == [(0, 0), (0, 1), (1, 0)]
+    assert [(row["key"], row["value"]) for row in rows] == [(b"k", b"v"), (b"k", None), (None, b"")]
+    assert rows[0]["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    assert [round(row["timestamp"].timestamp() * 1000) for row in rows] == [
+        record.timestamp for record in sent
+    ]
+    assert {row["timestampType"] for row in rows} == {0}
+    assert {row["topic"] for row in rows} == {topic}
+    assert [str(row["date"]) for row in rows] == [
+        time.strftime("%Y-%m-%d", time.gmtime(record.timestamp / 1000)) for record in sent
+    ]
+
+
+def test_a_second_run_adds_what_is_new_and_nothing_twice(keep, feed: Feed, tmp_path: Path):
+    topic = feed.create(topic_name("keep-twice"))
+    feed.produce(topic, [Record(None, b"%d" % n) for n in range(30)])
+    first = keep(topic, max_offsets=12)
+    feed.produce(topic, [Record(None, b"%d" % n) for n in range(30, 45)])
+
+    assert [first.rows, keep(topic).rows, keep(topic).rows] == [30, 15, 0]
+    assert [row["value"] for row in table(tmp_path)] == [b"%d" % n for n in range(45)]
+
+
+def test_a_pattern_and_where_to_start(keep, feed: Feed, tmp_path: Path):
+    stem = topic_name("keep-pattern")
+    first = midnight()
+    for suffix in ("-a", "-b"):
+        feed.create(stem + suffix)
+        feed.produce(stem + suffix, [Record(None, b"%d" % n, (), 0, first + n) for n in range(10)])
+
+    assert keep(pattern=f"{stem}-.*", starting=first + 7).rows == 6
+    assert [row["value"] for row in table(tmp_path)] == [b"7", b"8", b"9"] * 2
+
+
+def test_records_that_are_gone_are_an_error_unless_allowed(keep, feed: Feed, tmp_path: Path):
+    topic = feed.create(topic_name("keep-loss"))
+    feed.produce(topic, [Record(None, b"%d" % n) for n in range(10)])
+    keep(topic)
+    feed.produce(topic, [Record(None, b"%d" % n) for n in range(10, 20)])
+    feed.delete_records(topic, {0: 15})
+
+    with pytest.raises(PipelineError, match="--allow-data-loss"):
+        keep(topic)
+    keep(topic, allow_data_loss=True)
+
+    assert [row["offset"] for row in table(tmp_path)] == [*range(10), *range(15, 20)]
+
+
+def test_what_an_archive_refuses(keep, job_spark, feed: Feed, tmp_path: Path):
+    topic = feed.create(topic_name("keep-refuse"))
+    with pytest.raises(PipelineError, match=f"topic {topic}x does not exist. Did you mean {topic}"):
+        keep(f"{topic}x")
+    with pytest.raises(PipelineError, match="no topic matches"):
+        keep(pattern=f"{topic}-none")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(PipelineError, match="nothing answers at"):
+        archive(job_spark, ArchiveJob(nobody, str(tmp_path), topics=(topic,)), Stop())
+    (tmp_path / "file").touch()
+    with pytest.raises(PipelineError, match=r"cannot write to .*/file/archive"):
+        archive(
+            job_spark, ArchiveJob(feed.bootstrap, str(tmp_path / "file" / "archive"), topics=(topic,)), Stop()
+        )
+    (tmp_path / "archive").mkdir()
+    (tmp_path / "archive" / "mine.txt").touch()
+    with pytest.raises(PipelineError, match=r"is not empty \(mine.txt\)"):
+        keep(topic)
+
+
+def test_an_output_and_a_checkpoint_that_do_not_belong_together(keep, feed: Feed, tmp_path: Path):
+    topic = feed.create(topic_name("keep-pair"))
+    feed.produce(topic, [Record(None, b"1")])
+    keep(topic)
+
+    with pytest.raises(PipelineError, match="is not its checkpoint"):
+        keep(topic, checkpoint=str(tmp_path / "elsewhere"))
+    shutil.copytree(tmp_path / "archive" / "_magnetar" / "checkpoint", tmp_path / "moved")
+    shutil.rmtree(tmp_path / "archive")
+    with pytest.raises(PipelineError, match="belongs to another output"):
+        keep(topic, checkpoint=str(tmp_path / "moved"))
+
+
+def test_files_of_an_unfinished_batch_are_removed_and_nothing_else(keep, feed: Feed, tmp_path: Path):
+    topic = feed.create(topic_name("keep-sweep"))
+    feed.produce(topic, [Record(None, b"1")])
+    keep(topic)
+    (written,) = (tmp_path / "archive").glob("topic=*/date=*/*.parquet")
+    leftover = written.with_name(f"part-00000-{uuid.uuid4()}.c000.zstd.parquet")
+    mine = written.with_name("mine.parquet")
+    for copy in (leftover, mine):
+        shutil.copy(written, copy)
+
+    assert keep(topic).swept == 1
+    assert sorted((tmp_path / "archive").glob("topic=*/date=*/*.parquet")) == sorted([written, mine])
+
+
+def test_one_writer_at_a_time(keep, feed: Feed, tmp_path: Path):
+    topic = feed.create(topic_name("keep-writer"))
+    mark = tmp_path / "archive" / "_magnetar" / "writer"
+    mark.parent.mkdir(parents=True)
+    host = socket.gethostname()
+
+    mark.write_text(f"{host} {os.getppid()} 1772323200\n")
+    with pytest.raises(PipelineError, match=r"is being written by process .* since 2026-03-01 .*--take-over"):
+        keep(topic)
+    mark.write_text("elsewhere 1 1772323200\n")
+    with pytest.raises(PipelineError, match="on elsewhere since"):
+        keep(topic)
+    assert keep(topic, take_over=True).finished
+    mark.write_text(f"{host} 4194304 1772323200\n")  # above the largest pid there is
+    assert keep(topic).finished
+    assert not mark.exists()
+
+
+def test_a_replay_gives_back_keys_values_headers_and_order(keep, play, feed: Feed):
+    topic = feed.create(topic_name("play-all"), 3)
+    sent = [
+        Record(b"k%d" % (n % 11), None if n % 7 == 0 else b"%d" % n, (("n", b"%d" % n),) * (n % 3), n % 3)
+        for n in range(600)
+    ]
+    feed.produce(topic, sent, "zstd")
+    keep(topic, max_offsets=170)
+
+    planned, done = play(suffix=".again", create_topics=True, slice_rows=130, compression="lz4")
+
+    assert planned.count == done.rows == 600
+    assert done.slices == done.of_slices == 5
+    assert {partition: content(records) for partition, records in feed.records(f"{topic}.again").items()} == {
+        partition: content([record for record in sent if record.partition == partition])
+        for partition in range(3)
+    }
+
+
+def test_filters_and_the_timestamp_header(keep, play, feed: Feed):
+    one, two = feed.create(topic_name("play-one"), 2), feed.create(topic_name("play-two"))
+    first = midnight()
+    feed.produce(one, [Record(b"k%d" % (n % 4), b"%d" % n, (), n % 2, first + n) for n in range(40)])
+    feed.produce(two, [Record(b"k1", b"other")])
+    keep(one, two)
+    target = feed.create(topic_name("play-filtered"), 1)
+
+    planned, _ = play(
+        to=target,
+        topics=(one,),
+        partitions=(1,),
+        since=first + 9,
+        until=first + 31,
+        where="CAST(key AS STRING) = 'k1'",
+        timestamp_header="created",
+        keep_partitions=False,
+    )
+
+    wanted = [n for n in range(9, 31) if n % 4 == 1]
+    assert planned.count == len(wanted)
+    assert content(feed.records(target)[0]) == [
+        (b"k1", b"%d" % n, (("created", b"%d" % (first + n)),)) for n in wanted
+    ]
+
+
+def test_a_plan_counts_and_a_topic_that_looks_like_a_number_keeps_its_name(
+    keep, job_spark, feed: Feed, tmp_path: Path
+):
+    number = feed.create(str(time.time_ns()), 2)
+    first = midnight()
+    feed.produce(number, [Record(None, b"x", (), n % 2, first + n) for n in range(7)])
+    keep(number)
+    job = ReplayJob(str(tmp_path / "archive"), None, suffix=".again")
+
+    planned = plan(select(job_spark, job), job)
+
+    assert planned.targets == {number: f"{number}.again"}
+    assert planned.spans == {
+        Place(number, 0): (4, 0, 3, first, first + 6),
+        Place(number, 1): (3, 0, 2, first + 1, first + 5),
+    }
+
+
+def test_what_a_replay_refuses(keep, play, job_spark, feed: Feed, tmp_path: Path):
+    with pytest.raises(PipelineError, match="no archive at"):
+        play(suffix=".x")
+    topic = feed.create(topic_name("play-refuse"), 3)
+    feed.produce(topic, [Record(None, b"%d" % n, (), n % 3) for n in range(9)])
+    keep(topic)
+    with pytest.raises(PipelineError, match=r"does not exist: create it \(with 3 partitions"):
+        play(suffix=".x")
+    narrow = feed.create(topic_name("play-narrow"))
+    with pytest.raises(PipelineError, match="has 1 partitions and 3 are needed"):
+        play(to=narrow, keep_partitions=True)
+    with pytest.raises(PipelineError, match="nonsense"):
+        play(to=narrow, where="nonsense = 1")
+    job_spark.range(3).write.parquet(str(tmp_path / "other"))
+    with pytest.raises(PipelineError, match="no column topic"):
+        select(job_spark, ReplayJob(str(tmp_path / "other"), None, to="x"))
+
+    assert feed.ends(narrow) == {0: (0, 0)}
+    play(to=narrow)
+    assert feed.ends(narrow) == {0: (0, 9)}
+
+
+class Clock(Stop):
+    """Notes how long it was asked to sleep, and asks to stop after so many sleeps."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        super().__init__()
+        self.sleeps: list[float] = []
+        self._stop_after = stop_after
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.asked = len(self.sleeps) == self._stop_after
+
+
+def test_a_rate_writes_a_seconds_worth_at_a_time_in_order(keep, play, feed: Feed):
+    topic = feed.create(topic_name("play-rate"), 2)
+    feed.produce(topic, [Record(None, b"%d" % n, (), n % 2) for n in range(50)])
+    keep(topic)
+    target, clock = feed.create(topic_name("play-rated"), 2), Clock()
+
+    play(clock, to=target, rate=20)
+
+    # Not before 0 s, 1 s and 2 s; the last piece holds what is left.
+    assert len(clock.sleeps) == 3
+    assert clock.sleeps[0] <= 0
+    assert clock.sleeps[1] < 1
+    assert clock.sleeps[2] < 2
+    assert [
+        [int(record.value or b"") for record in records] for records in feed.records(target).values()
+    ] == [
+        list(range(0, 50, 2)),
+        list(range(1, 50, 2)),
+    ]
+
+
+def test_a_stopped_replay_says_where_to_go_on(keep, play, feed: Feed):
+    topic = feed.create(topic_name("play-stop"))
+    feed.produce(topic, [Record(None, b"%d" % n) for n in range(100)])
+    keep(topic)
+    target = feed.create(topic_name("play-stopped"))
+    stop = Stop()
+    stop.asked = True
+
+    _, none = play(stop, to=target, slice_rows=40)
+    _, rest = play(to=target, slice_rows=40, skip_slices=1)
+
+    assert (none.slices, none.of_slices, none.rows) == (0, 3, 0)
+    assert (rest.slices, rest.of_slices) == (3, 3)
+    assert [record.value for record in feed.records(target)[0]] == [
+        b"%d" % n for n in range(100 - rest.rows, 100)
+    ]

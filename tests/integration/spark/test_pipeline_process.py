@@ -1,0 +1,83 @@
+"""`magnetar-pipeline` as a process of its own: killed, stopped, and once through the whole round trip."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from compat.spark.feed import Feed, Record, topic_name
+from compat.spark.jars import PROJECT
+from compat.spark.roundtrip import environment, roundtrip
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+
+class Archiver:
+    """A continuous archive in a process group of its own."""
+
+    def __init__(self, bootstrap: str, topic: str, output: Path) -> None:
+        command = [
+            *(sys.executable, "-m", "pipeline.cli", "archive", "--continuous", "--interval", "0 seconds"),
+            *("--bootstrap", bootstrap, "--topic", topic, "--output", str(output)),
+            *("--max-offsets", "1500", "--master", "local[2]", "--spark-conf", "spark.driver.memory=512m"),
+        ]
+        self.process = subprocess.Popen(
+            command, cwd=PROJECT, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def batches(self, output: Path) -> int:
+        """Batches that count so far, from Spark's list."""
+        if self.process.poll() is not None:
+            raise AssertionError(f"the archive ended by itself: {self.process.communicate()[1]}")
+        return len([path for path in (output / "_spark_metadata").glob("[0-9]*") if path.suffix != ".tmp"])
+
+    def kill(self) -> None:
+        """SIGKILL to Python and to the JVM."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate(timeout=30)
+
+    def stop(self) -> tuple[int, str]:
+        """SIGTERM; the exit code and what it said."""
+        self.process.send_signal(signal.SIGTERM)
+        said = self.process.communicate(timeout=60)[1]
+        return self.process.returncode, said
+
+
+def test_every_record_is_there_once_after_a_kill_and_a_stop(feed: Feed, tmp_path: Path):
+    topic, output = feed.create(topic_name("process-kill"), 2), tmp_path / "archive"
+    feed.produce(topic, [Record(b"k", b"%d" % n, (), n % 2) for n in range(20_000)])
+
+    first = Archiver(feed.bootstrap, topic, output)
+    try:
+        feed.wait(lambda: first.batches(output) >= 3, "three batches")
+    finally:
+        first.kill()
+    feed.produce(topic, [Record(b"k", b"%d" % n, (), n % 2) for n in range(20_000, 21_000)])
+    second = Archiver(feed.bootstrap, topic, output)
+    try:
+        feed.wait(lambda: second.batches(output) >= 14, "all batches")
+        code, said = second.stop()
+    finally:
+        if second.process.poll() is None:
+            second.kill()
+
+    assert code == 0, said
+    assert "stopped: the same command goes on from here" in said
+    # Read by something that does not know Spark's list of the files that count.
+    files = [str(path) for path in output.glob("topic=*/date=*/*.parquet")]
+    values = ds.dataset(files).to_table(columns=["value"])["value"].to_pylist()
+    assert sorted(map(int, values)) == list(range(21_000))
+    assert not (output / "_magnetar" / "writer").exists()
+
+
+def test_a_round_trip_compares_equal(broker, tmp_path: Path):
+    figures, problems = roundtrip(broker.bootstrap, 50_000, 4, tmp_path)
+
+    assert problems == []
+    assert figures.tombstones > 1_000
