@@ -153,6 +153,8 @@ def serve(**flags: Any) -> None:
     """
     settings = load(**flags)
 
+    import logging
+
     from gateway import logs
 
     logs.setup(settings.text("log.level"), settings.text("log.format"))
@@ -166,6 +168,11 @@ def serve(**flags: Any) -> None:
             uvloop.run(server.run(settings, announce))
         except StartError as error:
             say(str(error))
+            sys.exit(STARTED_BADLY)
+        except OSError as error:
+            # the system said no where nobody expected it; --log-level debug shows where
+            logging.getLogger("magnetar").debug("serve ended", exc_info=error)
+            say(f"the system refused: {error}.")
             sys.exit(STARTED_BADLY)
     except KeyboardInterrupt:
         # a Ctrl-C before the server listens for it

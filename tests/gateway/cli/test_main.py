@@ -98,6 +98,17 @@ class TestServe:
         assert result.exit_code == 1
         assert result.stderr == "magnetar: 127.0.0.1:9092 is in use by another process.\n"
 
+    def test_no_traceback_when_the_system_refuses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def run(settings: Settings, announce: object) -> None:
+            raise OSError(28, "No space left on device", "data/x")
+
+        serve_with(monkeypatch, run)
+        result = magnetar("serve")
+        assert result.exit_code == 1
+        assert (
+            result.stderr == "magnetar: the system refused: [Errno 28] No space left on device: 'data/x'.\n"
+        )
+
     def test_ctrl_c_before_it_is_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def run(settings: Settings, announce: object) -> None:
             raise KeyboardInterrupt
