@@ -15,6 +15,7 @@ from gateway.wire.malformed import Malformed
 from gateway.wire.primitives import skip_tags
 
 __all__ = [
+    "FIRST_USED",
     "Malformed",
     "decode_data",
     "decode_request",
@@ -111,7 +112,23 @@ def _guarded(decode: _Decode, frame: bytes, position: int) -> Any:
         raise Malformed(f"the bytes end early or hold no text: {slip}") from None
 
 
-def preload(pairs: Iterable[tuple[int, int]]) -> None:
+FIRST_USED = (
+    *((18, version) for version in (0, 3, 4)),
+    *((3, version) for version in (5, 12, 13)),
+    *((22, version) for version in (1, 4, 5)),
+    *((2, version) for version in (5, 7, 10, 11)),
+    *((10, version) for version in (2, 4, 6)),
+    *((11, version) for version in (5, 9)),
+    *((14, version) for version in (3, 5)),
+    *((12, version) for version in (3, 4)),
+    *((13, version) for version in (1, 5)),
+    *((9, version) for version in (5, 7, 9)),
+    *((8, version) for version in (7, 9)),
+)
+"""(api key, version) of what librdkafka, the Java client and aiokafka send first, for `preload`."""
+
+
+def preload(pairs: Iterable[tuple[int, int]] = FIRST_USED) -> None:
     """Generates the request decoder and response encoder of each (api key, version)."""
     for api_key, version in pairs:
         if (api_key, version) not in _request_decoders:
