@@ -7,6 +7,7 @@ It takes about half a minute a turn: loads x rounds x 2.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -28,15 +29,26 @@ def main() -> int:
         "--quick", action="store_true", help="short turns: shows that all works, proves nothing"
     )
     parser.add_argument("--server", choices=runner.SERVERS, help="one server only, no ratios")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="a setting for Magnetar in every load (repeatable)",
+    )
     parser.add_argument("--output", type=Path, help="write the page here")
     options = parser.parse_args()
     if options.list:
         for load in LOADS:
             print(f"{load.name:20} {load.title}")
         return 0
+    if any("=" not in pair for pair in options.set):
+        parser.error("--set expects key=value")
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
     loads = [load for load in LOADS if not options.only or load.name in options.only]
+    extra = dict(pair.split("=", 1) for pair in options.set)
+    loads = [dataclasses.replace(load, magnetar={**load.magnetar, **extra}) for load in loads]
     servers = (options.server,) if options.server else runner.SERVERS
     try:
         generator.build()

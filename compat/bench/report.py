@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compat.bench.loads import Metric
-from compat.bench.runner import SERVERS, Outcome, number
+from compat.bench.runner import SERVERS, Outcome, last_line, number
 
 HEAD = ("load", "unit", "Kafka", "Magnetar", "ratio", "target", "")
 
@@ -62,7 +62,8 @@ def plain(outcomes: Sequence[Outcome]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines + [f"\n{line}" for line in failures(outcomes)])
+    failed = failures(outcomes)
+    return "\n".join([*lines, "", *failed] if failed else lines)
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
@@ -70,8 +71,8 @@ def failures(outcomes: Sequence[Outcome]) -> list[str]:
     found = []
     for outcome in outcomes:
         for server, errors in outcome.errors.items():
-            lines = errors[0].strip().splitlines() or ["failed"]
-            found.append(f"{outcome.load.name}, {server}: {len(errors)} of its turns failed; {lines[0]}")
+            turns = "1 turn" if len(errors) == 1 else f"{len(errors)} turns"
+            found.append(f"{outcome.load.name}, {server}: {turns} failed: {last_line(errors[0])}")
     return found
 
 

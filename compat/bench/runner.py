@@ -90,7 +90,7 @@ def run(
                     say(f" {_brief(outcome, name)}\n")
                 except (GeneratorError, ClientError, ServerError, JarsError) as error:
                     outcome.errors.setdefault(name, []).append(str(error))
-                    say(f" FAILED: {error}\n")
+                    say(f" FAILED: {last_line(error)}\n")
                 done += 1
     return outcomes
 
@@ -108,6 +108,12 @@ def _brief(outcome: Outcome, server: str) -> str:
         if values:
             shown.append(f"{number(values[-1])} {metric.unit}")
     return ", ".join(shown)
+
+
+def last_line(error: Exception | str) -> str:
+    """The line of a message that says most: a log's or a traceback's last one."""
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else "failed"
 
 
 def number(value: float) -> str:

@@ -47,10 +47,10 @@ def test_a_missed_target_says_so(outcome: Outcome) -> None:
 def test_a_failure_is_never_a_figure(outcome: Outcome) -> None:
     failed = Outcome(Load("y", "Y", (RATE,), lambda turn: {}))
     failed.add("Kafka", {"rate": 100.0})
-    failed.errors["Magnetar"] = ["wrong offset\nmore", "wrong offset"]
+    failed.errors["Magnetar"] = ["Traceback:\nwrong offset", "wrong offset"]
     (row,) = report.table([failed])
     assert row[3:] == ("failed", "", "≥ 1.3x", "")
-    assert report.failures([failed]) == ["y, Magnetar: 2 of its turns failed; wrong offset"]
+    assert report.failures([failed]) == ["y, Magnetar: 2 turns failed: wrong offset"]
     assert "wrong offset" in report.plain([failed])
 
 

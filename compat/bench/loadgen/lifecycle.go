@@ -45,7 +45,8 @@ func startUp(address string, command []string, log string, timeout time.Duration
 	select {
 	case err = <-answered:
 	case <-ended:
-		return nil, fmt.Errorf("the process ended before it answered; see %s", log)
+		said, _ := os.ReadFile(log)
+		return nil, fmt.Errorf("the process ended before it answered:\n%s", said[max(0, len(said)-2000):])
 	}
 	took := time.Since(begin)
 	_ = cmd.Process.Signal(syscall.SIGTERM)
