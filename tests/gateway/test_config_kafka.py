@@ -1,0 +1,144 @@
+"""Names, types and defaults of Apache Kafka 4.3.0, as its own ConfigDefs print them; ours differ only on purpose."""
+
+from __future__ import annotations
+
+from gateway.config import SETTINGS, Kind
+from gateway.topic_configs import TOPIC_CONFIGS
+
+BROKER = """
+advertised.listeners list null
+auto.create.topics.enable boolean true
+broker.rack string null
+compression.gzip.level int -1
+compression.lz4.level int 9
+compression.type string producer
+compression.zstd.level int 3
+connections.max.idle.ms long 600000
+delete.topic.enable boolean true
+fetch.max.bytes int 57671680
+group.initial.rebalance.delay.ms int 3000
+group.max.session.timeout.ms int 1800000
+group.max.size int 2147483647
+group.min.session.timeout.ms int 6000
+listeners list PLAINTEXT://:9092
+log.cleanup.policy list delete
+log.message.timestamp.after.max.ms long 3600000
+log.message.timestamp.before.max.ms long 9223372036854775807
+log.message.timestamp.type string CreateTime
+log.retention.bytes long -1
+log.retention.check.interval.ms long 300000
+log.retention.hours int 168
+log.retention.minutes int null
+log.retention.ms long null
+log.roll.hours int 168
+log.roll.ms long null
+log.segment.bytes int 1073741824
+default.replication.factor int 1
+max.connections int 2147483647
+max.connections.per.ip int 2147483647
+max.incremental.fetch.session.cache.slots int 1000
+max.request.partition.size.limit int 2000
+message.max.bytes int 1048588
+min.insync.replicas int 1
+node.id int
+num.partitions int 1
+offset.metadata.max.bytes int 4096
+offsets.retention.check.interval.ms long 600000
+offsets.retention.minutes int 10080
+producer.id.expiration.ms int 86400000
+queued.max.requests int 500
+socket.listen.backlog.size int 50
+socket.request.max.bytes int 104857600
+"""
+
+TOPIC = """
+cleanup.policy list delete
+compression.gzip.level int -1
+compression.lz4.level int 9
+compression.type string producer
+compression.zstd.level int 3
+delete.retention.ms long 86400000
+file.delete.delay.ms long 60000
+flush.messages long 9223372036854775807
+flush.ms long 9223372036854775807
+follower.replication.throttled.replicas list
+index.interval.bytes int 4096
+leader.replication.throttled.replicas list
+local.retention.bytes long -2
+local.retention.ms long -2
+max.compaction.lag.ms long 9223372036854775807
+max.message.bytes int 1048588
+message.timestamp.after.max.ms long 3600000
+message.timestamp.before.max.ms long 9223372036854775807
+message.timestamp.type string CreateTime
+min.cleanable.dirty.ratio double 0.5
+min.compaction.lag.ms long 0
+min.insync.replicas int 1
+preallocate boolean false
+remote.log.copy.disable boolean false
+remote.log.delete.on.disable boolean false
+remote.storage.enable boolean false
+retention.bytes long -1
+retention.ms long 604800000
+segment.bytes int 1073741824
+segment.index.bytes int 10485760
+segment.jitter.ms long 0
+segment.ms long 604800000
+unclean.leader.election.enable boolean false
+"""
+
+OTHERWISE = {
+    # Kafka has one port for every interface, and no value for "what I listen on"
+    "listeners": "127.0.0.1:9092",
+    "advertised.listeners": "",
+    # Pulsar's payload limit
+    "message.max.bytes": "5242880",
+    "max.message.bytes": "5242880",
+    "group.initial.rebalance.delay.ms": "300",
+    "socket.listen.backlog.size": "1024",
+    # without a default in Kafka
+    "node.id": "1",
+}
+"""Where our default is another one, and what it is."""
+
+OURS = {
+    "admin.listen",
+    "data",
+    "decompression.max.bytes",
+    "durability",
+    "insecure",
+    "log.format",
+    "log.level",
+    "memory.connection.max.bytes",
+    "memory.max.bytes",
+    # Kafka has it, and keeps it to itself
+    "producer.id.expiration.check.interval.ms",
+    "shutdown.timeout.ms",
+    "store.driver",
+    "store.tail.cache.bytes",
+}
+"""Settings that Kafka does not have, or does not list."""
+
+
+def facts(text: str) -> dict[str, tuple[Kind, str | None]]:
+    rows = [line.split(" ", 2) for line in text.strip().splitlines()]
+    return {row[0]: (Kind[row[1].upper()], None if row[2:] == ["null"] else "".join(row[2:])) for row in rows}
+
+
+def test_broker_settings() -> None:
+    kafka = facts(BROKER)
+    assert set(SETTINGS) - set(kafka) == OURS
+    for name, (kind, default) in kafka.items():
+        assert SETTINGS[name].kind is kind, name
+        assert SETTINGS[name].render(SETTINGS[name].default) == OTHERWISE.get(name, default), name
+
+
+def test_topic_configs() -> None:
+    kafka = facts(TOPIC)
+    assert set(TOPIC_CONFIGS) - set(kafka) == {"durability", "internal.segment.bytes"}
+    for name, (kind, default) in kafka.items():
+        setting = TOPIC_CONFIGS[name].setting
+        assert setting.kind is kind, name
+        # these two are open on the broker's side, where coarser settings decide
+        if name not in ("retention.ms", "segment.ms"):
+            assert setting.render(setting.default) == OTHERWISE.get(name, default), name
