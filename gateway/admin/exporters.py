@@ -7,15 +7,14 @@ in between: a scrape of 10,000 topics may take long, but holds up no client.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin.context import CLUSTER, Context
-from gateway.admin.groups import GroupView, views
-from gateway.admin.rates import ZERO
+from gateway.admin.groups import Span, backlog, views
 from gateway.admin.topics import every
 from gateway.metrics import escape, head, number
 from semantics.names import DEFAULT, from_kafka
-from store.api import StoreError
+from store.api import Store, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.partition import Partition
@@ -30,6 +29,7 @@ _KAFKA = {
     "kafka_topic_partition_oldest_offset": "The first record that is kept.",
 }
 _PULSAR = {
+    "pulsar_topics_count": "Topics, each partition counted.",
     "pulsar_storage_size": "Bytes stored.",
     "pulsar_rate_in": "Messages a second coming in.",
     "pulsar_rate_out": "Messages a second going out.",
@@ -40,6 +40,16 @@ _PULSAR = {
     "pulsar_out_messages_total": "Messages that went out while the topic has been in use.",
     "pulsar_out_bytes_total": "Bytes that went out while the topic has been in use.",
 }
+_GROUPS = {
+    "kafka_consumergroup_members": "Members of the group.",
+    "kafka_consumergroup_current_offset": "The offset that the group has committed.",
+    "kafka_consumergroup_lag": "Records between the committed offset and the end of the partition.",
+    "kafka_consumergroup_lag_sum": "The lag over all partitions of a topic.",
+    "pulsar_subscription_back_log": "Messages that the subscription has still to acknowledge.",
+    "pulsar_subscriptions_count": "Subscriptions of the topic.",
+    "pulsar_msg_backlog": "Messages that its subscriptions have still to acknowledge, together.",
+}
+_NAMESPACE = f'cluster="{CLUSTER}",namespace="{DEFAULT}"'
 
 
 class _Families:
@@ -76,16 +86,24 @@ async def lines(context: Context) -> list[str]:
         {"kafka_brokers": "Brokers of the cluster.", "pulsar_version_info": "The version that runs."}
     )
     families.add("kafka_brokers", "", 1)
-    families.add("pulsar_version_info", f'cluster="{CLUSTER}",version="{escape(context.broker.version)}"', 1)
+    version = escape(context.broker.version)
+    families.add("pulsar_version_info", f'cluster="{CLUSTER}",version="{version}"', 1)
     families.open(_KAFKA)
     families.open(_PULSAR)
-    ends = await _topics(context, families)
-    await _groups(families, views(context.broker), ends)
+    walked = await _topics(context, families)
+    await _groups(context, families, walked)
     return families.blocks()
 
 
-async def _topics(context: Context, families: _Families) -> dict[str, list[int]]:
-    """Every topic. Returns the ends of the partitions by Kafka name, which lag is counted from."""
+class _Walked(NamedTuple):
+    """A topic that was walked: Pulsar's labels and what is in it, by partition. None where it cannot be read."""
+
+    labels: list[str]
+    spans: list[Span | None]
+
+
+async def _topics(context: Context, families: _Families) -> dict[str, _Walked]:
+    """Every topic; returns them by Kafka name, for the lag of groups is counted from their ends."""
     broker = context.broker
     busy: dict[int, Partition] = {
         partition.id: partition
@@ -93,50 +111,46 @@ async def _topics(context: Context, families: _Families) -> dict[str, list[int]]
         for partition in runtime.partitions
         if partition is not None
     }
-    namespace = f'cluster="{CLUSTER}",namespace="{DEFAULT}"'
-    families.open({"pulsar_topics_count": "Topics, each partition counted."})
-    ends: dict[str, list[int]] = {}
+    walked: dict[str, _Walked] = {}
     count = 0
-    now = broker.loop.time()
     async for topic in every(broker):
         kafka = f'topic="{escape(topic.name)}"'
         full = from_kafka(topic.name)
         families.add("kafka_topic_partitions", kafka, len(topic.partitions))
-        ends[topic.name] = []
+        one = walked[topic.name] = _Walked([], [])
         for index, partition_id in enumerate(topic.partitions):
-            try:
-                log = broker.store.log(partition_id)
-            except (KeyError, StoreError):
-                # deleted while we walked, or quarantined: the store says so elsewhere
-                ends[topic.name].append(-1)
+            shown = full.with_partition(index) if topic.partitioned else full
+            pulsar = f'{_NAMESPACE},topic="{escape(str(shown))}"'
+            span = _span(broker.store, partition_id)
+            one.labels.append(pulsar)
+            one.spans.append(span)
+            if span is None:
                 continue
             count += 1
-            ends[topic.name].append(log.end_offset)
             labels = f'{kafka},partition="{index}"'
-            families.add("kafka_topic_partition_current_offset", labels, log.end_offset)
-            families.add("kafka_topic_partition_oldest_offset", labels, log.start_offset)
-            shown = str(full.with_partition(index)) if topic.partitioned else str(full)
-            _pulsar(
-                families,
-                f'{namespace},topic="{escape(shown)}"',
-                log.size,
-                busy.get(partition_id),
-                context,
-                now,
-            )
+            families.add("kafka_topic_partition_current_offset", labels, span.end)
+            families.add("kafka_topic_partition_oldest_offset", labels, span.start)
+            families.add("pulsar_storage_size", pulsar, span.size)
+            partition = busy.get(partition_id)
+            # an idle topic is left out, as one that is not loaded is in Pulsar
+            if partition is not None:
+                _traffic(families, pulsar, partition, context)
             await families.pause()
-    families.add("pulsar_topics_count", namespace, count)
-    return ends
+    families.add("pulsar_topics_count", _NAMESPACE, count)
+    return walked
 
 
-def _pulsar(
-    families: _Families, labels: str, size: int, partition: Partition | None, context: Context, now: float
-) -> None:
-    families.add("pulsar_storage_size", labels, size)
-    if partition is None:
-        # idle: Pulsar, too, leaves out a topic that is not loaded
-        return
-    rate = context.rates.of(partition, now) if partition is not None else ZERO
+def _span(store: Store, partition_id: int) -> Span | None:
+    try:
+        log = store.log(partition_id)
+        return Span(log.start_offset, log.end_offset, log.size)
+    except (KeyError, StoreError):
+        # deleted while we walked, or damaged: the store says so elsewhere
+        return None
+
+
+def _traffic(families: _Families, labels: str, partition: Partition, context: Context) -> None:
+    rate = context.rates.of(partition, context.broker.loop.time())
     families.add("pulsar_rate_in", labels, rate.messages_in)
     families.add("pulsar_rate_out", labels, rate.messages_out)
     families.add("pulsar_throughput_in", labels, rate.bytes_in)
@@ -147,28 +161,40 @@ def _pulsar(
     families.add("pulsar_out_bytes_total", labels, partition.bytes_out)
 
 
-async def _groups(families: _Families, groups: list[GroupView], ends: dict[str, list[int]]) -> None:
-    families.open(
-        {
-            "kafka_consumergroup_members": "Members of the group.",
-            "kafka_consumergroup_current_offset": "The offset that the group has committed.",
-            "kafka_consumergroup_lag": "Records between the committed offset and the end of the partition.",
-            "kafka_consumergroup_lag_sum": "The lag over all partitions of a topic.",
-        }
-    )
-    for group in groups:
-        who = f'consumergroup="{escape(group.group_id)}"'
+async def _groups(context: Context, families: _Families, walked: dict[str, _Walked]) -> None:
+    families.open(_GROUPS)
+    # by Pulsar's labels of a partition: how many subscriptions, and their backlog together
+    totals: dict[str, list[int]] = {}
+    async for group in views(context.broker):
+        name = escape(group.group_id)
+        who = f'consumergroup="{name}"'
         families.add("kafka_consumergroup_members", who, group.members)
         for topic, offsets in group.offsets.items():
+            labels, spans = walked.get(topic, _NOWHERE)
             where = f'{who},topic="{escape(topic)}"'
-            total = 0
-            partitions = ends.get(topic, [])
+            lag_sum = 0
             for index, offset in offsets.items():
-                labels = f'{where},partition="{index}"'
-                families.add("kafka_consumergroup_current_offset", labels, offset)
-                if index < len(partitions) and partitions[index] >= 0:
-                    lag = max(0, partitions[index] - offset)
-                    total += lag
-                    families.add("kafka_consumergroup_lag", labels, lag)
-            families.add("kafka_consumergroup_lag_sum", where, total)
+                place = f'{where},partition="{index}"'
+                families.add("kafka_consumergroup_current_offset", place, offset)
+                span = spans[index] if index < len(spans) else None
+                if span is None:
+                    continue
+                lag = max(0, span.end - offset)
+                lag_sum += lag
+                families.add("kafka_consumergroup_lag", place, lag)
+                waiting = backlog(span, offset)
+                families.add(
+                    "pulsar_subscription_back_log", f'{labels[index]},subscription="{name}"', waiting
+                )
+                total = totals.setdefault(labels[index], [0, 0])
+                total[0] += 1
+                total[1] += waiting
+            families.add("kafka_consumergroup_lag_sum", where, lag_sum)
         await families.pause()
+    for pulsar, (count, waiting) in totals.items():
+        families.add("pulsar_subscriptions_count", pulsar, count)
+        families.add("pulsar_msg_backlog", pulsar, waiting)
+        await families.pause()
+
+
+_NOWHERE = _Walked([], [])

@@ -1,16 +1,26 @@
-"""Consumer groups as the admin side shows them."""
+"""Consumer groups as the admin side shows them: a Failover subscription of each topic they commit to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gateway.broker.errors import KafkaError
+from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+
+PAGE = 100
+"""Groups that are read before the loop may do something else."""
+
+_log = logging.getLogger("magnetar.admin")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
+class GroupView(NamedTuple):
     """One group: its members now, and committed offsets by Kafka topic and partition."""
 
     group_id: str
@@ -18,6 +28,93 @@ class GroupView:
     offsets: dict[str, dict[int, int]]
 
 
-def views(broker: Broker) -> list[GroupView]:
-    """Every group there is."""
-    return []
+async def views(broker: Broker) -> AsyncIterator[GroupView]:
+    """Every group there is, with everything that it has committed."""
+    for count, listed in enumerate(broker.groups.listing()):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        try:
+            rows = broker.groups.all_committed(listed.group_id)
+        except (StoreError, KafkaError, ValueError) as error:
+            _log.warning("the offsets of group %s cannot be read: %s", listed.group_id, error)
+            continue
+        offsets = {topic.name: {index: row.offset for index, row in partitions} for topic, partitions in rows}
+        yield GroupView(listed.group_id, listed.members, offsets)
+
+
+def connected(broker: Broker, topic: Topic) -> list[str]:
+    """Groups that have members now who subscribed to the topic."""
+    found = []
+    for listed in broker.groups.listing():
+        if listed.members:
+            core = broker.groups.get(listed.group_id)
+            if core is not None and core.subscribed is not None and topic.name in core.subscribed:
+                found.append(listed.group_id)
+    return found
+
+
+class Span(NamedTuple):
+    """What a partition holds: offsets [start, end) and bytes."""
+
+    start: int
+    end: int
+    size: int
+
+
+async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) -> dict[int, dict[str, Any]]:
+    """Pulsar's stats of the subscriptions on some partitions, by partition and subscription name."""
+    found: dict[int, dict[str, Any]] = {index: {} for index in spans}
+    indexes = list(spans)
+    for count, listed in enumerate(broker.groups.listing()):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        try:
+            rows = broker.groups.committed(listed.group_id, topic, indexes)
+        except (StoreError, KafkaError, ValueError) as error:
+            _log.warning("the offsets of group %s cannot be read: %s", listed.group_id, error)
+            continue
+        for index, row in zip(indexes, rows, strict=True):
+            if row is not None:
+                found[index][listed.group_id] = _subscription(spans[index], row.offset, listed)
+    return found
+
+
+def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The subscriptions of a partitioned topic: sums over its partitions."""
+    total: dict[str, Any] = {}
+    for one in each:
+        for name, stats in one.items():
+            if name not in total:
+                total[name] = {**stats, "magnetar": {**stats["magnetar"]}}
+                # an offset belongs to one partition
+                total[name]["magnetar"].pop("committedOffset")
+            else:
+                for key in _SUMMED:
+                    total[name][key] += stats[key]
+    return total
+
+
+_SUMMED = ("msgBacklog", "msgBacklogNoDelayed", "backlogSize")
+
+
+def backlog(span: Span, committed: int) -> int:
+    """Records that a group which has committed this offset has still to read; what is trimmed does not count."""
+    return max(0, span.end - max(committed, span.start))
+
+
+def _subscription(span: Span, committed: int, listed: Any) -> dict[str, Any]:
+    records = backlog(span, committed)
+    kept = span.end - span.start
+    return {
+        "type": "Failover",
+        "msgBacklog": records,
+        "msgBacklogNoDelayed": records,
+        # estimated by the average size of what is kept, as nobody has counted the bytes from there on
+        "backlogSize": span.size * records // kept if kept else 0,
+        "isDurable": True,
+        "magnetar": {
+            "committedOffset": committed,
+            "groupState": listed.state,
+            "groupMembers": listed.members,
+        },
+    }

@@ -81,7 +81,8 @@ def verb_of(call: Call) -> Verb:
 def _place(call: Call) -> tuple[str, tuple[str, ...]]:
     """What the path names (a topic, a namespace, …) and the segments behind that."""
     path = call.path
-    if not path:
+    # the kinds below have names of their own, which are no first segments
+    if not path or path[0] not in _KINDS:
         return "", ()
     first = path[0]
     if first in DOMAINS:

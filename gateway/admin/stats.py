@@ -9,6 +9,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from gateway.admin import groups
+from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
 from store.api import Log
 
@@ -25,8 +27,14 @@ _SUMMED = (
 )  # fmt: skip
 
 
-def of_partition(context: Context, topic: Topic, index: int, name: str) -> Stats:
-    """A plain topic, or one partition."""
+def span(context: Context, topic: Topic, index: int) -> Span:
+    """What a partition holds now."""
+    log = context.broker.store.log(topic.partitions[index])
+    return Span(log.start_offset, log.end_offset, log.size)
+
+
+def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stats) -> Stats:
+    """A plain topic, or one partition. `subscriptions` are its subscriptions' stats by name."""
     broker = context.broker
     log = broker.store.log(topic.partitions[index])
     partition = in_use(context, topic, index)
@@ -42,13 +50,13 @@ def of_partition(context: Context, topic: Topic, index: int, name: str) -> Stats
         "msgOutCounter": partition.messages_out if partition is not None else 0,
         "averageMsgSize": _average(rate.bytes_in, rate.messages_in),
         "storageSize": log.size,
-        "backlogSize": 0,
+        "backlogSize": max([one["backlogSize"] for one in subscriptions.values()], default=0),
         "backlogQuotaLimitSize": -1,
         "backlogQuotaLimitTime": -1,
         "oldestBacklogMessageAgeSeconds": -1,
         "publishers": [],
         "waitingPublishers": 0,
-        "subscriptions": {},
+        "subscriptions": subscriptions,
         "deduplicationStatus": "Disabled",
         "ownerBroker": context.address,
         "magnetar": {
@@ -70,7 +78,7 @@ def of_partitioned(context: Context, topic: Topic, each: dict[str, Stats], per_p
     total["backlogQuotaLimitSize"] = total["backlogQuotaLimitTime"] = -1
     total["oldestBacklogMessageAgeSeconds"] = -1
     total["publishers"] = []
-    total["subscriptions"] = {}
+    total["subscriptions"] = groups.merged(one["subscriptions"] for one in each.values())
     total["deduplicationStatus"] = "Disabled"
     total["metadata"] = {"partitions": len(topic.partitions), "deleted": False}
     total["partitions"] = each if per_partition else {}

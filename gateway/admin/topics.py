@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.admin import stats
+from gateway.admin import groups, stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, from_kafka, kafka_name
 
@@ -181,6 +181,7 @@ async def delete(context: Context, call: Call) -> Reply:
             409,
             f"{found.name} is a partition of {found.name.parent} and cannot be deleted without the others.",
         )
+    _check_unused(context, call, found)
     await context.broker.delete_topic(found.topic.name)
     return DONE
 
@@ -193,8 +194,22 @@ async def delete_partitioned(context: Context, call: Call) -> Reply:
             409,
             f"{found.name} is not a partitioned topic: use delete instead of delete-partitioned-topic.",
         )
+    _check_unused(context, call, found)
     await context.broker.delete_topic(found.topic.name)
     return DONE
+
+
+def _check_unused(context: Context, call: Call, found: Found) -> None:
+    """Without force, a topic with connected consumers stays. Of producers nobody knows: Kafka's have no session."""
+    if call.flag("force"):
+        return
+    busy = groups.connected(context.broker, found.topic)
+    if busy:
+        shown = ", ".join(busy[:5]) + (" and others" if len(busy) > 5 else "")
+        raise RefusedError(
+            412,
+            f"{found.name} has connected consumers, in {shown}. Stop them first, or delete it with --force.",
+        )
 
 
 def _new(call: Call) -> TopicName:
@@ -230,16 +245,20 @@ def _count(call: Call) -> int:
 async def topic_stats(context: Context, call: Call) -> Reply:
     """One plain topic or one partition; 404 on a partitioned topic, as in Pulsar."""
     found = _one(find(context.broker, named(call)), "partitioned-stats", "stats")
-    return json(stats.of_partition(context, found.topic, found.index, str(found.name)))
+    spans = {found.index: stats.span(context, found.topic, found.index)}
+    subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
+    return json(stats.of_partition(context, found.topic, found.index, subscriptions[found.index]))
 
 
 async def partitioned_stats(context: Context, call: Call) -> Reply:
     """The sums over a partitioned topic, and with `perPartition` those of each partition."""
     found = _whole(find(context.broker, named(call)), "stats")
+    spans = {index: stats.span(context, found.topic, index) for index in range(len(found.topic.partitions))}
+    subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
     each: dict[str, stats.Stats] = {}
-    for index in range(len(found.topic.partitions)):
+    for index in spans:
         name = str(found.name.with_partition(index))
-        each[name] = stats.of_partition(context, found.topic, index, name)
+        each[name] = stats.of_partition(context, found.topic, index, subscriptions[index])
         if index % 100 == 99:
             await asyncio.sleep(0)
     return json(stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True)))

@@ -1,0 +1,146 @@
+"""A real broker over the memory store, and the admin server in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from gateway.admin.server import AdminServer, start
+from gateway.broker.broker import Broker
+from gateway.broker.groups import Groups, Waiter
+from gateway.clock import SystemClock
+from gateway.config.settings import Settings
+from gateway.coordinators import offsets
+from gateway.coordinators.classic_events import Join
+from gateway.metrics_catalog import GatewayMetrics
+from gateway.wire import records
+from store import memory
+from store.api import Family, Put
+
+
+@dataclass
+class Answer:
+    status: int
+    body: bytes
+    content_type: str | None
+    json: Any = None
+
+
+@dataclass
+class Admin:
+    """An admin server under test. `ask` sends one request; a path that begins with `P` is short for a topic's."""
+
+    broker: Broker
+    server: AdminServer
+    session: aiohttp.ClientSession
+    reasons: list[str] = field(default_factory=list)
+
+    async def ask(self, method: str, path: str, body: bytes | str | None = None, **headers: str) -> Answer:
+        if path.startswith("P"):
+            path = "/admin/v2/persistent/public/default" + path[1:]
+        url = URL(self.server.url + path, encoded=True)
+        async with self.session.request(method, url, data=body, headers=headers) as response:
+            answer = Answer(response.status, await response.read(), response.headers.get("Content-Type"))
+            if answer.content_type == "application/json":
+                answer.json = await response.json()
+            return answer
+
+    async def produce(self, name: str, index: int, values: list[bytes]) -> None:
+        """Store one batch, the way a Produce request does."""
+        topic = self.broker.catalog.get(name)
+        assert topic is not None
+        partition = self.broker.partition(topic, index)
+        now = self.broker.clock.wall_ms()
+        batch = records.build_batch(
+            [records.Record(n, now, b"k", value, []) for n, value in enumerate(values)]
+        )
+        partition.append(batch, records.header(batch), now)
+        # a later write of the same turn is done when the batch is
+        await self.broker.write([])
+
+    async def commit(self, group: str, name: str, index: int, offset: int) -> None:
+        """Commit an offset, the way an OffsetCommit of a simple consumer does."""
+        topic = self.broker.catalog.get(name)
+        assert topic is not None
+        row = offsets.encode(offset, -1, self.broker.clock.wall_ms(), -1, topic.topic_id, None)
+        key = offsets.key(group, name, index)
+        answer = self.broker.groups.commit_offsets(
+            group, "", None, -1, [Put(Family.OFFSET, key, row)], Waiter(lambda plain: plain)
+        )
+        if isinstance(answer, asyncio.Future):
+            await answer
+
+    async def join(self, group: str, topic: str) -> None:
+        """A consumer subscribes to a topic and stays connected."""
+        subscription = (
+            b"\0\0" + len([topic]).to_bytes(4, "big") + len(topic).to_bytes(2, "big") + topic.encode()
+        )
+        subscription += (0xFFFFFFFF).to_bytes(4, "big")
+        event = Join(
+            Waiter(lambda answer: answer), "", "member-1", None, "client", "/127.0.0.1", 30_000, 30_000,
+            "consumer", (("range", subscription),), id_required=False,
+        )  # fmt: skip
+        answer = self.broker.groups.run(group, event)
+        if isinstance(answer, asyncio.Future):
+            answer = await answer
+        assert answer.error == 0, answer
+
+    async def plain(self, name: str) -> None:
+        assert (await self.ask("PUT", f"P/{name}", "{}")).status == 204
+
+    async def partitioned(self, name: str, count: int) -> None:
+        assert (await self.ask("PUT", f"P/{name}/partitions", str(count))).status == 204
+
+
+def make_broker(loop: asyncio.AbstractEventLoop) -> Broker:
+    store = memory.open()
+    metrics = GatewayMetrics()
+    metrics.watch_store(store.stats)
+    broker = Broker(
+        Settings.load(["group.initial.rebalance.delay.ms=0"]),
+        store,
+        SystemClock(),
+        metrics,
+        loop,
+        cluster_id=bytes(16),
+        version="0.1.0",
+    )
+    broker.groups = Groups(broker)
+    return broker
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Admin]:
+    broker = make_broker(asyncio.get_running_loop())
+    reasons: list[str] = []
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    server = await start(broker, sock, not_ready=lambda: reasons[0] if reasons else None)
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Admin(broker, server, session, reasons)
+    finally:
+        await server.stop()
+        sock.close()
+
+
+@pytest.fixture
+def serve() -> Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]:
+    """Run a coroutine function with a fresh admin server."""
+
+    def run(test: Callable[[Admin], Coroutine[Any, Any, None]]) -> None:
+        async def main() -> None:
+            async with running() as admin:
+                await test(admin)
+
+        asyncio.run(main())
+
+    return run

@@ -1,0 +1,271 @@
+"""The admin server as such: everything that is not a verb of topics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from gateway.admin import routes
+from gateway.admin.exchange import Call
+from gateway.broker.errors import KafkaError
+from gateway.wire.errors import Error
+from store.api import DiskFull, Outcome, Write
+
+Admin = Any
+Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/admin/v2/clusters", ["standalone"]),
+        ("/admin/v2/tenants", ["public"]),
+        ("/admin/v2/tenants/public", {"adminRoles": [], "allowedClusters": ["standalone"]}),
+        ("/admin/v2/namespaces/public", ["public/default"]),
+        (
+            "/admin/v2/namespaces/public/default/bundles",
+            {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1},
+        ),
+    ],
+)
+def test_what_stock_clients_ask_first(serve: Serve, path: str, expected: object) -> None:
+    async def test(admin: Admin) -> None:
+        answer = await admin.ask("GET", path)
+        assert (answer.status, answer.content_type, answer.json) == (200, "application/json", expected)
+
+    serve(test)
+
+
+def test_brokers(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        address = admin.server.address
+        assert (await admin.ask("GET", "/admin/v2/brokers/standalone")).json == [address]
+        leader = (await admin.ask("GET", "/admin/v2/brokers/leaderBroker")).json
+        assert leader == {"serviceUrl": f"http://{address}", "brokerId": address}
+        config = (await admin.ask("GET", "/admin/v2/brokers/configuration/runtime")).json
+        assert config["clusterName"] == "standalone"
+        assert config["num.partitions"] == "1"
+        assert all(isinstance(value, str) for value in config.values())
+        for path, word in (("version", b"0.1.0"), ("health", b"ok"), ("health?topicVersion=V2", b"ok")):
+            answer = await admin.ask("GET", f"/admin/v2/brokers/{path}")
+            assert (answer.status, answer.body) == (200, word)
+            assert answer.content_type.startswith("text/plain")
+
+    serve(test)
+
+
+def test_health_fails_when_the_store_takes_no_writes(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        def refuse(writes: Sequence[Write], durability: object, done: Callable[[Outcome], None]) -> None:
+            done(DiskFull("no space left on the device"))
+
+        monkeypatch.setattr(admin.broker.store, "commit", refuse)
+        answer = await admin.ask("GET", "/admin/v2/brokers/health")
+        assert answer.status == 503
+        assert "no space left" in answer.json["reason"]
+        # alive all the same: a restart would not help
+        assert (await admin.ask("GET", "/health/live")).status == 200
+
+    serve(test)
+
+
+def test_live_and_ready(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        for path in ("/health/live", "/health/ready"):
+            answer = await admin.ask("GET", path)
+            assert (answer.status, answer.body) == (200, b"ok")
+        admin.reasons.append("The gateway is stopping.")
+        assert (await admin.ask("GET", "/health/live")).status == 200
+        answer = await admin.ask("GET", "/health/ready")
+        assert (answer.status, answer.json) == (503, {"reason": "The gateway is stopping."})
+        assert (await admin.ask("GET", "/admin/v2/brokers/health")).status == 503
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "word"),
+    [
+        ("GET", "/", 404, "/metrics"),
+        ("GET", "/admin/v2", 404, "nothing"),
+        ("GET", "/admin/v2/", 404, "nothing"),
+        ("GET", "/admin/v2/nonsense", 404, "nothing"),
+        ("GET", "/admin/v2/tenant", 404, "nothing"),
+        ("GET", "/admin/v2/topic/stats", 404, "nothing"),
+        ("GET", "/admin/v2/persistent/public", 404, "nothing"),
+        ("GET", "/admin/v2/persistent/public/default/orders/retention", 501, "retention of topics"),
+        ("POST", "/admin/v2/persistent/public/default/o/subscription/s/skip/3", 501, "subscription/s/skip/3"),
+        ("DELETE", "/admin/v2/persistent/public/default/o/subscription/s", 501, "DELETE"),
+        ("PUT", "/admin/v2/namespaces/public/new", 501, "namespaces"),
+        ("PUT", "/admin/v2/tenants/shop", 501, "tenants"),
+        ("GET", "/admin/v2/schemas/public/default/x/schema", 501, "schemas"),
+        ("GET", "/admin/v3/functions/public/default", 501, "functions"),
+        ("GET", "/lookup/v2/topic/persistent/public/default/x", 501, "lookup"),
+        ("GET", "/admin/v2/tenants/shop", 404, "no tenant 'shop'"),
+        ("GET", "/admin/v2/namespaces/shop", 404, "no tenant 'shop'"),
+        ("GET", "/admin/v2/brokers/mars", 404, "no cluster 'mars'"),
+        ("POST", "/metrics", 405, "GET"),
+        ("DELETE", "/health/live", 405, "GET"),
+    ],
+)
+def test_what_is_not_served_says_so(serve: Serve, method: str, path: str, status: int, word: str) -> None:
+    async def test(admin: Admin) -> None:
+        answer = await admin.ask(method, path)
+        assert answer.status == status
+        assert word in answer.json["reason"]
+
+    serve(test)
+
+
+def test_every_route_of_the_table_can_be_reached() -> None:
+    """A key that no path leads to would be a verb that is never served."""
+    examples = {
+        "clusters": ("clusters",), "brokers": ("brokers",), "tenants": ("tenants",), "tenant": ("namespaces", "t"),
+        "namespace": ("namespaces", "t", "n"), "domain": ("persistent", "t", "n"),
+        "topic": ("persistent", "t", "n", "x"),
+    }  # fmt: skip
+    for method, kind, tail in routes.VERBS:
+        rest = tuple(part for part in tail.replace("*", "anything").split("/") if part)
+        call = Call(method, examples[kind] + rest)
+        assert routes.verb_of(call) is routes.VERBS[method, kind, tail]
+
+
+def test_a_topic_may_be_called_partitioned(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("partitioned")
+        assert (await admin.ask("GET", "P/partitioned/stats")).status == 200
+        assert (await admin.ask("DELETE", "P/partitioned")).status == 204
+
+    serve(test)
+
+
+def test_a_body_that_is_too_large_is_refused(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        answer = await admin.ask("PUT", "P/x", b" " * 2_000_000)
+        assert answer.status == 413
+        assert "1048576" in answer.json["reason"]
+
+    serve(test)
+
+
+def test_errors_of_the_broker_and_of_ours_become_reasons(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        for error, status, word in (
+            (KafkaError(Error.KAFKA_STORAGE_ERROR, "The disk is full."), 503, "The disk is full."),
+            (KafkaError(Error.FENCED_LEADER_EPOCH), 500, "FENCED_LEADER_EPOCH"),
+            (DiskFull("no space"), 503, "no space"),
+            (ZeroDivisionError("a mistake of ours"), 500, "log"),
+        ):
+
+            async def fail(*_: object, error: Exception = error, **__: object) -> None:
+                raise error
+
+            monkeypatch.setattr(admin.broker, "create_topic", fail)
+            answer = await admin.ask("PUT", "P/x", "{}")
+            assert answer.status == status
+            assert word in answer.json["reason"]
+            assert "ZeroDivision" not in answer.json["reason"]
+
+    serve(test)
+
+
+def test_a_page_of_another_site_may_not_write(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        refused = await admin.ask("PUT", "P/x", "{}", Origin="https://evil.example")
+        assert refused.status == 403
+        assert (await admin.ask("PUT", "P/x", "{}", Origin="null")).status == 403
+        assert (await admin.ask("PUT", "P/x", "{}", Origin=admin.server.url)).status == 204
+        assert (await admin.ask("GET", "P", Origin="https://evil.example")).status == 200
+
+    serve(test)
+
+
+def test_bytes_that_are_no_http_do_not_harm_others(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        host, port = admin.server.address.split(":")
+        for junk in (b"\0\0\0\x1c\0\x12\0\0\0\0\0\1", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+                     b"GET /%ZZ HTTP/1.1\r\n\r\n", b"\xff" * 100_000, b"GET " + b"a" * 100_000):  # fmt: skip
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(junk)
+            writer.write_eof()
+            try:
+                await reader.read()
+            except ConnectionError:
+                pass
+            writer.close()
+        assert (await admin.ask("GET", "/admin/v2/clusters")).status == 200
+
+    serve(test)
+
+
+def test_paths_are_taken_with_a_slash_at_the_end_and_percent_signs(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        assert (await admin.ask("GET", "/admin/v2/clusters/")).json == ["standalone"]
+        assert (await admin.ask("PUT", "P/%6Frders", "{}")).status == 204
+        assert admin.broker.catalog.names() == ["orders"]
+
+    serve(test)
+
+
+def test_head_answers_like_get_without_the_body(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        answer = await admin.ask("HEAD", "/health/live")
+        assert (answer.status, answer.body) == (200, b"")
+
+    serve(test)
+
+
+def test_the_package_does_not_import_the_http_server() -> None:
+    """The import of aiohttp would double the time that a gateway takes to start."""
+    code = "import gateway.admin, gateway.metrics_catalog, sys; print('aiohttp' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=os.getcwd()
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_a_port_in_use_is_an_oserror(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        from gateway.admin.server import start
+
+        host, port = admin.server.address.split(":")
+        with pytest.raises(OSError):
+            await start(admin.broker, (host, int(port)))
+
+    serve(test)
+
+
+def test_ipv6_addresses_have_brackets(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        from gateway.admin.server import start
+
+        try:
+            sock = socket.create_server(("::1", 0), family=socket.AF_INET6)
+        except OSError:
+            pytest.skip("this machine has no IPv6 loopback")
+        server = await start(admin.broker, sock)
+        try:
+            assert server.url.startswith("http://[::1]:")
+        finally:
+            await server.stop()
+            sock.close()
+
+    serve(test)
+
+
+def test_json_bodies_are_json(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        answer = await admin.ask("GET", "/admin/v2/persistent/public/default/nope/stats")
+        assert json.loads(answer.body) == {"reason": "There is no topic persistent://public/default/nope."}
+
+    serve(test)
