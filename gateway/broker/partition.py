@@ -233,12 +233,10 @@ class Partition:
             return patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
         return patch(batch, base_offset, self.leader_epoch), header.max_timestamp
 
-    def committed(self, end_offset: int, appended: int) -> None:
-        """The commit of a turn is durable: what it appended becomes visible."""
-        self.high_watermark = end_offset
-        if self.waiters:
-            for waiter in list(self.waiters):
-                waiter.wake(self, appended)
+    def grown(self, appended: int) -> None:
+        """That many bytes became readable: wake whoever waits for them."""
+        for waiter in list(self.waiters):
+            waiter.wake(self, appended)
 
     def retire(self) -> None:
         """Nothing may be appended to this object any more: its commit failed, or the topic is gone."""

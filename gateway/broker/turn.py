@@ -123,14 +123,17 @@ class Turn:
             if outcome is not None:
                 self._failed(ends, slots, others, outcome)
                 return
-            # Answers first: whoever is woken below may write to the same connections.
+            # What is stored is visible before anybody is told, and told before anybody is woken.
+            for partition, end, _ in ends:
+                partition.high_watermark = end
             for slot in slots:
                 slot.settle(None)
             for _, callback in others:
                 callback(None)
             broker.flush_connections()
-            for partition, end, size in ends:
-                partition.committed(end, size)
+            for partition, _, size in ends:
+                if partition.waiters:
+                    partition.grown(size)
 
         broker.store.commit(writes, durability, done)
 

@@ -106,7 +106,12 @@ def test_junk_is_malformed_or_a_request(version: int, junk: bytes) -> None:
 
 results = st.lists(
     st.tuples(
-        i32, st.integers(-1, 100), st.integers(-1, 2**62), i64, i64, st.lists(st.binary(max_size=50), max_size=3)
+        i32,
+        st.integers(-1, 100),
+        st.integers(-1, 2**62),
+        i64,
+        i64,
+        st.lists(st.binary(max_size=50), max_size=3),
     ),
     max_size=3,
 )

@@ -1,0 +1,254 @@
+"""What a client sees of one connection: order, the parked fetch that gives way, and bytes that make no sense."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from tests.gateway.serving import Client, batch, create, fetch_body, produce_body, serving
+
+Test = Callable[[Gateway, Client], Coroutine[Any, Any, None]]
+
+
+def run(test: Test, *flags: str) -> None:
+    async def body() -> None:
+        async with serving(*flags) as gateway:
+            client = await Client.connect(gateway)
+            try:
+                await test(gateway, client)
+            finally:
+                client.close()
+
+    asyncio.run(body())
+
+
+def part(answer: Any) -> Any:
+    """The only partition of a Produce or Fetch answer."""
+    (topic,) = answer.responses
+    (partition,) = topic.partition_responses if hasattr(topic, "partition_responses") else topic.partitions
+    return partition
+
+
+def test_pipelined_requests_are_answered_in_order_with_their_own_offsets() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        asked = [client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v"))) for _ in range(50)]
+        got = [await client.receive() for _ in asked]
+        assert [correlation for correlation, _ in got] == asked
+        assert [part(answer).base_offset for _, answer in got] == list(range(50))
+
+    run(test)
+
+
+def test_a_refused_batch_between_others_keeps_its_place() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        good, bad = batch(b"v"), bytearray(batch(b"v"))
+        bad[-1] ^= 1
+        asked = [
+            client.send(ApiKey.PRODUCE, 9, produce_body("t", each)) for each in (good, bytes(bad), good)
+        ]
+        got = [await client.receive() for _ in asked]
+        assert [correlation for correlation, _ in got] == asked
+        assert [part(answer).error_code for _, answer in got] == [0, Error.CORRUPT_MESSAGE, 0]
+        assert [part(answer).base_offset for _, answer in got] == [0, -1, 1]
+
+    run(test)
+
+
+def test_a_request_behind_produce_sees_what_it_wrote() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"1", b"2")))
+        asked = messages.ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+        topic = messages.ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[asked])
+        client.send(ApiKey.LIST_OFFSETS, 7, messages.ListOffsetsRequest(replica_id=-1, topics=[topic]))
+        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"3")))
+        await client.receive()
+        _, offsets = await client.receive()
+        assert offsets.topics[0].partitions[0].offset == 2
+        _, third = await client.receive()
+        assert part(third).base_offset == 2
+
+    run(test)
+
+
+def test_a_parked_fetch_is_woken_by_a_batch_from_elsewhere() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        other = await Client.connect(gateway)
+        client.send(ApiKey.FETCH, 11, fetch_body("t", 0, max_wait=60_000))
+        stored = batch(b"late")
+        await other.ask(ApiKey.PRODUCE, 9, produce_body("t", stored))
+        _, answer = await client.receive()
+        assert part(answer).high_watermark == 1
+        assert bytes(part(answer).records)[16:] == stored[16:]
+        other.close()
+
+    run(test)
+
+
+def test_a_parked_fetch_gives_way_to_the_request_behind_it() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        fetch = client.send(ApiKey.FETCH, 11, fetch_body("t", 0, max_wait=60_000, session=(0, 0)))
+        versions = client.send(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        first, answer = await client.receive()
+        assert first == fetch
+        assert bytes(part(answer).records) == b""
+        assert answer.session_id > 0, "the session outlives the early answer"
+        second, _ = await client.receive()
+        assert second == versions
+        again = await client.ask(ApiKey.FETCH, 11, fetch_body("t", -1, session=(answer.session_id, 1)))
+        assert again.error_code == 0
+
+    run(test)
+
+
+def test_min_bytes_waits_for_enough() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        other = await Client.connect(gateway)
+        one = batch(b"x" * 100)
+        client.send(ApiKey.FETCH, 11, fetch_body("t", 0, max_wait=60_000, min_bytes=2 * len(one)))
+        await other.ask(ApiKey.PRODUCE, 9, produce_body("t", one))
+        waiting = asyncio.ensure_future(client.receive())
+        await other.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert not waiting.done()
+        await other.ask(ApiKey.PRODUCE, 9, produce_body("t", one))
+        _, answer = await waiting
+        assert len(part(answer).records) == 2 * len(one)
+        other.close()
+
+    run(test)
+
+
+def test_acks_zero_is_not_answered() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"quiet"), acks=0))
+        asked = client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"loud")))
+        correlation, answer = await client.receive()
+        assert correlation == asked
+        assert part(answer).base_offset == 1
+
+    run(test)
+
+
+def test_a_refused_batch_with_acks_zero_closes_the_connection() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        client.send(ApiKey.PRODUCE, 9, produce_body("missing", batch(b"quiet"), acks=0))
+        assert await client.at_end()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        struct.pack(">i", -1) + b"x" * 20,
+        struct.pack(">i", 2**31 - 1) + b"x" * 20,
+        struct.pack(">ihhih", 10, 999, 0, 1, -1),
+        struct.pack(">ihhih", 10, 3, 99, 1, -1),
+        struct.pack(">ihhih", 12, 3, 1, 1, -1) + b"\xff\xff",
+        struct.pack(">ihhih", 40, 0, 9, 1, -1) + b"\xff" * 30,
+        struct.pack(">ihhih", 40, 1, 12, 1, -1) + b"\xff" * 30,
+    ],
+    ids=["http", "negative size", "2 GB", "no such API", "no such version", "short", "produce", "fetch"],
+)
+def test_nonsense_closes_only_its_own_connection(junk: bytes) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        bad = await Client.connect(gateway)
+        bad.writer.write(junk)
+        assert await bad.at_end()
+        await client.ask(ApiKey.API_VERSIONS, 3, messages.ApiVersionsRequest(
+            client_software_name="test", client_software_version="1"
+        ))
+
+    run(test)
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_the_first_form() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        client.writer.write(struct.pack(">ihhih", 11, 18, 99, 7, -1) + b"\x00")
+        size, correlation, error, count = struct.unpack(">iihi", await client.reader.readexactly(14))
+        assert (correlation, error) == (7, Error.UNSUPPORTED_VERSION)
+        assert size == 4 + 2 + 4 + 6 * count
+        await client.reader.readexactly(6 * count)
+
+    run(test)
+
+
+def test_frames_in_any_pieces() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        whole = bytearray()
+
+        class Collect:
+            def write(self, data: bytes) -> None:
+                whole.extend(data)
+
+        writer, client.writer = client.writer, Collect()  # type: ignore[assignment]
+        for _ in range(3):
+            client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"piece" * 10)))
+        client.writer = writer
+        for size in (1, 7, 64):
+            del size
+        for position in range(0, len(whole), 5):
+            writer.write(bytes(whole[position : position + 5]))
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert [part((await client.receive())[1]).base_offset for _ in range(3)] == [0, 1, 2]
+
+    run(test)
+
+
+def test_a_client_that_does_not_read_is_not_read_either() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", max__message__bytes="2000000")
+        big = batch(b"x" * 500_000)
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", big))
+        greedy = await Client.connect(gateway)
+        for _ in range(200):
+            greedy.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+        (connection,) = [
+            each for each in gateway.listeners[0].connections if each.transport.get_write_buffer_size() > 0
+        ] or [None]
+        while connection is None or not connection._paused_writing:
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+            for each in gateway.listeners[0].connections:
+                if each._paused_writing:
+                    connection = each
+        assert gateway.broker.unsent_bytes < 65536 * 2 + 2 * len(big)
+        for _ in range(200):
+            _, answer = await greedy.receive()
+            assert len(part(answer).records) == len(big)
+        assert gateway.broker.unsent_bytes == 0
+        greedy.close()
+
+    run(test, "memory.connection.max.bytes=65536")
+
+
+def test_more_connections_than_allowed_are_closed() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        second = await Client.connect(gateway)
+        assert await second.at_end()
+        client.close()
+        await client.writer.wait_closed()
+        while gateway.listeners[0].connections:
+            await asyncio.sleep(0)
+        third = await Client.connect(gateway)
+        await third.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        third.close()
+
+    run(test, "max.connections=1")
