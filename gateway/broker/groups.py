@@ -143,9 +143,11 @@ class Groups:
         self._timer_count = 0
         self._wake_at: int | None = None
         self._sweep = Sweep(broker, self, self._expire)
+        # as soon as the loop is free
+        broker.loop.call_soon(self.start)
 
     def start(self) -> None:
-        """Begin to look after the groups in the store: let sessions run, offsets expire."""
+        """Look after the groups in the store from now on: sessions run, offsets expire."""
         self._sweep.start()
         self._check_idle()
 

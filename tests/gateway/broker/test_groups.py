@@ -1,0 +1,492 @@
+"""The shell around the cores: writes before answers, the one failure path, timers, the sweep."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.groups import IDLE_CHECK, Waiter
+from gateway.coordinators import group_rows, offsets
+from gateway.coordinators.classic_events import Delete, Heartbeat, Join, Leave, Leaver, Plain, Sync
+from gateway.coordinators.codes import Code
+from gateway.coordinators.group_rows import GroupHead, Kind, State
+from store.api import Durability, Family, Put, Write
+from tests.gateway.broker.fake_broker import FakeBroker
+
+SESSION = 10_000
+WEEK = 7 * 24 * 3_600_000
+
+
+class Client:
+    """Sends requests to one group and keeps what came back."""
+
+    def __init__(self, broker: FakeBroker, group_id: str = "g") -> None:
+        self.broker = broker
+        self.group_id = group_id
+
+    def run(self, event: Any) -> Any:
+        return self.broker.groups.run(self.group_id, event)
+
+    def join(self, member_id: str = "", new: str = "m1", instance_id: str | None = None) -> Any:
+        return self.run(
+            Join(
+                waiter(),
+                member_id,
+                new,
+                instance_id,
+                "c",
+                "/h",
+                SESSION,
+                60_000,
+                "consumer",
+                (("range", b""),),
+                False,
+            )
+        )
+
+    def sync(self, member_id: str, generation: int, **assignments: bytes) -> Any:
+        return self.run(Sync(waiter(), member_id, generation, assignments=assignments))
+
+    def beat(self, member_id: str, generation: int) -> Any:
+        answer = value(self.run(Heartbeat(waiter(), member_id, generation)))
+        return None if answer is None else answer.error
+
+    def leave(self, member_id: str) -> Any:
+        return self.run(Leave(waiter(), (Leaver(member_id),)))
+
+    def stable(self) -> None:
+        """One member, m1, of generation 1."""
+        joined = self.join()
+        self.broker.advance(300)
+        assert value(joined).generation == 1
+        assert value(self.sync("m1", 1, m1=b"A")).assignment == b"A"
+
+    def commit(
+        self, topic: str, offset: int, member_id: str = "", generation: int = -1, expires: int = -1
+    ) -> Any:
+        found = self.broker.catalog.get(topic)
+        assert found is not None
+        row = offsets.encode(offset, 3, self.broker.clock.wall_ms(), expires, found.topic_id, "note")
+        rows: list[Write] = [Put(Family.OFFSET, offsets.key(self.group_id, topic, 0), row)]
+        return self.broker.groups.commit_offsets(self.group_id, member_id, None, generation, rows, waiter())
+
+    def offset(self, topic: str) -> int | None:
+        found = self.broker.catalog.get(topic)
+        assert found is not None
+        (row,) = self.broker.groups.committed(self.group_id, found, [0])
+        return None if row is None else row.offset
+
+    def row(self) -> group_rows.ClassicRow | None:
+        raw = self.broker.store.get(Family.GROUP, self.group_id.encode())
+        return None if raw is None else group_rows.classic(raw)
+
+
+def waiter() -> Waiter:
+    return Waiter(lambda answer: answer)
+
+
+def value(answer: Any) -> Any:
+    """The answer, None while it is awaited."""
+    if isinstance(answer, asyncio.Future):
+        return answer.result() if answer.done() else None
+    return answer
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    return FakeBroker()
+
+
+@pytest.fixture
+def client(broker: FakeBroker) -> Client:
+    return Client(broker)
+
+
+# -- writes before answers
+
+
+def test_the_timer_ends_the_first_delay(broker: FakeBroker, client: Client) -> None:
+    joined = client.join()
+    broker.advance(299)
+    assert value(joined) is None
+    broker.advance(1)
+    assert value(joined).error == 0
+
+
+def test_no_generation_is_announced_before_it_is_durable(broker: FakeBroker, client: Client) -> None:
+    joined = client.join()
+    broker.at_once = False
+    broker.advance(300)
+    assert value(joined) is None
+    broker.land()
+    assert value(joined).generation == 1
+    row = client.row()
+    assert row is not None
+    assert row.generation == 1
+
+
+def test_later_answers_wait_for_the_write_before_them(broker: FakeBroker, client: Client) -> None:
+    first, second = client.join(), client.join(new="m2")
+    broker.advance(1_000)
+    assert value(first).leader == value(second).leader == "m1"
+    broker.at_once = False
+    led = client.sync("m1", 1, m1=b"A", m2=b"B")
+    followed = client.sync("m2", 1)
+    beat = client.run(Heartbeat(waiter(), "m2", 1))
+    assert (value(led), value(followed), value(beat)) == (None, None, None)
+    broker.land()
+    assert (value(led).assignment, value(followed).assignment, value(beat).error) == (b"A", b"B", 0)
+
+
+def test_answers_come_with_the_commit_they_rest_on(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.stable()
+    broker.at_once = False
+    committed = client.commit("t", 5, "m1", 1)
+    client.leave("m1")
+    beat = client.run(Heartbeat(waiter(), "m1", 1))
+    broker.land(count=1)
+    assert value(committed) == Plain(0)
+    assert value(beat) is None
+    broker.land(count=1)
+    assert value(beat) == Plain(Code.UNKNOWN_MEMBER_ID)
+
+
+# -- failures
+
+
+def test_a_failed_row_sends_everybody_back_and_the_group_is_as_stored(
+    broker: FakeBroker, client: Client
+) -> None:
+    client.stable()
+    broker.at_once = False
+    again, other = client.join("m1"), client.join(new="m2")
+    assert broker.queue
+    beat = client.run(Heartbeat(waiter(), "m1", 2))
+    broker.fail()
+    for answer in (again, other, beat):
+        assert value(answer).error == Code.COORDINATOR_NOT_AVAILABLE
+    broker.at_once = True
+    assert client.beat("m1", 1) == 0
+    row = client.row()
+    assert row is not None
+    assert (row.generation, row.state) == (1, State.STABLE)
+
+
+def test_commits_behind_a_failed_row_are_answered_once(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    broker.at_once = False
+    first = client.commit("t", 1)
+    second = client.commit("t", 2)
+    broker.fail()
+    assert value(first) == value(second) == Plain(Code.COORDINATOR_NOT_AVAILABLE)
+    assert client.row() is None
+
+
+def test_a_failed_commit_of_offsets_leaves_the_group_alone(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.stable()
+    parked = client.join(new="m2")
+    broker.at_once = False
+    committed = client.commit("t", 1, "m1", 1)
+    beat = client.run(Heartbeat(waiter(), "m1", 1))
+    broker.fail()
+    assert value(committed) == Plain(Code.COORDINATOR_NOT_AVAILABLE)
+    assert value(beat) == Plain(Code.REBALANCE_IN_PROGRESS)
+    assert value(parked) is None
+    assert client.offset("t") is None
+
+
+def test_an_unreadable_row_is_an_error_and_no_crash(broker: FakeBroker, client: Client) -> None:
+    broker.store.commit([Put(Family.GROUP, b"g", b"\xc1")], Durability.OS, lambda outcome: None)
+    assert client.beat("m1", 1) == -1
+    with pytest.raises(KafkaError):
+        broker.groups.get("g")
+    assert broker.groups.listing() == []
+    broker.advance(1)
+
+
+def test_a_group_of_another_type_is_not_joined(broker: FakeBroker, client: Client) -> None:
+    head = GroupHead(group_rows.VERSION, Kind.SHARE, State.EMPTY, 0, "share")
+    row = Put(Family.GROUP, b"g", group_rows._encoder.encode(head))
+    broker.store.commit([row], Durability.OS, lambda outcome: None)
+    assert client.join().error == Code.INCONSISTENT_GROUP_PROTOCOL
+    (listed,) = broker.groups.listing()
+    assert (listed.kind, listed.state) == (Kind.SHARE, "Empty")
+
+
+def test_a_connection_that_went_away_does_not_disturb(broker: FakeBroker, client: Client) -> None:
+    client.join().cancel()
+    broker.advance(300)
+    assert client.beat("m1", 1) == 0
+
+
+# -- restarts, memory
+
+
+def test_members_go_on_after_a_restart(client: Client) -> None:
+    client.stable()
+    after = client.broker.restart()
+    later = Client(after)
+    after.advance(SESSION - 1)
+    assert later.beat("m1", 1) == 0
+    after.advance(SESSION - 1)
+    assert later.beat("m1", 1) == 0
+    after.advance(SESSION)
+    assert later.beat("m1", 1) == Code.UNKNOWN_MEMBER_ID
+
+
+def test_absent_members_run_out_after_a_restart_though_nobody_asks(client: Client) -> None:
+    client.stable()
+    after = client.broker.restart()
+    after.advance(SESSION + 1)
+    row = Client(after).row()
+    assert row is not None
+    assert row.state == State.EMPTY
+
+
+def test_only_groups_in_use_are_in_memory(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    assert value(client.commit("t", 1)) == Plain(0)
+    assert broker.groups.look("g") is not None
+    broker.advance(IDLE_CHECK)
+    broker.advance(IDLE_CHECK)
+    assert broker.groups.look("g") is None
+    assert client.offset("t") == 1
+    assert [one.group_id for one in broker.groups.listing()] == ["g"]
+
+
+def test_a_group_with_members_stays_in_memory(broker: FakeBroker, client: Client) -> None:
+    client.stable()
+    for _ in range(20):
+        broker.advance(SESSION - 1)
+        assert client.beat("m1", 1) == 0
+    assert broker.groups.look("g") is not None
+
+
+def test_a_refused_first_join_leaves_nothing_behind(broker: FakeBroker, client: Client) -> None:
+    event = Join(waiter(), "", "m", None, "c", "/h", SESSION, 60_000, "", ())
+    assert client.run(event).error == Code.INCONSISTENT_GROUP_PROTOCOL
+    assert broker.groups.look("g") is None
+
+
+def test_a_promise_that_nobody_keeps_leaves_nothing_behind(broker: FakeBroker, client: Client) -> None:
+    event = Join(waiter(), "", "m", None, "c", "/h", SESSION, 60_000, "consumer", (("range", b""),))
+    assert client.run(event).error == Code.MEMBER_ID_REQUIRED
+    broker.advance(SESSION)
+    assert broker.groups.look("g") is None
+    assert broker.groups.listing() == []
+
+
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        (Heartbeat(waiter(), "m", 1), Code.UNKNOWN_MEMBER_ID),
+        (Sync(waiter(), "m", 1), Code.UNKNOWN_MEMBER_ID),
+        (Leave(waiter(), (Leaver("m"),)), Code.UNKNOWN_MEMBER_ID),
+        (Delete(waiter()), Code.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_a_group_that_does_not_exist(client: Client, event: Any, error: Code) -> None:
+    assert client.run(event).error == error
+
+
+def test_timers_do_not_pile_up(broker: FakeBroker, client: Client) -> None:
+    client.stable()
+    for _ in range(1_000):
+        broker.advance(1_000)
+        assert client.beat("m1", 1) == 0
+    assert len(broker.timers) < 10
+
+
+def test_close_answers_who_waits(broker: FakeBroker, client: Client) -> None:
+    joined = client.join()
+    broker.groups.close()
+    assert value(joined).error == Code.COORDINATOR_NOT_AVAILABLE
+
+
+# -- offsets
+
+
+def test_a_commit_by_nobody_makes_a_simple_group(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    assert value(client.commit("t", 42)) == Plain(0)
+    assert client.offset("t") == 42
+    (listed,) = broker.groups.listing()
+    assert listed == ("g", "", "Empty", Kind.CLASSIC, 0)
+    assert len(broker.committed) == 1, "the row of the group and the offset are one fact"
+    client.commit("t", 43)
+    assert len(broker.committed[-1]) == 1, "the row is written once"
+
+
+def test_a_commit_with_a_generation_needs_the_group(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    assert client.commit("t", 1, "m1", 1) == Plain(Code.GROUP_ID_NOT_FOUND)
+
+
+def test_a_recreated_topic_does_not_show_old_offsets(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.commit("t", 42)
+    broker.topic("t")
+    assert client.offset("t") is None
+    assert broker.groups.all_committed("g") == []
+    client.commit("t", 1)
+    assert client.offset("t") == 1
+
+
+def test_all_committed(broker: FakeBroker, client: Client) -> None:
+    for name in ("a", "b", "gone"):
+        broker.topic(name)
+        client.commit(name, 9)
+    broker.topic("other")
+    Client(broker, "g2").commit("other", 1)
+    broker.drop_topic("gone")
+    assert [
+        (topic.name, [(index, row.offset, row.metadata) for index, row in rows])
+        for topic, rows in broker.groups.all_committed("g")
+    ] == [("a", [(0, 9, "note")]), ("b", [(0, 9, "note")])]
+
+
+def test_in_flight(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    assert broker.groups.in_flight("g") is None
+    broker.at_once = False
+    client.commit("t", 1)
+    client.commit("t", 2)
+    future = broker.groups.in_flight("g")
+    assert future is not None
+    broker.land(count=1)
+    assert not future.done()
+    broker.land(count=1)
+    assert future.done()
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_in_flight_ends_when_commits_fail(broker: FakeBroker, client: Client, fails: int) -> None:
+    broker.topic("t")
+    if fails:
+        client.commit("t", 0)
+    broker.at_once = False
+    client.commit("t", 1)
+    client.commit("t", 2)
+    future = broker.groups.in_flight("g")
+    assert future is not None
+    broker.fail()
+    assert future.done()
+
+
+# -- expiry
+
+
+def offsets_check(broker: FakeBroker) -> None:
+    """A sweep, whenever the last was."""
+    broker.advance(broker.settings.integer("offsets.retention.check.interval.ms"))
+
+
+def test_simple_groups_expire_by_commit(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    broker.topic("u")
+    client.commit("t", 1)
+    broker.advance(WEEK // 2)
+    client.commit("u", 2)
+    broker.advance(WEEK // 2)
+    offsets_check(broker)
+    assert client.offset("t") is None
+    assert client.offset("u") == 2
+    broker.advance(WEEK // 2)
+    offsets_check(broker)
+    assert client.offset("u") is None
+    assert client.row() is None
+    assert broker.groups.listing() == []
+    assert broker.groups.look("g") is None
+
+
+def test_a_group_expires_from_when_it_became_empty(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.stable()
+    client.commit("t", 1, "m1", 1)
+    broker.clock.ahead += 2 * WEEK
+    for _ in range(61):
+        broker.advance(SESSION - 1)
+        client.beat("m1", 1)
+    assert client.offset("t") == 1
+    client.leave("m1")
+    broker.advance(WEEK - 3_600_000)
+    assert client.offset("t") == 1
+    broker.advance(3_600_000)
+    offsets_check(broker)
+    assert client.offset("t") is None
+    assert client.row() is None
+
+
+def test_offsets_with_a_time_of_their_own(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.commit("t", 1, expires=broker.clock.wall_ms() + 1_000)
+    offsets_check(broker)
+    assert client.offset("t") is None
+
+
+def test_rows_of_deleted_topics_go(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    broker.topic("u")
+    client.commit("t", 1)
+    client.commit("u", 1)
+    broker.drop_topic("t")
+    offsets_check(broker)
+    assert [offsets.place(key).topic for key, _ in broker.store.scan(Family.OFFSET)] == ["u"]
+    assert client.row() is not None
+
+
+def test_an_empty_group_without_offsets_goes(broker: FakeBroker, client: Client) -> None:
+    client.stable()
+    client.leave("m1")
+    assert client.row() is not None
+    offsets_check(broker)
+    assert client.row() is None
+
+
+def test_the_sweep_leaves_a_group_alone_that_is_being_written(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.commit("t", 1, expires=broker.clock.wall_ms() + 1)
+    broker.at_once = False
+    client.commit("t", 2)
+    offsets_check(broker)
+    assert len(broker.queue) == 1
+    broker.land()
+    offsets_check(broker)
+    assert client.offset("t") == 2
+
+
+def test_a_group_with_many_offsets_is_swept_in_pieces(broker: FakeBroker, client: Client) -> None:
+    topic = broker.topic("t", 1)
+    value_of = offsets.encode(1, 0, 0, -1, topic.topic_id, "")
+    rows: list[Write] = [Put(Family.OFFSET, offsets.key("g", "t", index), value_of) for index in range(1_200)]
+    broker.groups.commit_offsets("g", "", None, -1, rows, waiter())
+    before = len(broker.committed)
+    broker.advance(0)
+    deletions = [len(writes) for writes in broker.committed[before:]]
+    assert deletions == [500, 500, 200]
+    assert client.row() is not None
+    offsets_check(broker)
+    assert client.row() is None
+
+
+def test_delete_group_takes_the_offsets_along(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.commit("t", 1)
+    Client(broker, "g2").commit("t", 5)
+    assert client.run(Delete(waiter())) == Plain(0)
+    assert client.offset("t") is None
+    assert Client(broker, "g2").offset("t") == 5
+    assert [one.group_id for one in broker.groups.listing()] == ["g2"]
+
+
+def test_rebalances_and_commits_are_counted(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.stable()
+    client.commit("t", 1, "m1", 1)
+    assert broker.metrics.rebalances.value == 1
+    assert broker.metrics.offset_commits.value == 1
