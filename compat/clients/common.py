@@ -66,6 +66,7 @@ class Context:
         end = min(self._deadline, time.monotonic() + limit) if limit else self._deadline
         while time.monotonic() < end:
             yield
+            time.sleep(0.01)  # what is asked may be a file or a set: leave the processor to the others
         raise AssertionError(f"gave up waiting for {what}")
 
     def restart(self) -> None:
