@@ -30,11 +30,14 @@ class Client:
         self._timeout = timeout
         try:
             parts = urlsplit(self.url)
-            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            printable = self.url.isascii() and self.url.isprintable() and " " not in self.url
+            good = (
+                printable and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            )
         except ValueError:
             good = False
         if not good:
-            raise AdminError(f"{url} is no address of a gateway: write it like http://127.0.0.1:8080.")
+            raise AdminError(f"{url!r} is no address of a gateway: write it like http://127.0.0.1:8080.")
 
     def get(self, path: str, **query: str | bool) -> Any:
         """The answer's JSON, or its text. Query parameters are in the names of the REST API."""

@@ -1,0 +1,175 @@
+"""/metrics: one text for the gateway, its process, topics and groups, under the names that dashboards look for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from gateway.admin import exporters, scrape
+
+Admin = Any
+Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
+
+LINE = re.compile(
+    r'[a-zA-Z_:][a-zA-Z0-9_:]*(\{[a-zA-Z_]\w*="(\\.|[^"\\\n])*"(,[a-zA-Z_]\w*="(\\.|[^"\\\n])*")*\})? \S+'
+)
+TOPIC = 'cluster="standalone",namespace="public/default",topic="persistent://public/default/'
+
+
+@pytest.fixture(autouse=True)
+def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
+
+
+async def lines(admin: Admin) -> list[str]:
+    answer = await admin.ask("GET", "/metrics")
+    assert (answer.status, answer.content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    text: str = answer.body.decode()
+    assert text.endswith("\n")
+    return text.splitlines()
+
+
+def test_a_scrape_follows_the_format_and_no_family_is_torn_apart(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 3)
+        await admin.produce("orders", 1, [b"a"])
+        await admin.commit('a "group"\n\\', "orders", 1, 0)
+        typed: set[str] = set()
+        current = ""
+        for line in await lines(admin):
+            if line.startswith("# HELP "):
+                current = line.split(" ")[2]
+                assert current not in typed
+                typed.add(current)
+            elif line.startswith("# TYPE "):
+                assert line.split(" ")[2] == current
+            else:
+                assert LINE.fullmatch(line), line
+                assert re.split(r"[{ ]", line)[0].startswith(current)
+        assert {"magnetar_commit_seconds", "process_cpu_seconds_total", "magnetar_build_info"} <= typed
+
+    serve(test)
+
+
+def test_topics_under_the_names_of_kafka_exporter_and_pulsar(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        await admin.plain("plain")
+        await admin.produce("orders", 1, [b"a", b"b"])
+        found = await lines(admin)
+        size = admin.broker.store.log(admin.broker.catalog.get("orders").partitions[1]).size
+        for line in (
+            "kafka_brokers 1",
+            'kafka_topic_partitions{topic="orders"} 2',
+            'kafka_topic_partitions{topic="plain"} 1',
+            'kafka_topic_partition_current_offset{topic="orders",partition="0"} 0',
+            'kafka_topic_partition_current_offset{topic="orders",partition="1"} 2',
+            'kafka_topic_partition_oldest_offset{topic="orders",partition="1"} 0',
+            'pulsar_version_info{cluster="standalone",version="0.1.0"} 1',
+            'pulsar_topics_count{cluster="standalone",namespace="public/default"} 3',
+            f'pulsar_storage_size{{{TOPIC}orders-partition-1"}} {size}',
+            f'pulsar_storage_size{{{TOPIC}plain"}} 0',
+            f'pulsar_in_messages_total{{{TOPIC}orders-partition-1"}} 2',
+            f'pulsar_in_bytes_total{{{TOPIC}orders-partition-1"}} {size}',
+        ):
+            assert line in found
+        # nobody uses it: no traffic lines, as for a topic that Pulsar has not loaded
+        assert not [line for line in found if line.startswith(f'pulsar_in_messages_total{{{TOPIC}plain"')]
+
+    serve(test)
+
+
+def test_lag_of_groups(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        await admin.produce("orders", 0, [b"a", b"b", b"c"])
+        await admin.produce("orders", 1, [b"d"])
+        await admin.commit("billing", "orders", 0, 1)
+        await admin.commit("billing", "orders", 1, 1)
+        await admin.commit("audit", "orders", 0, 0)
+        await admin.join("idle", "orders")
+        found = await lines(admin)
+        for line in (
+            'kafka_consumergroup_current_offset{consumergroup="billing",topic="orders",partition="0"} 1',
+            'kafka_consumergroup_lag{consumergroup="billing",topic="orders",partition="0"} 2',
+            'kafka_consumergroup_lag{consumergroup="billing",topic="orders",partition="1"} 0',
+            'kafka_consumergroup_lag_sum{consumergroup="billing",topic="orders"} 2',
+            'kafka_consumergroup_lag_sum{consumergroup="audit",topic="orders"} 3',
+            'kafka_consumergroup_members{consumergroup="billing"} 0',
+            'kafka_consumergroup_members{consumergroup="idle"} 1',
+            f'pulsar_subscription_back_log{{{TOPIC}orders-partition-0",subscription="billing"}} 2',
+            f'pulsar_subscriptions_count{{{TOPIC}orders-partition-0"}} 2',
+            f'pulsar_msg_backlog{{{TOPIC}orders-partition-0"}} 5',
+            f'pulsar_msg_backlog{{{TOPIC}orders-partition-1"}} 0',
+        ):
+            assert line in found
+
+    serve(test)
+
+
+def test_a_deleted_topic_is_gone_from_the_next_scrape(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("gone")
+        assert any('"gone"' in line for line in await lines(admin))
+        await admin.ask("DELETE", "P/gone")
+        assert not any("gone" in line for line in await lines(admin))
+
+    serve(test)
+
+
+def test_scrapes_of_the_same_second_share_one_text(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        monkeypatch.setattr(scrape, "FRESH_SECONDS", 3600.0)
+        made = []
+        admin.broker.metrics.collect(lambda: made.append(1))
+        answers = await asyncio.gather(*[admin.ask("GET", "/metrics") for _ in range(5)])
+        assert len({answer.body for answer in answers}) == 1
+        assert (await admin.ask("GET", "/metrics/")).body == answers[0].body
+        assert len(made) == 1
+
+    serve(test)
+
+
+def test_a_large_scrape_lets_the_loop_go_in_between(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        for number in range(40):
+            await admin.broker.create_topic(f"t{number}", 25, {})
+        monkeypatch.setattr(exporters, "PAUSE_LINES", 100)
+        turns = 0
+        done = False
+
+        async def count() -> None:
+            nonlocal turns
+            while not done:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        text = await admin.server._scrape.text()
+        done = True
+        await counting
+        # 40 x 25 partitions are 3,000 lines, made in slices and joined in slices
+        assert text.count(b"kafka_topic_partition_current_offset{") == 1000
+        assert turns > 40
+
+    serve(test)
+
+
+def test_a_scrape_that_failed_is_not_kept(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        broken = True
+
+        def collect() -> None:
+            if broken:
+                raise RuntimeError("a collector broke")
+
+        admin.broker.metrics.collect(collect)
+        assert (await admin.ask("GET", "/metrics")).status == 500
+        broken = False
+        assert (await admin.ask("GET", "/metrics")).status == 200
+
+    serve(test)
