@@ -50,7 +50,8 @@ _data_encoders: dict[tuple[str, int], _Encode] = {}
 def decode_request(api_key: int, version: int, frame: bytes, position: int = 0) -> Any:
     """The request body from `position` to the end of the frame, as `messages.<Api>Request`.
 
-    Raises `Malformed` for bytes that are not exactly one such body, LookupError where there is no schema.
+    Bytes behind the body are ignored, as Kafka does: librdkafka sends three too many in Metadata for all topics.
+    Raises `Malformed` for bytes that do not begin with such a body, LookupError where there is no schema.
     """
     decode = _request_decoders.get((api_key, version))
     if decode is None:
