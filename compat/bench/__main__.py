@@ -69,7 +69,7 @@ def main() -> int:
     if output is not None:
         command = " ".join(["python -m compat.bench", *sys.argv[1:]])
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(report.markdown(outcomes, facts, command, options.rounds))
+        output.write_text(report.markdown(outcomes, facts, command, options.rounds, options.quick))
         print(f"\nwritten to {output}")
     return 1 if any(outcome.errors for outcome in outcomes) else 0
 

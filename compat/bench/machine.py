@@ -20,6 +20,7 @@ def describe() -> dict[str, str]:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "CPU": f"{_cpu()}, {os.cpu_count()} cores",
         "memory": f"{_memory():.0f} GiB",
+        "load average before": f"{os.getloadavg()[0]:.2f}",
         "kernel": f"{platform.system()} {platform.release()}",
         "file system": _file_system(),
         "Magnetar": _commit(),

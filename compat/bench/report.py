@@ -76,7 +76,9 @@ def failures(outcomes: Sequence[Outcome]) -> list[str]:
     return found
 
 
-def markdown(outcomes: Sequence[Outcome], machine: Mapping[str, str], command: str, rounds: int) -> str:
+def markdown(
+    outcomes: Sequence[Outcome], machine: Mapping[str, str], command: str, rounds: int, quick: bool = False
+) -> str:
     """The whole page."""
     lines = [
         "# Performance",
@@ -89,6 +91,7 @@ def markdown(outcomes: Sequence[Outcome], machine: Mapping[str, str], command: s
         "This page is written by the command; do not edit it.",
         "",
         f"    {command}",
+        *(["", "**A quick run: the turns were too short for the figures to settle.**"] if quick else []),
         "",
         "| | |",
         "|---|---|",

@@ -61,6 +61,8 @@ def test_the_page_is_a_table_with_its_machine(outcome: Outcome) -> None:
     for line in lines[head : head + 4]:
         assert line.replace("\\|", "").count("|") == len(report.HEAD) + 1
     assert "    python -m compat.bench" in lines
+    assert "quick run" not in page
+    assert "quick run" in report.markdown([outcome], {}, "python -m compat.bench --quick", 3, quick=True)
     assert "| rounds | 3 |" in lines
     assert page.endswith("\n")
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 	"testing"
 	"time"
 )
@@ -59,6 +61,22 @@ func TestWalkStopsAtACutBatch(t *testing.T) {
 		if next != c.next || batches != c.batches || ok != c.ok || ok && base != 100 {
 			t.Errorf("%d bytes: base %d, next %d, %d batches, %v", c.bytes, base, next, batches, ok)
 		}
+	}
+}
+
+// The places and the polynomial spelled out again: a slip in the constants would otherwise agree with itself.
+func TestCRCIsThatOfTheFormat(t *testing.T) {
+	table := crc32.MakeTable(0x82f63b78)
+	if got := crc32.Checksum([]byte("123456789"), table); got != 0xe3069283 {
+		t.Fatalf("not CRC-32C: %08x", got)
+	}
+	b := buildBatch(1, 10, time.Now())
+	setProducer(b, 0x0102030405060708, 0x090a, 0x0b0c0d0e)
+	if got := binary.BigEndian.Uint32(b[17:21]); got != crc32.Checksum(b[21:], table) {
+		t.Errorf("CRC %08x", got)
+	}
+	if want := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 0, 0, 1}; !bytes.Equal(b[43:61], want) {
+		t.Errorf("producer and count: % x", b[43:61])
 	}
 }
 
