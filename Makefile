@@ -32,6 +32,22 @@ check: $(VENV)/.dev ## format, lint, types, import rules, unit tests: under a mi
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -n 2 -m "not integration and not spark"
 
+test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; under 10 minutes on 2 cores
+	$(BIN)/python -m compat.tools
+	$(BIN)/pytest -n 2 --dist loadgroup --durations 15
+
+demo: $(VENV)/.dev ## a tour of five minutes or less: produce, consume, Spark, archive, replay
+	$(BIN)/python -m compat.demo
+
+bench: $(VENV)/.dev ## Magnetar and real Apache Kafka side by side, by turns; writes docs/PERFORMANCE.md
+	$(BIN)/python -m compat.bench $(ARGS)
+
+compatibility: $(VENV)/.dev ## every client program against a gateway; writes docs/COMPATIBILITY.md
+	$(BIN)/python -m compat.harness $(or $(ARGS),report)
+
+roundtrip: $(VENV)/.dev ## a million records to Parquet and back, compared
+	$(BIN)/python -m compat.spark.roundtrip --records 1000000 $(ARGS)
+
 fmt: $(VENV)/.dev ## format the code and sort its imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -40,4 +56,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: help run check fmt lock
+.PHONY: help run check test demo bench compatibility roundtrip fmt lock
