@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compat.spark.jars import ensure_spark_jars, java_home, require_java
@@ -17,10 +20,11 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 
-def session(app: str, **conf: str) -> SparkSession:
+def session(app: str, *, log: Path | None = None, **conf: str) -> SparkSession:
     """Start Spark (about 6 s), or return the one this process has already started.
 
-    `conf`: further Spark settings with `__` in place of the dot (`spark__sql__ansi__enabled="false"`).
+    `log`: a file for what the JVM says on standard error. `conf`: further Spark settings with `__` in place of the
+    dot (`spark__sql__ansi__enabled="false"`).
     Its warehouse and scratch space lie in one temporary folder that goes away with the process.
     Raises `SparkMissingError` when Java or the connector cannot be had.
     """
@@ -41,7 +45,8 @@ def session(app: str, **conf: str) -> SparkSession:
         builder = builder.config(name, value)
     for name, value in conf.items():
         builder = builder.config(name.replace("__", "."), value)
-    spark = builder.getOrCreate()
+    with _stderr_into(log):
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     # atexit runs in reverse order: Spark stops first, then its folder goes.
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
@@ -68,3 +73,20 @@ def _settings(scratch: str, jars: list[str]) -> dict[str, str]:
         # A query that waits for data looks again this often.
         "spark.sql.streaming.pollingDelay": "10ms",
     }
+
+
+@contextlib.contextmanager
+def _stderr_into(log: Path | None) -> Iterator[None]:
+    """Point descriptor 2 at a file while the JVM is started: it keeps it, we get ours back."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
