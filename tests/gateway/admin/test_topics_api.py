@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from store.api import Trim
+
 Admin = Any
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
 
@@ -262,6 +264,24 @@ def test_a_group_is_a_failover_subscription_with_its_backlog(serve: Serve) -> No
         assert whole["subscriptions"]["billing"]["msgBacklog"] == 5
         assert whole["subscriptions"]["audit"]["msgBacklog"] == 0
         assert whole["partitions"] == {}
+        # an offset means something in one partition only
+        for subscription in whole["subscriptions"].values():
+            assert sorted(subscription["magnetar"]) == ["groupMembers", "groupState"]
+
+    serve(test)
+
+
+def test_what_is_trimmed_is_no_backlog(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("plain")
+        await admin.produce("plain", 0, [b"a", b"b"])
+        await admin.produce("plain", 0, [b"c"])
+        await admin.commit("billing", "plain", 0, 1)
+        await admin.broker.write([Trim(admin.broker.catalog.get("plain").partitions[0], 2)])
+
+        stats = (await admin.ask("GET", "P/plain/stats")).json
+        assert stats["magnetar"]["logStartOffset"] == 2
+        assert stats["subscriptions"]["billing"]["msgBacklog"] == 1
 
     serve(test)
 
