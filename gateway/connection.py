@@ -24,6 +24,7 @@ from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
 from gateway.apis.registry import APIS, Context
 from gateway.broker.fetching import Fetch
+from gateway.broker.turn import MAX_BYTES as MAX_TURN
 from gateway.wire import codec
 from gateway.wire import fetch as fetch_wire
 from gateway.wire.malformed import Malformed
@@ -156,6 +157,9 @@ class Connection(asyncio.Protocol):
             data = self._buffer + data
             self._buffer = b""
         self._take(data)
+        turn = self._broker.turn
+        if turn.bytes > MAX_TURN:
+            turn.end()
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -209,6 +213,10 @@ class Connection(asyncio.Protocol):
                     return
         except (Malformed, IndexError, struct.error) as error:
             self.close(f"malformed request: {error}")
+            return
+        except Exception:
+            log.exception("a request failed", extra={"client": self.host})
+            self.close("an internal error, see the log")
             return
         if position < end:
             rest = data[position:] if position else data

@@ -120,10 +120,10 @@ class Histogram:
         # the sum of everything observed, in the family's unit
         self.sum: float = 0.0
 
-    def observe(self, value: float) -> None:
-        """Count one value. On the data path: 0.1 µs."""
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.sum += value
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value (that many times). On the data path: 0.1 µs."""
+        self.counts[bisect_left(self._bounds, value)] += times
+        self.sum += value * times
 
     @property
     def count(self) -> int:

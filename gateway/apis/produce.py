@@ -7,7 +7,7 @@ With acks=0 nothing is answered; if something is wrong the connection is closed,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.partition import Partition, TopicRuntime
@@ -18,7 +18,16 @@ from store.api import Outcome
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.connection import Connection
+
+
+class Client(Protocol):
+    """The connection, as far as it matters here."""
+
+    def settled(self, slot: ProduceSlot) -> None: ...
+    def close(self, reason: str) -> None: ...
+
+
+_TOO_FEW = "min.insync.replicas of this topic asks for more copies than this cluster has nodes (one)."
 
 
 class ProduceSlot:
@@ -28,7 +37,7 @@ class ProduceSlot:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Client,
         version: int,
         correlation_id: int,
         payload: bytes,
@@ -77,7 +86,7 @@ class Unacknowledged:
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Client) -> None:
         self._connection = connection
 
     def settle(self, outcome: Outcome) -> None:
@@ -87,7 +96,7 @@ class Unacknowledged:
 
 def produce(
     broker: Broker,
-    connection: Connection,
+    connection: Client,
     version: int,
     correlation_id: int,
     frame: bytes,
@@ -112,6 +121,8 @@ def produce(
         if runtime is not None and batch is not None and 0 <= index < len(runtime.partitions):
             try:
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
+                if partition.short_of_replicas and request.acks == -1:
+                    raise KafkaError(Error.NOT_ENOUGH_REPLICAS, _TOO_FEW)
                 base_offset = partition.append(batch, admit(batch), now)
             except KafkaError as error:
                 results = [(name, [(index, int(error.code), -1, -1, -1, error.text)])]
@@ -137,7 +148,7 @@ def produce(
 
 def _produce_many(
     broker: Broker,
-    connection: Connection,
+    connection: Client,
     version: int,
     correlation_id: int,
     request: wire.ProduceRequest,
@@ -203,6 +214,8 @@ def _take(
             Error.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             "Message formats 0 and 1 are not stored; use a client of 0.11 or later.",
         )
+    if partition.short_of_replicas and request.acks == -1:
+        raise KafkaError(Error.NOT_ENOUGH_REPLICAS, _TOO_FEW)
     base_offset = partition.append(batch, admit(batch), now)
     append_time = now if partition.log_append_time else -1
     return index, 0, base_offset, append_time, partition.log.start_offset, None

@@ -90,6 +90,7 @@ class Broker:
         self.decompression_limit = DECOMPRESSION_LIMIT
         self._by_name: dict[bytes, TopicRuntime] = {}
         self._by_id: dict[bytes, TopicRuntime] = {}
+        self._produce_seconds = metrics.request_seconds.labels("Produce")
         self.reconfigure()
         self.broker_configs.load()
 
@@ -155,6 +156,14 @@ class Broker:
         metrics = self.metrics
         metrics.commit_seconds.observe(seconds)
         metrics.commit_requests.observe(requests)
+        metrics.commit_partitions.observe(partitions)
+
+    def observe_produce(self, seconds: float, requests: int, batches: int, messages: int, size: int) -> None:
+        metrics = self.metrics
+        self._produce_seconds.observe(seconds, requests)
+        metrics.produced_batches.value += batches
+        metrics.produced_messages.value += messages
+        metrics.produced_bytes.value += size
 
     def flush_connections(self) -> None:
         """Send the answers that a group's callbacks made ready: one write a connection."""

@@ -55,7 +55,6 @@ class Partition:
         "broker",
         "bytes_in",
         "bytes_out",
-        "compacted",
         "high_watermark",
         "id",
         "idle_mark",
@@ -75,6 +74,7 @@ class Partition:
         "prefix",
         "prefix_by_id",
         "producers",
+        "short_of_replicas",
         "stale",
         "topic",
         "waiters",
@@ -113,7 +113,7 @@ class Partition:
         """Take over the topic's effective configuration."""
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.log_append_time
-        self.compacted = config.compact
+        self.short_of_replicas = config.min_insync_replicas > 1
         # False when batches must be looked at more closely, or rewritten, before they are stored
         self.plain = not (
             config.log_append_time
@@ -210,6 +210,7 @@ class Partition:
         self.pending.append(batch)
         size = len(batch)
         self.pending_bytes += size
+        self.broker.turn.bytes += size
         self.next_offset = next_offset
         self.bytes_in += size
         self.batches_in += 1

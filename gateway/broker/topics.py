@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,8 @@ from store.api import StoreError, Trim, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+
+log = logging.getLogger("magnetar.topics")
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 MAX_PARTITIONS = 10_000
@@ -94,6 +97,7 @@ class Topics:
         finally:
             self._creating.discard(name)
         broker.topic_changed(name, topic)
+        notice(topic)
         return topic
 
     async def delete(self, name: str) -> None:
@@ -159,6 +163,7 @@ class Topics:
             changed = msgspec.structs.replace(topic, configs=configs)
             await self._write(broker.catalog.writes_update(changed))
             broker.topic_changed(name, changed)
+            notice(changed)
 
     async def delete_records(self, partition: Partition, offset: int) -> int:
         """Move the log start to `offset` (-1: to the high watermark). Returns the new log start. Raises KafkaError."""
@@ -197,6 +202,14 @@ class Topics:
             await self._broker.write(writes)
         except StoreError as error:
             raise from_store(error) from error
+
+
+def notice(topic: Topic) -> None:
+    """Say in the log what a topic's configuration does not do yet."""
+    if "compact" in topic.configs.get("cleanup.policy", ""):
+        log.warning(
+            "kept without compaction: cleanup.policy=compact is not served yet", extra={"topic": topic.name}
+        )
 
 
 def check_configs(configs: dict[str, str]) -> None:

@@ -6,17 +6,20 @@ of the turn it goes to the store as one group. Work is by group and not by reque
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from store.api import Append, Durability, Outcome, StoreError, Unknown, Write
+from store.api import Append, Durability, Outcome, Refused, StoreError, Unknown, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.partition import Partition
 
+log = logging.getLogger("magnetar.broker")
+
 MAX_BYTES = 4 * 1024 * 1024
-"""A turn that has collected this much is committed at once."""
+"""A turn that has collected this much ends before the loop comes round."""
 
 
 class Slot(Protocol):
@@ -29,19 +32,22 @@ class Turn:
     """The open group. `touch` and `write` fill it; `end` sends it to the store and opens the next one."""
 
     __slots__ = (
+        "_began",
         "_broker",
-        "_bytes",
         "_durability",
         "_partitions",
         "_scheduled",
         "_slots",
         "_writes",
+        "bytes",
         "in_flight",
     )
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._scheduled = False
+        # when its first request came, in ns
+        self._began = 0
         # groups that the store has not answered yet
         self.in_flight = 0
         self._clear()
@@ -51,6 +57,8 @@ class Turn:
         self._slots: list[Slot] = []
         self._writes: list[tuple[Sequence[Write], Callable[[Outcome], None]]] = []
         self._durability = Durability.OS
+        # bytes of batches in this turn
+        self.bytes = 0
 
     def touch(self, partition: Partition) -> None:
         """A partition has pending batches."""
@@ -78,6 +86,7 @@ class Turn:
 
     def schedule(self) -> None:
         self._scheduled = True
+        self._began = self._broker.clock_ns()
         self._broker.loop.call_soon(self.end)
 
     def end(self) -> None:
@@ -89,6 +98,7 @@ class Turn:
         self._clear()
         writes: list[Write] = []
         ends: list[tuple[Partition, int, int]] = []
+        batches = messages = size = 0
         for partition in partitions:
             pending = partition.pending
             if not pending:
@@ -107,6 +117,9 @@ class Turn:
             if rows:
                 writes.extend(rows)
             ends.append((partition, partition.next_offset, partition.pending_bytes))
+            batches += len(pending)
+            messages += partition.next_offset - partition.pending_base
+            size += partition.pending_bytes
             partition.pending = []
             partition.pending_bytes = 0
         for more, _ in others:
@@ -115,14 +128,19 @@ class Turn:
         broker = self._broker
         clock = broker.clock_ns
         started = clock()
+        began = self._began
         self.in_flight += 1
 
         def done(outcome: Outcome) -> None:
             self.in_flight -= 1
-            broker.observe_commit((clock() - started) * 1e-9, len(slots), len(ends))
+            now = clock()
+            broker.observe_commit((now - started) * 1e-9, len(slots), len(ends))
             if outcome is not None:
                 self._failed(ends, slots, others, outcome)
                 return
+            if slots:
+                # One measure for all of a turn: they came within it, and leave together.
+                broker.observe_produce((now - began) * 1e-9, len(slots), batches, messages, size)
             # What is stored is visible before anybody is told, and told before anybody is woken.
             for partition, end, _ in ends:
                 partition.high_watermark = end
@@ -131,11 +149,16 @@ class Turn:
             for _, callback in others:
                 callback(None)
             broker.flush_connections()
-            for partition, _, size in ends:
+            for partition, _, grown in ends:
                 if partition.waiters:
-                    partition.grown(size)
+                    partition.grown(grown)
 
-        broker.store.commit(writes, durability, done)
+        try:
+            broker.store.commit(writes, durability, done)
+        except Exception as error:
+            # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
+            log.exception("the store did not take a group")
+            done(Refused(f"the group was not taken: {error}"))
 
     def _failed(
         self,
