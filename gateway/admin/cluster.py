@@ -24,14 +24,15 @@ async def clusters(context: Context, call: Call) -> Reply:
 
 
 async def brokers(context: Context, call: Call) -> Reply:
-    """Where the brokers' HTTP is: this one's."""
+    """Where the brokers' HTTP is: here, by the name that the client came by (the server may listen on any)."""
     if call.path[1] != CLUSTER:
         raise RefusedError(404, f"There is no cluster {call.path[1][:80]!r}; this one is called {CLUSTER}.")
-    return json([context.address])
+    return json([call.host or context.address])
 
 
 async def leader_broker(context: Context, call: Call) -> Reply:
-    return json({"serviceUrl": f"http://{context.address}", "brokerId": context.address})
+    address = call.host or context.address
+    return json({"serviceUrl": f"http://{address}", "brokerId": address})
 
 
 async def version(context: Context, call: Call) -> Reply:

@@ -46,6 +46,8 @@ class Call:
     path: tuple[str, ...]
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    # "host:port" that the client used to come here
+    host: str = ""
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A query parameter that says true or false. Refuses what is neither with 400."""

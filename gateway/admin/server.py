@@ -90,6 +90,7 @@ class AdminServer:
         host, port = self._runner.addresses[0][:2]
         self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._timer = self._broker.loop.call_later(SAMPLE_EVERY, self._sample)
+        self._broker.metrics.collect(self._gauges)
 
     async def stop(self) -> None:
         """Answer what is being answered (2 s at most), then stop listening."""
@@ -99,6 +100,11 @@ class AdminServer:
 
     def _partitions(self) -> list[Counted]:
         return [p for runtime in self._broker.runtimes() for p in runtime.partitions if p is not None]
+
+    def _gauges(self) -> None:
+        """What the broker keeps count of itself."""
+        self._broker.metrics.unsent_bytes.set(self._broker.unsent_bytes)
+        self._broker.metrics.fetch_sessions.set(len(self._broker.fetch_sessions))
 
     def _sample(self) -> None:
         loop = self._broker.loop
@@ -119,7 +125,9 @@ class AdminServer:
         except Exception:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
-        headers = {"Content-Type": reply.content_type} if reply.content_type else None
+        headers = {"Server": "Magnetar"}
+        if reply.content_type:
+            headers["Content-Type"] = reply.content_type
         return web.Response(status=reply.status, body=reply.body, headers=headers)
 
     async def _answer(self, request: web.Request) -> Reply:
@@ -127,7 +135,8 @@ class AdminServer:
         method = "GET" if request.method == "HEAD" else request.method
         if path.startswith("/admin/v2/") or path == "/admin/v2":
             _check_origin(request)
-            call = Call(method, _segments(path)[2:], request.query, await _body(request))
+            host = request.headers.get("Host", "")
+            call = Call(method, _segments(path)[2:], request.query, await _body(request), host)
             return await verb_of(call)(self._context, call)
         if path in _OTHERS:
             if method != "GET":

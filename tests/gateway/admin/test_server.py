@@ -50,6 +50,9 @@ def test_brokers(serve: Serve) -> None:
         assert (await admin.ask("GET", "/admin/v2/brokers/standalone")).json == [address]
         leader = (await admin.ask("GET", "/admin/v2/brokers/leaderBroker")).json
         assert leader == {"serviceUrl": f"http://{address}", "brokerId": address}
+        # the server may listen on every address: what the client used is what reaches it
+        named = (await admin.ask("GET", "/admin/v2/brokers/leaderBroker", Host="gateway.example:80")).json
+        assert named == {"serviceUrl": "http://gateway.example:80", "brokerId": "gateway.example:80"}
         config = (await admin.ask("GET", "/admin/v2/brokers/configuration/runtime")).json
         assert config["clusterName"] == "standalone"
         assert config["num.partitions"] == "1"
