@@ -169,7 +169,8 @@ def test_decoding_starts_behind_the_header() -> None:
 
 @pytest.mark.parametrize("length", [0, 126, 127, 128, 16_382, 16_383, 16_384, 3_000_000])
 def test_lengths_around_the_steps_of_a_varint(length: int) -> None:
-    request = messages.HeartbeatRequest(group_id="x" * length)
+    # one string with nothing before it, one whose length is packed together with a number
+    request = messages.HeartbeatRequest(group_id="x" * length, member_id="y" * length)
     assert codec.decode_request(12, 4, codec.encode_request(12, 4, request)) == request
 
 
@@ -243,8 +244,10 @@ def test_known_tags_beside_unknown_ones() -> None:
     assert fetch.endswith(b"\x01\x00\x02\x02c")
     more = fetch[:-5] + b"\x02\x00\x02\x02c\x09\x01x"
     assert codec.decode_request(1, 12, more).cluster_id == "c"
-    with pytest.raises(Malformed):
-        codec.decode_request(1, 12, fetch[:-5] + b"\x01\x00\x03\x02cx")
+    # a size too large or too small for what it is the size of, though the sum comes out right
+    for tags in (b"\x01\x00\x03\x02cx", b"\x01\x00\x01\x02c", b"\x02\x00\x03\x02c\x09\x00"):
+        with pytest.raises(Malformed):
+            codec.decode_request(1, 12, fetch[:-5] + tags)
 
 
 def test_defaults_take_no_tag() -> None:

@@ -318,6 +318,19 @@ def test_records_made_to_hurt(payload: bytes) -> None:
         records.records(records.assemble(found, payload))
 
 
+@pytest.mark.parametrize("change", [-2, 2])
+def test_a_length_that_its_record_does_not_have(change: int) -> None:
+    first = GOOD[61]
+    with pytest.raises(BatchError):
+        records.records(changed(GOOD, 61, ">B", first + change))
+
+
+def test_offsets_that_do_not_ascend() -> None:
+    twice = [sample()[0], sample()[0]]
+    with pytest.raises(BatchError):
+        records.records(records.build_batch(twice))
+
+
 def test_records_left_over_or_missing() -> None:
     for count in (4, 6):
         with pytest.raises(BatchError):
