@@ -142,6 +142,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         have = len(data)
+        self._listener.received.value += have
         if self._need:
             # The rest of a frame, or a part of the rest.
             self._pieces.append(data)
@@ -212,6 +213,7 @@ class Connection(asyncio.Protocol):
                         self._pause_reading()
                     return
         except (Malformed, IndexError, struct.error) as error:
+            self._listener.malformed.inc()
             self.close(f"malformed request: {error}")
             return
         except Exception:
@@ -265,7 +267,7 @@ class Connection(asyncio.Protocol):
             if self._slots:
                 self._slots.append(_Ready(cast(bytes, answer)))
             else:
-                self.transport.write(cast(bytes, answer))
+                self._send(cast(bytes, answer))
 
     def _serve(
         self, key: int, version: int, correlation_id: int, data: bytes, position: int, stop: int
@@ -285,7 +287,7 @@ class Connection(asyncio.Protocol):
                 self._fetch = fetch
                 fetch.done = self._fetched
             elif type(result) is list:
-                self.transport.writelines(result)
+                self._send_all(result)
                 self._listener.observe(key, perf_counter() - started)
             else:
                 self._wait(self._later_fetch(cast("Awaitable[list[Buffer]]", result), started))
@@ -295,7 +297,7 @@ class Connection(asyncio.Protocol):
         context = Context(key, version, correlation_id, client_id, self.host, self._listener.name, self.id)
         answer = dispatch(self._broker, context, frame, body)
         if type(answer) is bytes:
-            self.transport.write(answer)
+            self._send(answer)
             self._listener.observe(key, perf_counter() - started)
         elif answer is not None:
             self._parks = APIS[key].parks
@@ -335,7 +337,7 @@ class Connection(asyncio.Protocol):
             self._wait(self._later_fetch(answer, perf_counter()))
             return
         if not self.closed:
-            self.transport.writelines(answer)
+            self._send_all(answer)
         self._blocked = False
         self._task = None
         if self._buffer or self._paused_reading or self._stopping:
@@ -347,8 +349,17 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         if frame is not None:
-            self.transport.write(frame)
+            self._send(frame)
         self._proceed()
+
+    def _send(self, frames: bytes) -> None:
+        self._listener.sent.value += len(frames)
+        self.transport.write(frames)
+
+    def _send_all(self, buffers: list[Buffer]) -> None:
+        """One frame in pieces; its first four bytes say how long it is."""
+        self._listener.sent.value += int.from_bytes(buffers[0][:4], "big") + 4
+        self.transport.writelines(buffers)
 
     # -- answers ----------------------------------------------------------------------------------------------------
 
@@ -370,9 +381,9 @@ class Connection(asyncio.Protocol):
         while slots and slots[0].ready:
             out.append(slots.popleft().payload)
         if len(out) == 1:
-            self.transport.write(out[0])
+            self._send(out[0])
         elif out:
-            self.transport.write(b"".join(out))
+            self._send(b"".join(out))
         if self._buffer or self._paused_reading or self._stopping:
             self._proceed()
 

@@ -44,6 +44,9 @@ class Listener:
         self._accepted = metrics.connections_accepted.labels(self.name)
         self._over_limit = metrics.connections_refused.labels(self.name, "limit")
         self._idle = metrics.connections_refused.labels(self.name, "idle")
+        self.received = metrics.network_in_bytes.labels(self.name)
+        self.sent = metrics.network_out_bytes.labels(self.name)
+        self.malformed = metrics.requests_malformed
         self._seconds: dict[int, Histogram] = {
             api.key: metrics.request_seconds.labels(api.name) for api in APIS.values()
         }

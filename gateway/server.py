@@ -112,7 +112,10 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     housekeeping = Housekeeping(broker, listeners)
     housekeeping.start()
 
+    stopping = asyncio.Event()
+
     async def finish() -> None:
+        stopping.set()
         housekeeping.stop()
         timeout = settings.integer("shutdown.timeout.ms") / 1000
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
@@ -122,7 +125,9 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     if admin_socket is not None:
         admin_socket.listen(128)
         gateway.admin_address = _shown(admin_socket)
-        admin = asyncio.ensure_future(_start_admin(broker, admin_socket))
+        admin = asyncio.ensure_future(
+            _start_admin(broker, admin_socket, lambda: "the gateway stops" if stopping.is_set() else None)
+        )
 
         async def stop_admin() -> None:
             admin.cancel()
@@ -133,12 +138,12 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     return gateway
 
 
-async def _start_admin(broker: Broker, sock: socket.socket) -> AdminStop:
+async def _start_admin(broker: Broker, sock: socket.socket, not_ready: Callable[[], str | None]) -> AdminStop:
     """Import the HTTP server beside the running gateway: it would double the time to start."""
     loop = asyncio.get_running_loop()
     module = await loop.run_in_executor(None, importlib.import_module, "gateway.admin.server")
     try:
-        server: AdminStop = await module.start(broker, sock)
+        server: AdminStop = await module.start(broker, sock, not_ready=not_ready)
     except Exception:
         log.exception("the admin server did not start")
         raise

@@ -172,6 +172,7 @@ class Partition:
             )
             if verdict != dedup.ACCEPT:
                 if verdict >= 0:
+                    self.broker.metrics.produced_duplicates.value += 1
                     return verdict
                 raise KafkaError(*_REFUSALS[verdict])
         if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms:
