@@ -25,7 +25,10 @@ class Archiver:
         command = [
             *(sys.executable, "-m", "pipeline.cli", "archive", "--continuous", "--interval", "0 seconds"),
             *("--bootstrap", bootstrap, "--topic", topic, "--output", str(output)),
-            *("--max-offsets", "1500", "--master", "local[2]", "--spark-conf", "spark.driver.memory=512m"),
+            *("--max-offsets", "1500", "--master", "local[2]"),
+            # Spark's own files lie beside the archive, since a killed JVM leaves them behind.
+            *("--spark-conf", f"spark.local.dir={output.parent}"),
+            *("--spark-conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={output.parent}"),
         ]
         self.process = subprocess.Popen(
             command, cwd=PROJECT, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
