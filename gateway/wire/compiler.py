@@ -72,7 +72,7 @@ def _make_class(message: str, name: str, fields: tuple[Field, ...], made: dict[s
 
 
 def compile_decoder(name: str, version: int) -> Callable[[bytes, int, int], Any]:
-    """A function `(data, position, end)` to a message that fills the bytes up to `end`, len(data)."""
+    """A function `(data, position, end)` to the message found there; `end` is len(data)."""
     decode: Callable[[bytes, int, int], Any] = _run(_Decoder(name, version))
     return decode
 
