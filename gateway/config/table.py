@@ -391,13 +391,6 @@ _ROWS = [
         "Bytes that requests and answers of all connections may hold together; reading pauses above it.",
         at_least(1_048_576),
     ),
-    Setting(
-        "decompression.max.bytes",
-        Kind.INT,
-        134_217_728,
-        "The most that one batch may grow to when it has to be opened, in bytes; larger ones are refused.",
-        at_least(1_048_576),
-    ),
     # -- the process
     Setting(
         "shutdown.timeout.ms",

@@ -13,6 +13,7 @@ import click
 import pytest
 import yaml
 
+from gateway.cli.admin import main as magnetar_admin
 from gateway.cli.main import main as magnetar
 from gateway.config import Settings
 from pipeline.cli import main as magnetar_pipeline
@@ -22,7 +23,11 @@ DOCKER = ROOT / "docker"
 DOCKERFILES = [DOCKER / "Dockerfile", DOCKER / "spark.Dockerfile"]
 COMPOSE_FILES = [DOCKER / "compose.yaml", DOCKER / "compose.spark.yaml"]
 
-PROGRAMS = {"magnetar": magnetar, "magnetar-pipeline": magnetar_pipeline}
+PROGRAMS: dict[str, click.Command] = {
+    "magnetar": magnetar,
+    "magnetar-admin": magnetar_admin,
+    "magnetar-pipeline": magnetar_pipeline,
+}
 
 
 class Step(NamedTuple):
@@ -53,13 +58,17 @@ def environment(text: str) -> dict[str, str]:
 
 def parse(program: str, args: list[str]) -> click.Context:
     """What the program makes of its arguments. Raises click's UsageError for those it does not take."""
-    group = PROGRAMS[program]
-    context = click.Context(group, info_name=program)
-    if args == ["--help"]:
-        return context
-    name, command, rest = group.resolve_command(context, args)
-    assert command is not None
-    return command.make_context(name, rest, parent=context)
+    command = PROGRAMS[program]
+    context = click.Context(command, info_name=program)
+    while isinstance(command, click.Group) and args != ["--help"]:
+        name, found, args = command.resolve_command(context, args)
+        assert found is not None
+        command = found
+        if isinstance(command, click.Group):
+            context = click.Context(command, info_name=name, parent=context)
+        else:
+            context = command.make_context(name, args, parent=context)
+    return context
 
 
 def settings_of(args: list[str], environ: dict[str, str] | None = None) -> Settings:
@@ -200,13 +209,40 @@ class TestCompose:
         assert 29092 in addresses
 
 
+PROMPTED = re.compile(
+    r"^    (?:\$ )?((?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?"
+    r"(?:docker|magnetar|magnetar-admin|magnetar-pipeline|make run)\b(?! \d).*)$",
+    re.MULTILINE,
+)
+
+
 def commands(page: Path) -> Iterator[list[str]]:
-    """Command lines on a page: in `sh` blocks and between single backquotes."""
-    text = page.read_text()
-    for block in re.findall(r"```(?:sh|bash|console)\n(.*?)```", text, re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            yield shlex.split(line.removeprefix("$ "), comments=True)
-    for line in re.findall(r"`((?:docker|magnetar|magnetar-pipeline|make run) [^`\n]+)`", text):
+    """Command lines on a page, in `sh` blocks and indented ones: one list of words for each command in a line."""
+    text = page.read_text().replace("\\\n", " ")
+    lines = [
+        line
+        for block in re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    lines += PROMPTED.findall(text)
+    for line in lines:
+        words: list[str] = []
+        for word in [*shlex.split(line.removeprefix("$ "), comments=True), "&&"]:
+            if word not in ("&&", "|", ";"):
+                words.append(word.removeprefix(".venv/bin/"))
+                continue
+            if ">" in words:
+                words = words[: words.index(">")]
+            if words:
+                yield words
+            words = []
+
+
+def mentions(page: Path) -> Iterator[list[str]]:
+    """Our programs between single backquotes: often without their arguments."""
+    for line in re.findall(
+        r"`((?:magnetar|magnetar-admin|magnetar-pipeline|docker|make run) [^`\n]+)`", page.read_text()
+    ):
         yield shlex.split(line)
 
 
@@ -220,51 +256,71 @@ PAGES = [
 class TestPages:
     @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
     def test_commands_are_what_the_programs_take(self, page: Path) -> None:
-        images = {
-            service["image"]: ROOT / service["build"]["dockerfile"]
-            for service in compose(COMPOSE_FILES[1])["services"].values()
-        }
         for command in commands(page):
-            match command:
-                case ["docker", "compose", "-f", file, verb, *rest]:
-                    services = compose(ROOT / file)["services"]
-                    if verb == "run":
-                        args = [word for word in rest if word != "--rm"]
-                        check_image(ROOT / services[args[0]]["build"]["dockerfile"], args[1:])
-                    else:
-                        assert verb in ("up", "down")
-                case ["docker", "build", "-f", file, "-t", image, "."]:
-                    assert images[image] == ROOT / file
-                case ["docker", "run", *rest]:
-                    image = next(word for word in rest if word in images)
-                    before, after = rest[: rest.index(image)], rest[rest.index(image) + 1 :]
-                    environ = dict(re.findall(r"-e (\w+)=(\S+)", " ".join(before)))
-                    Settings.load(environ=environ)
-                    check_image(images[image], after)
-                case [("magnetar" | "magnetar-pipeline") as program, *args]:
-                    check_program(program, args)
-                case ["make", "run", *rest]:
-                    for word in rest:
-                        name, _, value = word.partition("=")
-                        assert name == "ARGS"
-                        check_program("magnetar", ["serve", *shlex.split(value)])
-                case _:
-                    # other programs answer for themselves
-                    pass
+            check(command)
+
+    @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+    def test_what_is_mentioned_is_there(self, page: Path) -> None:
+        for words in mentions(page):
+            program, *args = words
+            if any(word.startswith("-") for word in args):
+                check(words)
+            elif program in PROGRAMS:
+                command: click.Command | None = PROGRAMS[program]
+                for word in args:
+                    assert isinstance(command, click.Group), words
+                    command = command.commands.get(word)
+                    assert command is not None, words
 
     def test_there_are_some(self) -> None:
         assert len(list(commands(DOCKER / "README.md"))) > 5
 
 
+def check(command: list[str]) -> None:
+    """Fail on a command that the program, the image or the compose file would not take."""
+    images = {
+        service["image"]: ROOT / service["build"]["dockerfile"]
+        for service in compose(COMPOSE_FILES[1])["services"].values()
+    }
+    environ: dict[str, str] = {}
+    while "=" in command[0]:
+        name, _, value = command[0].partition("=")
+        environ[name] = value
+        command = command[1:]
+    match command:
+        case ["docker", "compose", "-f", file, verb, *rest]:
+            services = compose(ROOT / file)["services"]
+            if verb == "run":
+                args = [word for word in rest if word != "--rm"]
+                check_image(ROOT / services[args[0]]["build"]["dockerfile"], args[1:])
+            else:
+                assert verb in ("up", "down")
+        case ["docker", "build", "-f", file, "-t", image, "."]:
+            assert images[image] == ROOT / file
+        case ["docker", "run", *rest]:
+            image = next(word for word in rest if word in images)
+            before, after = rest[: rest.index(image)], rest[rest.index(image) + 1 :]
+            Settings.load(environ=dict(re.findall(r"-e (\w+)=(\S+)", " ".join(before))))
+            check_image(images[image], after)
+        case [program, *args] if program in PROGRAMS:
+            check_program(program, args, environ)
+        case ["make", "run", *rest]:
+            words = [word.removeprefix("ARGS=") for word in rest]
+            check_program("magnetar", ["serve", *shlex.split(" ".join(words))], environ)
+        case _:
+            # other programs answer for themselves
+            pass
+
+
 def check_image(dockerfile: Path, args: list[str]) -> None:
     if args:
         (program,) = json.loads(last_stage(dockerfile)["ENTRYPOINT"])
-        check_program(program, args)
+        check_program(program, args, {})
 
 
-def check_program(program: str, args: list[str]) -> None:
+def check_program(program: str, args: list[str], environ: dict[str, str]) -> None:
     if "--help" in args or "-h" in args:
         return
     context = parse(program, args)
     if program == "magnetar" and context.info_name == "serve":
-        settings_of(args)
+        settings_of(args, environ)

@@ -104,7 +104,6 @@ OTHERWISE = {
 OURS = {
     "admin.listen",
     "data",
-    "decompression.max.bytes",
     "durability",
     "insecure",
     "log.format",
