@@ -39,8 +39,10 @@ log = logging.getLogger("magnetar.connection")
 _HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
 MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
-SMALL_REQUEST = 16 * 1024 * 1024
-"""The largest frame of any API but Produce."""
+SMALL_REQUEST = 4 * 1024 * 1024
+"""The largest frame of any API but Produce and Fetch: its values take many times its bytes when they are decoded."""
+LARGE_FETCH = 16 * 1024 * 1024
+"""The largest Fetch: some 400,000 partitions without a session."""
 PRODUCE, FETCH = 0, 1
 
 
@@ -172,7 +174,11 @@ class Connection(asyncio.Protocol):
             while end - position >= 14:
                 size, key, version, correlation_id, client_length = _HEAD.unpack_from(data, position)
                 stop = position + 4 + size
-                if size < 10 or size > self._listener.max_request or (key and size > SMALL_REQUEST):
+                if (
+                    size < 10
+                    or size > self._listener.max_request
+                    or (key and size > (SMALL_REQUEST if key != FETCH else LARGE_FETCH))
+                ):
                     self.close(f"a frame of {size} bytes for API {key}: not a Kafka request, or too large")
                     return
                 if stop > end:

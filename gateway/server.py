@@ -24,6 +24,7 @@ from gateway.errors import StartError
 from gateway.listener import Listener
 from gateway.metrics_catalog import GatewayMetrics
 from gateway.version import VERSION
+from gateway.wire import codec
 from store.api import Durability, Family, Put, Store, StoreError
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         port = sock.getsockname()[1]
         broker.endpoints[setting.name] = (setting.advertised_host, setting.advertised_port or port)
         listeners.append(Listener(broker, setting, port))
+    # What clients ask first should not wait for its codec to be made.
+    codec.preload()
     gateway = Gateway(broker, listeners, data)
     for listener, sock in zip(listeners, sockets, strict=True):
         await listener.start(sock, backlog)
