@@ -44,6 +44,7 @@ SMALL_REQUEST = 4 * 1024 * 1024
 LARGE_FETCH = 16 * 1024 * 1024
 """The largest Fetch: some 400,000 partitions without a session."""
 PRODUCE, FETCH = 0, 1
+LARGEST = {FETCH: LARGE_FETCH}
 
 
 class Connection(asyncio.Protocol):

@@ -111,6 +111,7 @@ class Partition:
 
     def configure(self, config: TopicConfig) -> None:
         """Take over the topic's effective configuration."""
+        self.log.configure(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms)
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.log_append_time
         self.short_of_replicas = config.min_insync_replicas > 1
