@@ -175,11 +175,8 @@ class Connection(asyncio.Protocol):
             while end - position >= 14:
                 size, key, version, correlation_id, client_length = _HEAD.unpack_from(data, position)
                 stop = position + 4 + size
-                if (
-                    size < 10
-                    or size > self._listener.max_request
-                    or (key and size > (SMALL_REQUEST if key != FETCH else LARGE_FETCH))
-                ):
+                limit = self._listener.max_request if key == PRODUCE else LARGEST.get(key, SMALL_REQUEST)
+                if not 10 <= size <= limit:
                     self.close(f"a frame of {size} bytes for API {key}: not a Kafka request, or too large")
                     return
                 if stop > end:
