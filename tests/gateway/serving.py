@@ -151,7 +151,9 @@ async def create(client: Client, topic: str, partitions: int = 1, **configs: str
                     name=topic,
                     num_partitions=partitions,
                     replication_factor=1,
-                    configs=[config(name=name.replace("__", "."), value=value) for name, value in configs.items()],
+                    configs=[
+                        config(name=name.replace("__", "."), value=value) for name, value in configs.items()
+                    ],
                 )
             ],
             timeout_ms=1000,

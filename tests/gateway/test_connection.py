@@ -53,9 +53,7 @@ def test_a_refused_batch_between_others_keeps_its_place() -> None:
         await create(client, "t")
         good, bad = batch(b"v"), bytearray(batch(b"v"))
         bad[-1] ^= 1
-        asked = [
-            client.send(ApiKey.PRODUCE, 9, produce_body("t", each)) for each in (good, bytes(bad), good)
-        ]
+        asked = [client.send(ApiKey.PRODUCE, 9, produce_body("t", each)) for each in (good, bytes(bad), good)]
         got = [await client.receive() for _ in asked]
         assert [correlation for correlation, _ in got] == asked
         assert [part(answer).error_code for _, answer in got] == [0, Error.CORRUPT_MESSAGE, 0]
@@ -170,9 +168,11 @@ def test_nonsense_closes_only_its_own_connection(junk: bytes) -> None:
         bad = await Client.connect(gateway)
         bad.writer.write(junk)
         assert await bad.at_end()
-        await client.ask(ApiKey.API_VERSIONS, 3, messages.ApiVersionsRequest(
-            client_software_name="test", client_software_version="1"
-        ))
+        await client.ask(
+            ApiKey.API_VERSIONS,
+            3,
+            messages.ApiVersionsRequest(client_software_name="test", client_software_version="1"),
+        )
 
     run(test)
 

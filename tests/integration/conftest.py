@@ -17,7 +17,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
         yield process
 
 
-@pytest.fixture()
+@pytest.fixture
 def own_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
     """`own_gateway(*flags)` starts a gateway for one test."""
     started: list[GatewayProcess] = []
