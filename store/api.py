@@ -121,7 +121,7 @@ class StoreError(Exception):
     """A commit that did not happen, or a read that could not be served. The text is for a person."""
 
 
-class Refused(StoreError):  # noqa: N818
+class Refused(StoreError):
     """Nothing was written: the writes may be tried again."""
 
 
@@ -129,15 +129,15 @@ class DiskFull(Refused):
     """No space left on the device."""
 
 
-class Unknown(StoreError):  # noqa: N818
+class Unknown(StoreError):
     """It cannot be said whether the writes are durable. Whoever holds state about them reloads it."""
 
 
-class Corrupt(StoreError):  # noqa: N818
+class Corrupt(StoreError):
     """Stored bytes do not check out."""
 
 
-class Locked(StoreError):  # noqa: N818
+class Locked(StoreError):
     """Another process has the folder open."""
 
 

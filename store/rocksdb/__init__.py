@@ -1,1 +1,9 @@
-"""The durable driver: append-only segment files beside RocksDB."""
+"""The durable store of one node: batches in segment files, everything else in RocksDB.
+
+`open()` gives one. Read `store/README.md` first, then `group.py`: the commit protocol.
+"""
+
+from store.rocksdb.driver import RocksStore
+from store.rocksdb.opening import open
+
+__all__ = ["RocksStore", "open"]

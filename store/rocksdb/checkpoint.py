@@ -1,0 +1,240 @@
+"""Checkpoints: segments are synced, then the rows that recovery would need for them go.
+
+A checkpoint bounds what a start after a crash must look at, and ends the life of journal rows (as
+BookKeeper's does of its journal files). It runs beside the commits: only its begin and its end take a place
+in their queue.
+
+A segment whose sync failed is never synced again: the system may have dropped the bytes and forgotten that it
+did. A new file is begun for its log, and the rows that recovery needs stay until the next start, which checks
+the bytes and writes them anew from the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from store.api import Delete, DeleteRange, Durability, Family, Outcome, Put, StoreError, Write
+from store.rocksdb import rows
+from store.rocksdb.database import Database
+from store.rocksdb.files import Files
+from store.rocksdb.group import Executor, Snapshot
+from store.rocksdb.options import Options
+from store.rocksdb.writer import Writer
+
+if TYPE_CHECKING:
+    from store.rocksdb.driver import RocksStore
+
+log = logging.getLogger("magnetar.store")
+
+
+class Checkpointer:
+    """Decides when, and does it. On the loop but for `_sync`."""
+
+    def __init__(
+        self,
+        store: RocksStore,
+        executor: Executor,
+        writer: Writer,
+        database: Database,
+        files: Files,
+        options: Options,
+    ) -> None:
+        self._store = store
+        self._executor = executor
+        self._writer = writer
+        self._database = database
+        self._files = files
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._closing = False
+        self._last = self._loop.time()
+        self._pool: ThreadPoolExecutor | None = None
+        # (partition, segment number) of files that are gone: their DOOMED rows may go too
+        self._unlinked: list[tuple[int, int]] = []
+        self.syncs = 0
+        self.sync_seconds = 0.0
+        self.checkpoints = 0
+
+    # when
+
+    def grown(self) -> None:
+        """After every group."""
+        executor, options = self._executor, self._options
+        if self._running is not None or self._closing:
+            return
+        if executor.journal_since_checkpoint >= options.checkpoint_journal_bytes:
+            self._begin()
+        elif (
+            executor.since_checkpoint >= options.checkpoint_bytes
+            or executor.batches_since_checkpoint >= options.checkpoint_batches
+        ):
+            if self._loop.time() - self._last >= options.checkpoint_pause:
+                self._begin()
+        elif self._timer is None and executor.dirty:
+            self._timer = self._loop.call_later(options.checkpoint_seconds, self._begin)
+
+    def unlinked(self, partition: int, number: int) -> None:
+        self._unlinked.append((partition, number))
+
+    def _begin(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._running is None and not self._closing:
+            self._running = self._loop.create_task(self._run_and_log())
+
+    async def _run_and_log(self) -> None:
+        try:
+            await self._checkpoint()
+        except StoreError as error:
+            log.warning("a checkpoint did not happen: %s", error)
+        finally:
+            self._running = None
+
+    async def run(self) -> None:
+        """A checkpoint now. Raises StoreError."""
+        while self._running is not None:
+            await asyncio.wait([self._running])
+        await self._checkpoint()
+
+    # what
+
+    async def _checkpoint(self) -> None:
+        self._last = self._loop.time()
+        self.checkpoints += 1
+        taken: list[Snapshot] = []
+        await self._between_groups(lambda: taken.append(self._executor.checkpoint()))
+        snapshot = taken[0]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="store-sync")
+        failed = await self._loop.run_in_executor(self._pool, self._sync, snapshot)
+        for partition, base, _ in failed:
+            text = (
+                f"Syncing the segment of log {partition} that begins at offset {base} failed; a new one is begun. "
+                f"Its last bytes may not survive a power cut: look at the disk, then start Magnetar anew."
+            )
+            log.error("%s", text)
+            self._store.notices.append(text)
+
+        def settle() -> None:
+            for key in failed:
+                self._executor.failed_syncs.add(key)
+                self._executor.seal(key[0])
+            self._executor.synced(snapshot)
+
+        await self._between_groups(settle)
+        writes, self._unlinked = self._forget(snapshot), []
+        await self._store.write_own(writes, Durability.OS)
+
+    def _forget(self, snapshot: Snapshot) -> list[Write]:
+        """Rows that recovery needs no more."""
+        writes: list[Write] = []
+        kept: list[bytes] = []
+        end = rows.JOURNAL_KEY.pack(snapshot.group + 1, 0, 0)
+        pinned = {(partition, number) for partition, _, number in self._executor.failed_syncs}
+        if pinned:
+            writes += self._pin(snapshot, {partition for partition, _ in pinned})
+            for key, value in self._database.scan(Family.JOURNAL):
+                if key >= end:
+                    break
+                partition = rows.JOURNAL_KEY.unpack(key)[1]
+                if (partition, rows.journal_head(value).number) in pinned:
+                    kept.append(key)
+        start = b""
+        for key in kept:
+            writes.append(DeleteRange(Family.JOURNAL, start, key))
+            start = key + b"\0"
+        writes.append(DeleteRange(Family.JOURNAL, start, end))
+        writes.append(
+            DeleteRange(
+                Family.TOUCHED, rows.TOUCHED_KEY.pack(1, 0), rows.TOUCHED_KEY.pack(snapshot.generation + 1, 0)
+            )
+        )
+        writes += [Delete(Family.DOOMED, rows.PARTITION_U32.pack(*each)) for each in self._unlinked]
+        return writes
+
+    def _pin(self, snapshot: Snapshot, partitions: set[int]) -> list[Write]:
+        """Keep where to begin to check a log with a failed sync: under generation 0, which no checkpoint
+        deletes.
+        """
+        writes: list[Write] = []
+        done: set[int] = set()
+        for key, value in self._database.scan(Family.TOUCHED):
+            generation, partition = rows.TOUCHED_KEY.unpack(key)
+            if partition in partitions and partition not in done and generation <= snapshot.generation:
+                done.add(partition)
+                writes.append(Put(Family.TOUCHED, rows.TOUCHED_KEY.pack(0, partition), value))
+        return writes
+
+    async def _between_groups(self, work: Callable[[], None]) -> None:
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def done(outcome: Outcome) -> None:
+            if outcome is None:
+                future.set_result(None)
+            else:
+                future.set_exception(outcome)
+
+        self._writer.task(work, done)
+        await future
+
+    def _sync(self, snapshot: Snapshot) -> list[tuple[int, int, int]]:
+        """In a thread: sync every file, then the folders of the new ones. Answers the files that failed."""
+        failed: list[tuple[int, int, int]] = []
+        folders: dict[int, tuple[int, int, int]] = {}
+        for key, new in snapshot.files.items():
+            if key in self._executor.failed_syncs:
+                continue
+            began = time.perf_counter()
+            try:
+                descriptor = self._files.open(*key, write=True)
+            except FileNotFoundError:
+                # trimmed or dropped in the meantime
+                continue
+            except OSError:
+                failed.append(key)
+                continue
+            try:
+                self._files.sync(descriptor)
+            except OSError:
+                failed.append(key)
+            finally:
+                self._files.close(descriptor)
+            if new:
+                folders[key[0] >> 8] = key
+            self.syncs += 1
+            self.sync_seconds += time.perf_counter() - began
+        for key in folders.values():
+            try:
+                self._files.sync_folder(key[0])
+            except OSError:
+                failed.append(key)
+        return failed
+
+    async def close(self) -> None:
+        """The last checkpoint, and the mark of a clean shutdown: the next start need not check anything."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._running is not None:
+            await asyncio.wait([self._running])
+        try:
+            await self._last_checkpoint()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown(wait=True)
+
+    async def _last_checkpoint(self) -> None:
+        await self._checkpoint()
+        if self._executor.failed_syncs or self._executor.suspect:
+            return
+        await self._store.write_own(
+            [Put(Family.META, rows.CLEAN, str(self._store.epoch).encode())], Durability.FSYNC
+        )

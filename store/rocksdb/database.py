@@ -1,0 +1,235 @@
+"""RocksDB behind a small door: how it is opened, and its errors in plain words.
+
+Facts about rocksdict that shape this file: raw mode takes `bytes` only; a WriteBatch is used up by `write`,
+also when it fails; iterate bounds are broken (`set_iterate_upper_bound` keeps a dangling pointer), so scans
+are bounded by a fixed prefix extractor or by looking at the key; an iterator that is alive keeps the folder's
+lock after `close`, so none leaves this file. The GIL is held in all calls but `flush` and `flush_wal`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    ReadOptions,
+    SliceTransform,
+    WriteBatch,
+    WriteOptions,
+)
+
+from store.api import DiskFull, Family, Locked, Refused, StoreError, Unknown
+
+PREFIXES = {
+    Family.SEGMENT: 4,
+    Family.INDEX: 4,
+    Family.LEDGER: 4,
+    Family.EPOCH: 4,
+    Family.DEDUP: 4,
+    Family.CURSOR: 4,
+    Family.ACK: 8,
+    Family.COUNT: 8,
+    Family.DUE: 4,
+    Family.LANE: 8,
+}
+"""Bytes of the fixed prefix by family: scans within one prefix end there, whatever was deleted behind it."""
+
+MEGABYTE = 1 << 20
+_CHUNK = 2000
+
+
+def _options(cache: Cache, family: Family | None = None) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    # Small values in many families: small memtables, and a WAL that can be replayed in about a second. The
+    # journal's rows live until the next checkpoint and should die in its memtable, so that one is larger.
+    options.set_write_buffer_size((64 if family is Family.JOURNAL else 16) * MEGABYTE)
+    options.set_max_write_buffer_number(4)
+    options.set_max_total_wal_size(128 * MEGABYTE)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(4 * MEGABYTE)
+    options.set_recycle_log_file_num(0)
+    options.set_max_background_jobs(2)
+    options.set_max_file_opening_threads(1)
+    options.set_max_open_files(256)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    options.set_skip_stats_update_on_db_open(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    options.set_compression_type(
+        DBCompressionType.none() if family is Family.JOURNAL else DBCompressionType.lz4()
+    )
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(table)
+    if family in PREFIXES:
+        options.set_prefix_extractor(SliceTransform.create_fixed_prefix(PREFIXES[family]))
+    return options
+
+
+def plain(error: Exception, doing: str) -> StoreError:
+    """What RocksDB or the system said, as a `StoreError` with one sentence.
+
+    `doing` is e.g. "write to DIR".
+    """
+    text = str(error)
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENOSPC or "No space left" in text or "Disk quota exceeded" in text:
+        return DiskFull(f"Cannot {doing}: no space is left on the device; free some and try again.")
+    if (
+        number in (errno.EACCES, errno.EPERM, errno.EROFS)
+        or "Permission denied" in text
+        or "Read-only" in text
+    ):
+        return Refused(f"Cannot {doing}: the folder is read-only or belongs to another user.")
+    return Unknown(f"Cannot {doing}: {text}.")
+
+
+def _cannot_open(error: Exception, path: Path) -> StoreError:
+    text = str(error)
+    if "LOCK" in text and ("temporarily unavailable" in text or "lock hold by current process" in text):
+        return Locked(
+            f"The data folder {path} is in use by another process; stop that one, or choose another folder."
+        )
+    if "Corruption" in text:
+        return StoreError(f"The database in {path} is damaged: {text}.")
+    found = plain(error, f"open the data folder {path}")
+    return found if isinstance(found, Refused) else StoreError(str(found))
+
+
+class Database:
+    """The one RocksDB of a store. Everything may be called from any thread; `close` last."""
+
+    def __init__(self, path: Path, *, cache_bytes: int = 64 * MEGABYTE, read_only: bool = False) -> None:
+        """Open or create. Raises Locked, DiskFull, Refused or StoreError."""
+        self.path = path
+        cache = Cache(cache_bytes)
+        families = {str(family): _options(cache, family) for family in Family}
+        try:
+            self._db = Rdict(str(path), _options(cache), column_families=families)
+        except Exception as error:
+            raise _cannot_open(error, path.parent) from error
+        self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in families}
+        self.handles: dict[str, Any] = {name: self._db.get_column_family_handle(name) for name in families}
+        """Column family handles by family, for `WriteBatch.put(key, value, handle)`."""
+        self._patient = WriteOptions()
+        self._hurried = WriteOptions()
+        self._hurried.no_slowdown = True
+        self._anywhere = ReadOptions()
+        self._anywhere.set_total_order_seek(True)
+        self._in_prefix = ReadOptions()
+        self._in_prefix.set_prefix_same_as_start(True)
+
+    # writing
+
+    @staticmethod
+    def batch() -> WriteBatch:
+        return WriteBatch(True)
+
+    def write(self, batch: WriteBatch, *, wait: bool = True) -> bool:
+        """Apply a batch, not synced. False when RocksDB would have stalled and not `wait`: nothing was
+        written.
+
+        Raises Unknown: a batch that failed may or may not come back from the WAL.
+        """
+        try:
+            self._db.write(batch, self._patient if wait else self._hurried)
+        except Exception as error:
+            if not wait and "Write stall" in str(error):
+                return False
+            raise Unknown(str(plain(error, f"write to the database in {self.path.parent}"))) from error
+        return True
+
+    def sync(self) -> None:
+        """Put on disk what was written so far. Raises Unknown."""
+        try:
+            self._db.flush_wal(True)
+        except Exception as error:
+            raise Unknown(str(plain(error, f"sync the database in {self.path.parent}"))) from error
+
+    def settle(self) -> None:
+        """Write all memtables to (synced) tables and begin a new WAL, so that nothing depends on the old one."""
+        try:
+            for family in self._families.values():
+                family.flush(True)
+        except Exception as error:
+            raise plain(error, f"write to the database in {self.path.parent}") from error
+
+    def sequence(self) -> int:
+        """Number of the last write: grows with every one, and comes back with them when the database is
+        opened.
+        """
+        return int(self._db.latest_sequence_number())
+
+    # reading
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        value: bytes | None = self._families[family].get(key)
+        return value
+
+    def at_or_before(self, family: Family, key: bytes) -> tuple[bytes, bytes] | None:
+        """The row with the largest key <= `key` within the family's prefix."""
+        rows = self._families[family].iter(self._in_prefix)
+        rows.seek_for_prev(key)
+        if not rows.valid():
+            return None
+        found: tuple[bytes, bytes] = rows.key(), rows.value()
+        prefix = PREFIXES[family]
+        return found if found[0][:prefix] == key[:prefix] else None
+
+    def scan(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows whose key begins with `prefix`, ascending, from `start` on; a chunk at a time."""
+        rows = self._families[family]
+        fixed = PREFIXES.get(family)
+        options = self._in_prefix if fixed is not None and len(prefix) >= fixed else self._anywhere
+        key = prefix if start is None or start < prefix else start
+        if not key.startswith(prefix):
+            return
+        left = limit if limit is not None else -1
+        while left:
+            found: list[tuple[bytes, bytes]] = []
+            for row in rows.items(from_key=key, read_opt=options):
+                if not row[0].startswith(prefix):
+                    break
+                found.append(row)
+                if len(found) == _CHUNK or len(found) == left:
+                    break
+            yield from found
+            if len(found) < _CHUNK:
+                return
+            left -= len(found)
+            key = found[-1][0] + b"\0"
+
+    def close(self) -> None:
+        self.handles.clear()
+        self._families.clear()
+        self._db.close()
+
+
+def check_folder(path: Path) -> None:
+    """Make the folder if need be, and see that it can be written to. Raises Refused or StoreError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "not writable")
+        probe = path / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            raise StoreError(f"The data folder {path} is a file; choose another one.") from error
+        found = plain(error, f"write to the data folder {path}")
+        raise found if isinstance(found, Refused) else StoreError(str(found)) from error

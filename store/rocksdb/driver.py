@@ -1,0 +1,335 @@
+"""The RocksDB driver: the `Store` that the broker sees. See `open` in this package."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from store import limits
+from store.api import (
+    Append,
+    CreateLog,
+    DropLog,
+    Durability,
+    Family,
+    Outcome,
+    Refused,
+    StoreStats,
+    Trim,
+    Write,
+)
+from store.rocksdb import rows
+from store.rocksdb.cache import Tail, TailCache
+from store.rocksdb.checkpoint import Checkpointer
+from store.rocksdb.database import Database
+from store.rocksdb.files import Files
+from store.rocksdb.group import Commit, Executor, Result
+from store.rocksdb.log import RocksLog
+from store.rocksdb.mark import Mark
+from store.rocksdb.options import Options
+from store.rocksdb.reader import Reader
+from store.rocksdb.writer import Writer
+
+log = logging.getLogger("magnetar.store")
+
+
+class RocksStore:
+    """See `store.api.Store`."""
+
+    def __init__(
+        self,
+        path: Path,
+        database: Database,
+        files: Files,
+        mark: Mark,
+        *,
+        options: Options,
+        clock: Callable[[], int],
+        epoch: int,
+        next_ledger: int,
+        notices: list[str],
+        read_only: str,
+    ) -> None:
+        self.path = path
+        self.epoch = epoch
+        self.notices = notices
+        self.read_only = read_only
+        self._database = database
+        self._files = files
+        self._mark = mark
+        self._configured: dict[int, tuple[int, int]] = {}
+        self._reader = Reader(files, options.open_files)
+        self._cache = TailCache(options.tail_cache_bytes)
+        self._logs: dict[int, RocksLog] = {}
+        # logs that queued commits make and drop
+        self._creating: set[int] = set()
+        self._dropping: set[int] = set()
+        self._executor = Executor(
+            database,
+            files,
+            mark,
+            clock,
+            epoch=epoch,
+            next_ledger=next_ledger,
+            open_files=options.open_files,
+            configured=self._configured,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._writer = Writer(
+            self._executor,
+            self._loop,
+            self._take,
+            inline_bytes=options.inline_bytes,
+            slow_seconds=options.slow_seconds,
+            thread_seconds=options.thread_seconds,
+        )
+        self._checkpointer = Checkpointer(self, self._executor, self._writer, database, files, options)
+        self._closed = False
+        self._groups = 0
+        self._bytes = 0
+        self._syncs = 0
+        self._sync_seconds = 0.0
+
+    # commits
+
+    def commit(
+        self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
+    ) -> None:
+        size, refused = self._check(writes)
+        commit = Commit(writes, durability, done, size, self._writer.generation)
+        if refused:
+            commit.failed = Refused(refused)
+        self._writer.submit(commit)
+
+    def _check(self, writes: Sequence[Write]) -> tuple[int, str]:
+        """(bytes of batches, why the commit is refused or "").
+
+        Raises ValueError, KeyError: see `Store.commit`.
+        """
+        size = 0
+        refused = "The store is closed." if self._closed else self.read_only
+        # what to put back when the commit is not taken
+        ends: list[tuple[RocksLog, int]] = []
+        made: list[int] = []
+        dropped: list[int] = []
+        write: Any
+        try:
+            for write in writes:
+                kind = type(write)
+                if kind is Append:
+                    log = self._queued(write[0])
+                    end = log.queued_end
+                    if write[1] < end:
+                        raise ValueError(f"append at {write[1]} below the end of log {write[0]} at {end}")
+                    if log.refuses:
+                        refused = refused or log.refuses
+                    ends.append((log, end))
+                    log.queued_end = write[2]
+                    batches = write[4]
+                    size += len(batches[0]) if len(batches) == 1 else sum(map(len, batches))
+                elif kind is Trim:
+                    end = self._queued(write[0]).queued_end
+                    if write[1] > end:
+                        raise ValueError(f"trim at {write[1]} beyond the end of log {write[0]} at {end}")
+                elif kind is CreateLog:
+                    self._check_new(write[0])
+                    self._creating.add(write[0])
+                    made.append(write[0])
+                elif kind is DropLog:
+                    self._queued(write[0])
+                    self._dropping.add(write[0])
+                    dropped.append(write[0])
+        except (ValueError, KeyError):
+            self._undo(ends, made, dropped)
+            raise
+        if refused:
+            self._undo(ends, made, dropped)
+        return size, refused
+
+    def _undo(self, ends: list[tuple[RocksLog, int]], made: list[int], dropped: list[int]) -> None:
+        for log, end in reversed(ends):
+            log.queued_end = end
+        for partition in made:
+            self._logs.pop(partition, None)
+        self._creating.difference_update(made)
+        self._dropping.difference_update(dropped)
+
+    def _check_new(self, partition: int) -> None:
+        if (
+            partition in self._logs
+            or partition in self._creating
+            or self._database.get(Family.LOG, rows.U32.pack(partition)) is not None
+        ):
+            raise ValueError(f"log {partition} exists")
+
+    async def write(self, writes: Sequence[Write], durability: Durability) -> None:
+        future, done = _awaited(self._loop)
+        self.commit(writes, durability, done)
+        await future
+
+    async def write_own(self, writes: Sequence[Write], durability: Durability) -> None:
+        """Rows of the store itself: also while it is being closed."""
+        future, done = _awaited(self._loop)
+        self._writer.submit(Commit(writes, durability, done, 0, self._writer.generation))
+        await future
+
+    def _take(self, result: Result) -> None:
+        """Take over what a group did, before anybody is told."""
+        self._groups += 1
+        self._syncs += result.syncs
+        self._sync_seconds += result.sync_seconds
+        failed = result.outcome is not None or any(commit.failed is not None for commit in result.commits)
+        if failed or self._creating or self._dropping:
+            self._take_catalog(result)
+        if result.outcome is not None:
+            return
+        self._bytes += result.size
+        logs = self._logs
+        for news in result.published:
+            each = logs.get(news.partition)
+            if each is not None:
+                each.publish(news)
+        for partition, base, number in result.doomed:
+            self._reader.forget(partition, number)
+            self._reader.run(self._unlink, partition, base, number)
+        self._checkpointer.grown()
+
+    def _take_catalog(self, result: Result) -> None:
+        """Logs that came and went; and after a failure, those that nobody may trust any more."""
+        for commit in result.commits:
+            failed = result.outcome is not None or commit.failed is not None
+            if commit.failed is not None and isinstance(commit.failed, Refused):
+                # refused before it was queued: it touched nothing
+                continue
+            write: Any
+            for write in commit.writes:
+                kind = type(write)
+                if kind is CreateLog:
+                    self._creating.discard(write[0])
+                    if failed:
+                        self._discard(write[0])
+                elif kind is DropLog:
+                    self._dropping.discard(write[0])
+                    self._discard(write[0])
+                elif failed and (kind is Append or kind is Trim):
+                    self._discard(write[0])
+
+    def _discard(self, partition: int) -> None:
+        gone = self._logs.pop(partition, None)
+        if gone is not None:
+            gone.stale = True
+            gone.tail.clear()
+
+    def _unlink(self, partition: int, base: int, number: int) -> None:
+        """In a thread: a file that the last commit has made needless. Its row goes once the file is gone."""
+        try:
+            self._files.unlink(partition, base, number)
+        except OSError as error:
+            log.warning("a segment of log %d could not be removed: %s", partition, error)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._checkpointer.unlinked, partition, number)
+        except RuntimeError:
+            pass  # the loop is closed; the next start does it
+
+    # reads
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        return self._database.get(family, key)
+
+    def scan(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return self._database.scan(family, prefix, start, limit)
+
+    def log(self, partition: int) -> RocksLog:
+        if partition in self._creating:
+            raise KeyError(partition)
+        found = self._logs.get(partition)
+        return self._open_log(partition) if found is None else found
+
+    def _queued(self, partition: int) -> RocksLog:
+        """The log as it is once everything queued is done. KeyError when there is none then."""
+        if partition in self._dropping:
+            raise KeyError(partition)
+        found = self._logs.get(partition)
+        return self._open_log(partition) if found is None else found
+
+    def _open_log(self, partition: int) -> RocksLog:
+        if partition in self._creating:
+            row = rows.LogRow()
+        else:
+            value = self._database.get(Family.LOG, rows.U32.pack(partition))
+            if value is None:
+                raise KeyError(partition)
+            row = rows.log_row(value)
+        found = self._logs[partition] = RocksLog(
+            partition, row, self._database, self._reader, Tail(self._cache), self._configure
+        )
+        return found
+
+    def _configure(self, partition: int, segment_bytes: int | None, segment_ms: int | None) -> None:
+        known = self._configured.get(partition, (limits.SEGMENT_BYTES, limits.SEGMENT_MS))
+        self._configured[partition] = (
+            known[0] if segment_bytes is None else segment_bytes,
+            known[1] if segment_ms is None else segment_ms,
+        )
+        self._executor.configure(partition)
+
+    def stats(self) -> StoreStats:
+        return StoreStats(
+            self._writer.commits,
+            self._groups,
+            self._bytes,
+            self._syncs + self._checkpointer.syncs,
+            self._sync_seconds + self._checkpointer.sync_seconds,
+            self._cache.used,
+            self._reader.hits,
+            self._reader.misses,
+            self._executor.open_files + self._reader.open_files,
+            self._writer.inline_groups,
+            self._writer.threaded_groups,
+        )
+
+    async def checkpoint(self) -> None:
+        """Sync what was written so far, so that a start after a crash need not look at it.
+
+        Raises StoreError.
+        """
+        await self._checkpointer.run()
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._writer.drained()
+        try:
+            if not self.read_only:
+                await self._checkpointer.close()
+        finally:
+            await self._writer.stop()
+            self._reader.close()
+            self._executor.close()
+            for each in self._logs.values():
+                each.stale = True
+            self._logs.clear()
+            self._mark.close()
+            self._database.close()
+
+
+def _awaited(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Future[None], Callable[[Outcome], None]]:
+    """A future, and the `done` that settles it."""
+    future: asyncio.Future[None] = loop.create_future()
+
+    def done(outcome: Outcome) -> None:
+        if future.done():
+            return
+        if outcome is None:
+            future.set_result(None)
+        else:
+            future.set_exception(outcome)
+
+    return future, done

@@ -1,0 +1,150 @@
+"""Segment files: their names, and the few system calls that the store makes on them.
+
+`Files` is also the seam at which tests make a disk fail. Nothing else in the store touches a segment.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_BUFFERS = min(1024, os.sysconf("SC_IOV_MAX"))
+_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_SYNC = getattr(os, "fdatasync", os.fsync)
+
+
+class Short(OSError):
+    """The system took fewer bytes than it was given: a full disk says so before it says ENOSPC."""
+
+
+class Files:
+    """Segments under one folder, `<partition / 256>/<partition>-<base offset>-<number>.seg`.
+
+    256 partitions share a folder so that a million logs need 4,000 folders. The number tells apart files that
+    begin at the same offset: a segment whose sync failed is given up, and the next one begins where it began.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._folders: set[int] = set()
+
+    def folder(self, partition: int) -> str:
+        return f"{self.root}/{partition >> 8:06x}"
+
+    def path(self, partition: int, base_offset: int, number: int) -> str:
+        return f"{self.root}/{partition >> 8:06x}/{partition:08x}-{base_offset:020d}-{number}.seg"
+
+    @staticmethod
+    def parse(name: str) -> tuple[int, int, int] | None:
+        """(partition, base offset, number) of a file name, None for anything else."""
+        if not name.endswith(".seg"):
+            return None
+        parts = name[:-4].split("-")
+        try:
+            return (int(parts[0], 16), int(parts[1]), int(parts[2])) if len(parts) == 3 else None
+        except ValueError:
+            return None
+
+    def listing(self) -> Iterator[tuple[int, int, int, int, str]]:
+        """(partition, base offset, number, bytes, path) of every segment file."""
+        if not self.root.exists():
+            return
+        for folder in sorted(os.scandir(self.root), key=lambda entry: entry.name):
+            if folder.is_dir():
+                for entry in sorted(os.scandir(folder.path), key=lambda entry: entry.name):
+                    parsed = self.parse(entry.name)
+                    if parsed is not None:
+                        yield *parsed, entry.stat().st_size, entry.path
+
+    # opening
+
+    def create(self, partition: int, base_offset: int, number: int) -> tuple[int, int]:
+        """A new file: (descriptor, number).
+
+        The number is higher than asked when a left-over has that name.
+        """
+        if partition >> 8 not in self._folders:
+            os.makedirs(self.folder(partition), exist_ok=True)
+            self._folders.add(partition >> 8)
+        while True:
+            try:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                return os.open(self.path(partition, base_offset, number), flags, 0o644), number
+            except FileExistsError:
+                number += 1
+
+    def open(self, partition: int, base_offset: int, number: int, *, write: bool = False) -> int:
+        flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC
+        return os.open(self.path(partition, base_offset, number), flags)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+    # writing
+
+    def write(self, descriptor: int, buffers: Sequence[bytes], position: int) -> None:
+        """All of the buffers at `position`. Raises OSError; a short write is one (ENOSPC)."""
+        if len(buffers) == 1:
+            done, size = os.pwrite(descriptor, buffers[0], position), len(buffers[0])
+            if done != size:
+                raise Short(errno.ENOSPC, f"only {done} of {size} bytes were written")
+            return
+        for first in range(0, len(buffers), _BUFFERS):
+            part = buffers[first : first + _BUFFERS]
+            size = sum(map(len, part))
+            done = os.pwritev(descriptor, part, position)
+            if done != size:
+                raise Short(errno.ENOSPC, f"only {done} of {size} bytes were written")
+            position += size
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        os.ftruncate(descriptor, size)
+
+    def sync(self, descriptor: int) -> None:
+        _SYNC(descriptor)
+
+    def sync_folder(self, partition: int) -> None:
+        """Make the names of a folder's files durable, and the folder's own."""
+        for path in (self.folder(partition), str(self.root)):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def unlink(self, partition: int, base_offset: int, number: int) -> None:
+        try:
+            os.unlink(self.path(partition, base_offset, number))
+        except FileNotFoundError:
+            pass
+
+    # reading
+
+    def read_cached(self, descriptor: int, size: int, position: int) -> memoryview | None:
+        """Bytes if all of them are in the page cache, else None: never waits for a disk where the system can
+        say.
+
+        Without RWF_NOWAIT (macOS) this is None, and the caller asks a thread.
+        """
+        if not _NOWAIT:
+            return None
+        buffer = bytearray(size)
+        try:
+            done = os.preadv(descriptor, [buffer], position, _NOWAIT)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                return None
+            raise
+        return memoryview(buffer) if done == size else None
+
+    def read(self, descriptor: int, size: int, position: int) -> bytes:
+        """At most `size` bytes, fewer only at the file's end. May wait for the disk."""
+        data = os.pread(descriptor, size, position)
+        while 0 < len(data) < size:
+            more = os.pread(descriptor, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data

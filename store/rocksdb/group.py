@@ -1,0 +1,627 @@
+"""One group of commits made durable: the commit protocol, step by step.
+
+1. Every write of every commit is planned: rows go into one WriteBatch, batches to their place in a segment.
+2. Segment bytes are written, without a sync. 3. What must not be lost with the machine is secured: small
+payloads as journal rows in the WriteBatch, the rest by
+   syncing its segment now.
+4. The WriteBatch, not synced. This is the commit point.
+5. When a commit of the group wants `fsync`: the WAL is synced. At most two syncs, however many partitions.
+
+Ends of logs move, and `done` is called, only after all five. A failure before step 4 is `Refused`: nothing is
+known to RocksDB, and the segments are cut back. From step 4 on it is `Unknown`: the segments keep their
+bytes, since the WAL may still bring the rows back, and new files are begun.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from store.api import (
+    Append,
+    CreateLog,
+    Delete,
+    DeleteRange,
+    DropLog,
+    Durability,
+    Family,
+    Outcome,
+    Put,
+    Refused,
+    StoreError,
+    Unknown,
+    Write,
+)
+from store.rocksdb import rows
+from store.rocksdb.append import Flush, LogWriter, Rolled
+from store.rocksdb.database import Database, plain
+from store.rocksdb.files import Files
+from store.rocksdb.mark import Mark
+
+JOURNAL_BYTES = 128 * 1024
+"""Up to here all of a group's synced payload goes into the journal; above, the largest log syncs its segment.
+"""
+
+JOURNAL_LOG_BYTES = 1 << 20
+"""A log with more than this in one group syncs its own segment, whatever the others do."""
+
+CARRIED_BYTES = 64 * 1024
+"""A carried payload above this syncs its segment even under `os`."""
+
+FEW_ROWS = 32
+"""So many rows are deleted one by one: range tombstones make later reads slow, and a dropped log is often
+empty.
+"""
+
+OF_A_LOG = (Family.INDEX, Family.SEGMENT, Family.LEDGER, Family.EPOCH, Family.DEDUP)
+"""Families whose keys begin with the partition: they go with DropLog."""
+
+
+class Commit:
+    """One fact in the queue. `task` is set instead of writes for what must run between groups."""
+
+    __slots__ = ("done", "durability", "failed", "generation", "size", "task", "writes")
+
+    def __init__(
+        self,
+        writes: Sequence[Write],
+        durability: Durability,
+        done: Callable[[Outcome], None],
+        size: int,
+        generation: int,
+    ) -> None:
+        self.writes = writes
+        self.durability = durability
+        self.done = done
+        # bytes of batches
+        self.size = size
+        # counts failures: commits queued before one was seen fail with it
+        self.generation = generation
+        self.task: Callable[[], None] | None = None
+        # an outcome known beforehand, waiting for its turn
+        self.failed: Outcome = None
+
+
+class Published:
+    """What the reading end of a log learns from a group."""
+
+    __slots__ = ("chunks", "partition", "rolled", "row", "trimmed")
+
+    def __init__(
+        self,
+        partition: int,
+        row: tuple[int, ...],
+        chunks: list[tuple[int, bytes]],
+        rolled: list[Rolled],
+        trimmed: bool,
+    ) -> None:
+        self.partition = partition
+        self.row = row
+        self.chunks = chunks
+        self.rolled = rolled
+        self.trimmed = trimmed
+
+
+class Result:
+    """A group that is over. `stalled` means that nothing happened and that a thread should try."""
+
+    __slots__ = ("commits", "doomed", "outcome", "published", "size", "stalled", "sync_seconds", "syncs")
+
+    def __init__(self, commits: list[Commit]) -> None:
+        self.commits = commits
+        self.outcome: Outcome = None
+        self.published: list[Published] = []
+        # files to unlink: (partition, base offset, number)
+        self.doomed: list[tuple[int, int, int]] = []
+        self.size = 0
+        self.syncs = 0
+        self.sync_seconds = 0.0
+        self.stalled = False
+
+
+class Snapshot(NamedTuple):
+    """What one checkpoint has to sync: all that was written up to a group, under one generation."""
+
+    generation: int
+    group: int
+    # (partition, base offset, number) -> whether the file is new
+    files: dict[tuple[int, int, int], bool]
+
+
+class Executor:
+    """Executes groups. Belongs to one thread at a time, and to nobody while it is idle."""
+
+    def __init__(
+        self,
+        database: Database,
+        files: Files,
+        mark: Mark,
+        clock: Callable[[], int],
+        *,
+        epoch: int,
+        next_ledger: int,
+        open_files: int,
+        configured: dict[int, tuple[int, int]],
+    ) -> None:
+        self._database = database
+        self.files = files
+        self._mark = mark
+        self._clock = clock
+        self._next_ledger = next_ledger
+        self._open_limit = open_files
+        self._configured = configured
+        self.handles = database.handles
+        self._writers: dict[int, LogWriter] = {}
+        self._opened: dict[int, LogWriter] = {}
+        # logs whose active file takes no more appends
+        self._seals: set[int] = set()
+        # the last WriteBatch or WAL sync failed: RocksDB must settle before the next group
+        self.suspect = False
+        # groups are numbered through restarts: the epoch in the upper half
+        self.group = epoch << 40
+        # what the next checkpoint has to sync: (partition, base offset, number) -> is it new
+        self.generation = epoch << 32
+        self.dirty: dict[tuple[int, int, int], bool] = {}
+        # segments whose sync failed: their journal rows are written again before they are synced again
+        self.failed_syncs: set[tuple[int, int, int]] = set()
+        self.since_checkpoint = 0
+        self.batches_since_checkpoint = 0
+        self.journal_since_checkpoint = 0
+        # of the group at work
+        self.now = 0
+        self.put: Callable[[bytes, bytes, Any], None] = _nowhere
+        self._batch: Any = None
+        self._created: list[tuple[int, int, int]] = []
+        self._fresh: set[int] = set()
+        self._closing: list[int] = []
+        self._ledgers_taken = False
+
+    @property
+    def open_files(self) -> int:
+        return len(self._opened)
+
+    # the group
+
+    def execute(self, commits: list[Commit], *, wait: bool) -> Result:
+        """Steps 1 to 5.
+
+        Not `wait`: answers `stalled` rather than wait for RocksDB; then nothing has happened.
+        """
+        result = Result(commits)
+        touched: list[LogWriter] = []
+        self._created = []
+        try:
+            if self.suspect:
+                self._settle()
+            self._plan(commits, touched, result)
+            self._write_segments(touched, result)
+            if any(log.synced or log.carried for log in touched):
+                self._secure(touched, result)
+            durable = any(commit.durability is Durability.FSYNC for commit in commits)
+            published = self._close_batch(touched)
+        except StoreError as error:
+            result.outcome = error
+        except OSError as error:
+            result.outcome = _refused(error, self.files)
+        except Exception:
+            self._abandon(touched, unknown=False)
+            raise
+        if result.outcome is not None:
+            self._abandon(touched, unknown=False)
+            return result
+        try:
+            batch, self._batch = self._batch, None
+            if not self._database.write(batch, wait=wait):
+                result.stalled = True
+                self._abandon(touched, unknown=False)
+                return result
+            if durable:
+                self._timed(result, self._database.sync)
+        except StoreError as error:
+            self.suspect = True
+            result.outcome = error
+            self._abandon(touched, unknown=True)
+            return result
+        self._mark.store(self._database.sequence(), durable)
+        result.published = published
+        for doomed in result.doomed:
+            self.dirty.pop(doomed, None)
+        for log in touched:
+            log.finish()
+        if self._closing:
+            self._close_old()
+        self.since_checkpoint += result.size
+        return result
+
+    def _settle(self) -> None:
+        """After an unknown outcome nothing may depend on the WAL's last bytes. Raises Refused."""
+        try:
+            self._database.settle()
+        except StoreError as error:
+            kind = type(error) if isinstance(error, Refused) else Refused
+            raise kind(str(error)) from error
+        self.suspect = False
+
+    def _timed(self, result: Result, sync: Callable[[], None]) -> None:
+        began = time.perf_counter()
+        try:
+            sync()
+        finally:
+            result.syncs += 1
+            result.sync_seconds += time.perf_counter() - began
+
+    # step 1
+
+    def _plan(self, commits: list[Commit], touched: list[LogWriter], result: Result) -> None:
+        batch = self._batch = self._database.batch()
+        put = self.put = batch.put
+        handles = self.handles
+        self.now = self._clock()
+        self.group += 1
+        self._fresh.clear()
+        self._ledgers_taken = False
+        count = 0
+        for commit in commits:
+            synced = commit.durability is Durability.FSYNC
+            write: Any
+            for write in commit.writes:
+                kind = type(write)
+                if kind is Put:
+                    family, key, value = write
+                    put(key, value, handles[family])
+                elif kind is Append:
+                    log = self._touch(write[0], touched)
+                    if synced:
+                        log.synced = True
+                    if write[6]:
+                        log.carried = True
+                    log.append(write, self)
+                    count += len(write[4])
+                elif kind is Delete:
+                    batch.delete(write[1], handles[write[0]])
+                elif kind is DeleteRange:
+                    batch.delete_range(write[1], write[2], handles[write[0]])
+                elif kind is CreateLog:
+                    put(rows.U32.pack(write[0]), _EMPTY_LOG, handles["log"])
+                    self._fresh.add(write[0])
+                elif kind is DropLog:
+                    self._drop(write[0], touched, result)
+                else:
+                    self._trim(self._touch(write[0], touched), write[1], result)
+            result.size += commit.size
+        self.batches_since_checkpoint += count
+        if self._ledgers_taken:
+            put(rows.NEXT_LEDGER, rows.U64.pack(self._next_ledger), handles["meta"])
+
+    def _touch(self, partition: int, touched: list[LogWriter]) -> LogWriter:
+        log = self._writers.get(partition)
+        if log is None:
+            log = self._load(partition)
+        if not log.touched:
+            log.begin()
+            log.recent = True
+            touched.append(log)
+        return log
+
+    def _load(self, partition: int) -> LogWriter:
+        if partition in self._fresh:
+            row = rows.LogRow()
+        else:
+            value = self._database.get(Family.LOG, rows.U32.pack(partition))
+            if value is None:
+                raise Refused(f"There is no log {partition}.")
+            row = rows.log_row(value)
+        log = self._writers[partition] = LogWriter(partition, row, self._configured.get(partition))
+        if partition in self._seals:
+            self._seals.discard(partition)
+            log.seal = log.open
+        return log
+
+    def new_ledger(self) -> int:
+        self._ledgers_taken = True
+        self._next_ledger += 1
+        return self._next_ledger - 1
+
+    def create(self, log: LogWriter, base: int) -> None:
+        descriptor, number = self.files.create(log.partition, base, log.number + 1)
+        self._created.append((log.partition, base, number))
+        if log.descriptor >= 0:
+            # its bytes of this group are yet to be written
+            self._closing.append(log.descriptor)
+            del self._opened[log.partition]
+        log.number = number
+        self._register(log, descriptor)
+
+    def descriptor(self, log: LogWriter) -> int:
+        if log.descriptor < 0:
+            self._register(log, self.files.open(log.partition, log.segment_base, log.number, write=True))
+        return log.descriptor
+
+    def _register(self, log: LogWriter, descriptor: int) -> None:
+        log.descriptor = descriptor
+        self._opened[log.partition] = log
+        if len(self._opened) > self._open_limit:
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Close a quarter of the files, those first that were not used since the last time."""
+        want = self._open_limit * 3 // 4
+        for second in (False, True):
+            for log in list(self._opened.values()):
+                if len(self._opened) <= want:
+                    return
+                if not log.touched and (second or not log.recent):
+                    self._forget(log)
+                elif not second:
+                    log.recent = False
+
+    def _forget(self, log: LogWriter) -> None:
+        if log.descriptor >= 0:
+            self.files.close(log.descriptor)
+            log.descriptor = -1
+            self._opened.pop(log.partition, None)
+
+    def _close_old(self) -> None:
+        for descriptor in self._closing:
+            self.files.close(descriptor)
+        self._closing.clear()
+
+    def _trim(self, log: LogWriter, offset: int, result: Result) -> None:
+        if offset <= log.start:
+            return
+        log.start = offset
+        log.trimmed = True
+        prefix = log.key
+        segments = [
+            (rows.PARTITION_OFFSET.unpack(key)[1], rows.segment_row(value))
+            for key, value in self._database.scan(Family.SEGMENT, prefix)
+        ]
+        segments += [(each.base, each.row) for each in log.rolled]
+        first = log.end
+        for base, row in segments:
+            if row.next_offset > offset:
+                first = base
+                break
+            self._doom(log.partition, base, row.number, result)
+            self._batch.delete(rows.PARTITION_OFFSET.pack(log.partition, base), self.handles["segment"])
+            log.size -= row.size
+        else:
+            if log.open and log.segment_size:
+                if log.end <= offset:
+                    self._doom(log.partition, log.segment_base, log.number, result)
+                    log.size -= log.segment_size
+                    log.open = False
+                    if log.descriptor >= 0:
+                        self._closing.append(log.descriptor)
+                        log.descriptor = -1
+                        self._opened.pop(log.partition, None)
+                else:
+                    first = log.segment_base
+        pack = rows.PARTITION_OFFSET.pack
+        self._batch.delete_range(pack(log.partition, 0), pack(log.partition, first), self.handles["index"])
+        self._drop_heads(Family.LEDGER, prefix, offset, lambda value: rows.ledger_row(value).first_offset)
+        self._drop_heads(Family.EPOCH, prefix, offset, lambda value: int(rows.U64.unpack(value)[0]))
+
+    def _drop_heads(
+        self, family: Family, prefix: bytes, offset: int, first_offset: Callable[[bytes], int]
+    ) -> None:
+        """Rows of ledgers or epochs that ended at or below the offset: those with a successor that begins
+        there.
+        """
+        previous: bytes | None = None
+        for key, value in self._database.scan(family, prefix):
+            if first_offset(value) > offset:
+                break
+            if previous is not None:
+                self._batch.delete(previous, self.handles[family])
+            previous = key
+
+    def _doom(self, partition: int, base: int, number: int, result: Result) -> None:
+        self.put(rows.PARTITION_U32.pack(partition, number), rows.DOOMED.pack(base), self.handles["doomed"])
+        result.doomed.append((partition, base, number))
+
+    def _drop(self, partition: int, touched: list[LogWriter], result: Result) -> None:
+        log = self._touch(partition, touched)
+        many = bool(log.flushes or log.rolled)
+        for key, value in self._database.scan(Family.SEGMENT, log.key):
+            base = rows.PARTITION_OFFSET.unpack(key)[1]
+            self._doom(partition, base, rows.segment_row(value).number, result)
+        for each in log.rolled:
+            self._doom(partition, each.base, each.row.number, result)
+        if log.open:
+            self._doom(partition, log.segment_base, log.number, result)
+        if log.descriptor >= 0:
+            self._closing.append(log.descriptor)
+            self._opened.pop(partition, None)
+        self._batch.delete(log.key, self.handles["log"])
+        end = rows.successor(log.key)
+        for family in OF_A_LOG:
+            found = [key for key, _ in self._database.scan(family, log.key, limit=FEW_ROWS + 1)]
+            if many or family is Family.DEDUP or len(found) > FEW_ROWS:
+                # rows of this very group are not found by a scan
+                if many or found:
+                    self._batch.delete_range(log.key, end, self.handles[family])
+            else:
+                for key in found:
+                    self._batch.delete(key, self.handles[family])
+        touched.remove(log)
+        del self._writers[partition]
+        self._seals.discard(partition)
+        self._fresh.discard(partition)
+
+    # steps 2 and 3
+
+    def _write_segments(self, touched: list[LogWriter], result: Result) -> None:
+        write = self.files.write
+        for log in touched:
+            for flush in log.flushes:
+                write(flush.descriptor, flush.buffers, flush.position)
+                key = (log.partition, flush.base, flush.number)
+                self.dirty[key] = flush.new or self.dirty.get(key, False)
+
+    def _secure(self, touched: list[LogWriter], result: Result) -> None:
+        candidates = [log for log in touched if log.flushes and (log.synced or log.carried)]
+        sizes = [sum(flush.size for flush in log.flushes) for log in candidates]
+        total = sum(sizes)
+        largest = max(sizes, default=0) if total > JOURNAL_BYTES else -1
+        for log, size in zip(candidates, sizes, strict=True):
+            direct = size > JOURNAL_LOG_BYTES or (log.carried and not log.synced and size > CARRIED_BYTES)
+            if size == largest:
+                direct, largest = True, -1
+            if direct:
+                self._sync_segments(log, result)
+            else:
+                self._journal(log)
+            if log.synced and not log.unsynced:
+                log.durable_end = log.end
+
+    def _journal(self, log: LogWriter) -> None:
+        for part, flush in enumerate(log.flushes):
+            head = rows.JOURNAL_HEAD.pack(
+                flush.base, flush.number, flush.position, flush.next_offset, flush.created
+            )
+            key = rows.JOURNAL_KEY.pack(self.group, log.partition, part)
+            self.put(key, b"".join((head, *flush.buffers)), self.handles["journal"])
+            self.journal_since_checkpoint += flush.size
+            # in the journal: as good as synced
+            flush.descriptor = -1
+
+    def _sync_segments(self, log: LogWriter, result: Result) -> None:
+        """Sync what this group wrote for a log, and what earlier groups left unsynced before it."""
+        descriptors = {(flush.base, flush.number): flush.descriptor for flush in log.flushes}
+        for base, number in list(log.unsynced):
+            if (base, number) not in descriptors:
+                descriptor = self.files.open(log.partition, base, number, write=True)
+                self._closing.append(descriptor)
+                descriptors[base, number] = descriptor
+        for (base, number), descriptor in descriptors.items():
+            try:
+                self._timed(result, functools.partial(self.files.sync, descriptor))
+            except OSError:
+                self.failed_syncs.add((log.partition, base, number))
+                self._seals.add(log.partition)
+                raise
+        if any(flush.new for flush in log.flushes):
+            self.files.sync_folder(log.partition)
+        log.unsynced.clear()
+        for flush in log.flushes:
+            flush.descriptor = -1
+
+    # step 4
+
+    def _close_batch(self, touched: list[LogWriter]) -> list[Published]:
+        put, handles = self.put, self.handles
+        log_handle = handles["log"]
+        pack = rows.LOG.pack
+        published = []
+        for log in touched:
+            flushes = log.flushes
+            if flushes and log.generation != self.generation:
+                log.generation = self.generation
+                put(
+                    rows.TOUCHED_KEY.pack(self.generation, log.partition),
+                    rows.TOUCHED.pack(log.group_base, log.group_number, log.group_size),
+                    handles["touched"],
+                )
+            for flush in flushes:
+                if flush.descriptor >= 0:
+                    log.unsynced[flush.base, flush.number] = self.generation
+            row = log.row()
+            put(log.key, pack(*row), log_handle)
+            if len(flushes) == 1:
+                chunks = flushes[0].chunks
+            else:
+                chunks = [chunk for flush in flushes for chunk in flush.chunks]
+            published.append(Published(log.partition, row, chunks, log.rolled, log.trimmed))
+        return published
+
+    # failure
+
+    def _abandon(self, touched: list[LogWriter], *, unknown: bool) -> None:
+        """Throw away what ran ahead. Unless `unknown`, cut the segments back to what is committed."""
+        self._batch = None
+        self.put = _nowhere
+        for log in touched:
+            if unknown:
+                self._seals.add(log.partition)
+            else:
+                self._cut_back(log)
+            self._writers.pop(log.partition, None)
+            self._opened.pop(log.partition, None)
+            if log.descriptor >= 0:
+                self.files.close(log.descriptor)
+        self._close_old()
+        if not unknown:
+            for partition, base, number in self._created:
+                self.dirty.pop((partition, base, number), None)
+                try:
+                    self.files.unlink(partition, base, number)
+                except OSError:
+                    # a left-over without a row: the next start moves it away
+                    self._seals.add(partition)
+
+    def _cut_back(self, log: LogWriter) -> None:
+        for flush in log.flushes:
+            if flush.number == log.group_number:
+                try:
+                    descriptor = self.files.open(log.partition, flush.base, flush.number, write=True)
+                    try:
+                        self.files.truncate(descriptor, log.group_size)
+                    finally:
+                        self.files.close(descriptor)
+                except OSError:
+                    self._seals.add(log.partition)
+
+    # for the checkpoint and the driver
+
+    def configure(self, partition: int) -> None:
+        """Take over when the log's segments are to end."""
+        log = self._writers.get(partition)
+        if log is not None:
+            log.segment_bytes, log.segment_ms = self._configured[partition]
+
+    def checkpoint(self) -> Snapshot:
+        """Begin a new generation; what the ended one left to sync is the answer."""
+        snapshot = Snapshot(self.generation, self.group, self.dirty)
+        self.generation += 1
+        self.dirty = {}
+        self.since_checkpoint = self.batches_since_checkpoint = self.journal_since_checkpoint = 0
+        return snapshot
+
+    def synced(self, snapshot: Snapshot) -> None:
+        """The files of a snapshot are on disk, but for those whose sync failed."""
+        for partition, base, number in snapshot.files:
+            log = self._writers.get(partition)
+            if log is None or (partition, base, number) in self.failed_syncs:
+                continue
+            if log.unsynced.get((base, number), snapshot.generation + 1) <= snapshot.generation:
+                del log.unsynced[base, number]
+
+    def seal(self, partition: int) -> None:
+        """Begin a new file with the log's next append."""
+        log = self._writers.get(partition)
+        if log is None:
+            self._seals.add(partition)
+        else:
+            log.seal = log.open
+
+    def close(self) -> None:
+        for log in list(self._opened.values()):
+            self._forget(log)
+
+
+_EMPTY_LOG = rows.LOG.pack(*rows.LogRow())
+
+
+def _nowhere(key: bytes, value: bytes, handle: Any) -> None:
+    raise AssertionError("a row was put outside a group")
+
+
+def _refused(error: OSError, files: Files) -> Refused:
+    found = plain(error, f"write to the segments in {files.root}")
+    return found if isinstance(found, Refused) else Refused(str(found))
+
+
+__all__ = ["Commit", "Executor", "Flush", "Published", "Result", "Unknown"]

@@ -1,0 +1,475 @@
+"""The reading end of one log.
+
+What was just written is answered from the tail cache; the rest from its segment: the sparse index names a
+place at most 4 KB before the batch, and headers lead on from there. A read is written once, as a generator
+that asks for bytes; it is driven on the loop while the page cache has them, and goes on in a thread from the
+first miss.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from typing import NamedTuple, TypeVar
+
+from store import batch
+from store.api import Buffer, Corrupt, Family, LedgerInfo, Position, SegmentInfo
+from store.rocksdb import rows
+from store.rocksdb.append import INDEX_BYTES
+from store.rocksdb.cache import Tail
+from store.rocksdb.database import Database
+from store.rocksdb.group import Published
+from store.rocksdb.reader import Reader
+from store.rocksdb.rows import LogRow
+
+_WALK_BYTES = 64 * 1024
+_key = rows.PARTITION_OFFSET.pack
+
+T = TypeVar("T")
+
+
+class Segment(NamedTuple):
+    """A segment as far as it is committed."""
+
+    base: int
+    next_offset: int
+    number: int
+    size: int
+    max_timestamp: int
+    max_from: int
+    created_at: int
+
+
+class Request(NamedTuple):
+    """Bytes that a read needs: at most `size` at `position` of a segment, all of them committed."""
+
+    partition: int
+    segment: Segment
+    size: int
+    position: int
+
+
+Reading = Generator[Request, Buffer, T]
+
+
+class Header(NamedTuple):
+    """A batch on the way: where it stands and what it holds. `nth` counts from where the walk began."""
+
+    segment: Segment
+    position: int
+    size: int
+    base: int
+    next_offset: int
+    max_timestamp: int
+    nth: int
+
+
+class RocksLog:
+    """See `store.api.Log`. Shows what is committed; `publish` moves it on."""
+
+    def __init__(
+        self,
+        partition: int,
+        row: LogRow,
+        database: Database,
+        reader: Reader,
+        tail: Tail,
+        configure: Callable[[int, int | None, int | None], None],
+    ) -> None:
+        self.partition = partition
+        self.start_offset = row.start
+        self.end_offset = row.end
+        self.size = row.size
+        self.stale = False
+        self.refuses = ""
+        # the end when everything in the queue is done
+        self.queued_end = row.end
+        self.tail = tail
+        self._row: tuple[int, ...] = row
+        self._database = database
+        self._reader = reader
+        self._configure = configure
+        self._key = rows.U32.pack(partition)
+        # closed segments, once somebody asked
+        self._closed: list[Segment] | None = None
+        # (segment number, offset of the batch with its largest timestamp) by where the search begins
+        self._resolved: dict[tuple[int, int], int] = {}
+        if row.flags & rows.REFUSES:
+            self.refuses = (
+                f"Log {partition} takes no more records: bytes that were acknowledged are damaged; "
+                f"`magnetar store verify` says which."
+            )
+
+    def publish(self, news: Published) -> None:
+        """Take over what a group committed."""
+        row = news.row
+        self._row = row
+        self.start_offset = row[1]
+        self.end_offset = row[2]
+        self.size = row[3]
+        if news.rolled and self._closed is not None:
+            self._closed += [
+                Segment(
+                    each.base,
+                    each.row.next_offset,
+                    each.row.number,
+                    each.row.size,
+                    each.row.max_timestamp,
+                    each.row.max_timestamp_from,
+                    each.row.created_at,
+                )
+                for each in news.rolled
+            ]
+        add = self.tail.add
+        for base, data in news.chunks:
+            add(base, data)
+        if news.trimmed:
+            self.tail.drop_below(self.start_offset)
+            if self._closed is not None:
+                self._closed = [each for each in self._closed if each.next_offset > self.start_offset]
+
+    def configure(self, *, segment_bytes: int | None = None, segment_ms: int | None = None) -> None:
+        self._configure(self.partition, segment_bytes, segment_ms)
+
+    # reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, whole_first: bool = True
+    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
+        if offset == self.end_offset:
+            return []
+        firsts = self.tail.firsts
+        if firsts and firsts[0] <= offset:
+            self._reader.hits += 1
+            return self.tail.read(offset, max_bytes, whole_first)
+        self._reader.misses += 1
+        return self._drive(self._read(offset, max_bytes, whole_first))
+
+    def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Reading[list[Buffer]]:
+        segment, position, _ = self._locate(offset)
+        want = max(max_bytes, batch.HEADER_BYTES) + INDEX_BYTES
+        data = yield Request(self.partition, segment, min(want, segment.size - position), position)
+        at = 0
+        while True:
+            if not batch.plausible(data, at):
+                if position + at == segment.size:
+                    # the offset lies in a gap at the segment's end
+                    following = self._segment_after(segment)
+                    if following is None:
+                        return []
+                    segment, position, at = following, 0, 0
+                elif len(data) - at < batch.HEADER_BYTES and position + at < segment.size:
+                    # cut off: headers further on need more bytes
+                    position, at = position + at, 0
+                    if segment.size - position < batch.HEADER_BYTES:
+                        raise self._corrupt(segment, position)
+                else:
+                    raise self._corrupt(segment, position + at)
+                data = yield Request(self.partition, segment, min(want, segment.size - position), position)
+                continue
+            base, length, delta = batch.STEP.unpack_from(data, at)
+            size = length + batch.LENGTH_OVERHEAD
+            if base + delta >= offset:
+                break
+            at += size
+        if position + at + size > segment.size:
+            raise self._corrupt(segment, position + at)
+        if size > max_bytes and not whole_first:
+            return []
+        size = max(size, min(max_bytes, segment.size - position - at))
+        if size > len(data) - at:
+            data = yield Request(self.partition, segment, size, position + at)
+            at = 0
+        return [memoryview(data)[at : at + size]]
+
+    def batch_at_or_after(self, timestamp: int) -> list[Buffer] | Awaitable[list[Buffer]]:
+        return self._drive(self._by_time(timestamp))
+
+    def _by_time(self, timestamp: int) -> Reading[list[Buffer]]:
+        start = self.start_offset
+        for segment in self._segments():
+            if segment.max_timestamp < timestamp or segment.next_offset <= start:
+                continue
+            position = self._time_floor(segment, timestamp)
+            found = yield from self._walk(
+                segment,
+                position,
+                lambda header: header.max_timestamp >= timestamp and header.next_offset > start,
+            )
+            if found is not None:
+                return (yield from self._whole(found))
+        return []
+
+    def _time_floor(self, segment: Segment, timestamp: int) -> int:
+        """Position of the last index row all of whose earlier batches are before the timestamp."""
+        low, high = max(segment.base, self.start_offset), segment.next_offset - 1
+        position, first = 0, self._database.at_or_before(Family.INDEX, _key(self.partition, low))
+        if first is not None:
+            row = rows.index_row(first[1])
+            position = row.position if row.number == segment.number else 0
+        while low <= high:
+            middle = (low + high) // 2
+            found = self._database.at_or_before(Family.INDEX, _key(self.partition, middle))
+            if found is None:
+                break
+            row = rows.index_row(found[1])
+            if row.number != segment.number or row.earlier_max < timestamp:
+                if row.number == segment.number:
+                    position = max(position, row.position)
+                low = middle + 1
+            else:
+                high = rows.PARTITION_OFFSET.unpack(found[0])[1] - 1
+        return position
+
+    def max_timestamp_batch(self) -> list[Buffer] | Awaitable[list[Buffer]]:
+        return self._drive(self._latest())
+
+    def _latest(self) -> Reading[list[Buffer]]:
+        start = self.start_offset
+        segments = [each for each in self._segments() if each.next_offset > start]
+        if not segments:
+            return []
+        segment = max(segments, key=lambda each: each.max_timestamp)
+        found = yield from self._first_with(segment, segment.max_timestamp, segment.max_from)
+        if found is not None and found.next_offset > start:
+            return (yield from self._whole(found))
+        # what had it was trimmed: look at all that is left
+        best: Header | None = None
+
+        def latest(header: Header) -> bool:
+            nonlocal best
+            if header.next_offset > start and (best is None or header.max_timestamp > best.max_timestamp):
+                best = header
+            return False
+
+        for segment in segments:
+            yield from self._walk(segment, 0, latest)
+        return [] if best is None else (yield from self._whole(best))
+
+    def _first_with(self, segment: Segment, timestamp: int, offset: int) -> Reading[Header | None]:
+        """The first batch of a segment with just this largest timestamp, at or after the one at `offset`."""
+        found = self._database.at_or_before(Family.INDEX, _key(self.partition, offset))
+        position = 0
+        if found is not None:
+            row = rows.index_row(found[1])
+            position = row.position if row.number == segment.number else 0
+        return (
+            yield from self._walk(
+                segment, position, lambda header: header.max_timestamp == timestamp and header.base >= offset
+            )
+        )
+
+    def _walk(
+        self, segment: Segment, position: int, wanted: Callable[[Header], bool]
+    ) -> Reading[Header | None]:
+        """The first batch from a position on that is wanted; None when the segment ends before."""
+        nth = 0
+        while position < segment.size:
+            data = yield Request(self.partition, segment, min(_WALK_BYTES, segment.size - position), position)
+            at = 0
+            while len(data) - at >= batch.HEADER_BYTES:
+                if not batch.plausible(data, at):
+                    raise self._corrupt(segment, position + at)
+                base, length, delta = batch.STEP.unpack_from(data, at)
+                size = length + batch.LENGTH_OVERHEAD
+                header = Header(
+                    segment, position + at, size, base, base + delta + 1, batch.max_timestamp(data, at), nth
+                )
+                if wanted(header):
+                    return header
+                at += size
+                nth += 1
+            if at == 0:
+                raise self._corrupt(segment, position)
+            position += at
+        return None
+
+    def _whole(self, header: Header) -> Reading[list[Buffer]]:
+        if header.position + header.size > header.segment.size:
+            raise self._corrupt(header.segment, header.position)
+        data = yield Request(self.partition, header.segment, header.size, header.position)
+        return [data]
+
+    # message ids
+
+    def position_of(self, offset: int) -> Position:
+        if not self.start_offset <= offset < self.end_offset:
+            raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset})")
+        return self._reader.now(self._position_of(offset))
+
+    def _position_of(self, offset: int) -> Reading[Position]:
+        segment, position, row = self._locate(offset)
+        found = yield from self._walk(segment, position, lambda header: header.next_offset > offset)
+        while found is None:
+            # in a gap at a segment's end
+            following = self._segment_after(segment)
+            if following is None:
+                raise IndexError(f"offset {offset} has no record at or after it")
+            segment, position, row = self._locate(following.base)
+            found = yield from self._walk(segment, position, lambda header: True)
+        return Position(row.ledger, row.entry + found.nth, max(0, offset - found.base))
+
+    def offset_of(self, ledger: int, entry: int) -> int:
+        value = self._database.get(Family.LEDGER, _key(self.partition, ledger))
+        if value is None or entry < 0:
+            raise KeyError((ledger, entry))
+        row = LogRow._make(self._row)
+        closed = rows.ledger_row(value)
+        entries = row.ledger_entries if row.ledger == ledger else closed.entries
+        if entry >= entries:
+            raise KeyError((ledger, entry))
+        low, high = closed.first_offset, self.end_offset - 1
+        best: tuple[int, rows.IndexRow] | None = None
+        while low <= high:
+            middle = (low + high) // 2
+            found = self._database.at_or_before(Family.INDEX, _key(self.partition, middle))
+            index = None if found is None else rows.index_row(found[1])
+            if found is None or index is None or (index.ledger, index.entry) <= (ledger, entry):
+                low = middle + 1
+                if found is not None and index is not None and index.ledger == ledger:
+                    best = rows.PARTITION_OFFSET.unpack(found[0])[1], index
+            else:
+                high = rows.PARTITION_OFFSET.unpack(found[0])[1] - 1
+        if best is None:
+            raise KeyError((ledger, entry))
+        base, index = best
+        segment = self._segment_of(base)
+        if segment is None or segment.number != index.number:
+            raise KeyError((ledger, entry))
+        nth = entry - index.entry
+        header = self._reader.now(self._walk(segment, index.position, lambda header: header.nth == nth))
+        if header is None or header.next_offset <= self.start_offset:
+            raise KeyError((ledger, entry))
+        return header.base
+
+    # what there is
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        known = -1
+        for key, value in self._database.scan(Family.EPOCH, self._key):
+            epoch = rows.PARTITION_U32.unpack(key)[1]
+            if epoch > leader_epoch:
+                return (known, rows.U64.unpack(value)[0]) if known >= 0 else (-1, -1)
+            known = epoch
+        return (known, self.end_offset) if known >= 0 else (-1, -1)
+
+    def segments(self) -> list[SegmentInfo]:
+        active = self._active()
+        found = []
+        for each in self._segments():
+            offset = self._resolved.get((each.number, each.max_from), -1)
+            if offset < 0:
+                if len(self._resolved) > 1000:
+                    self._resolved.clear()
+                header = self._reader.now(self._first_with(each, each.max_timestamp, each.max_from))
+                offset = self._resolved[each.number, each.max_from] = -1 if header is None else header.base
+            found.append(
+                SegmentInfo(
+                    each.base,
+                    each.next_offset,
+                    each.size,
+                    each.max_timestamp,
+                    offset,
+                    each.created_at,
+                    active is not None and each.number == active.number,
+                )
+            )
+        return found
+
+    def ledgers(self) -> list[LedgerInfo]:
+        row = LogRow._make(self._row)
+        found: list[LedgerInfo] = []
+        for key, value in self._database.scan(Family.LEDGER, self._key):
+            ledger = rows.PARTITION_OFFSET.unpack(key)[1]
+            if ledger > row.ledger:
+                break
+            each = rows.ledger_row(value)
+            if found and each.first_offset <= self.start_offset:
+                found.clear()
+            entries, size = (
+                (row.ledger_entries, row.ledger_size) if ledger == row.ledger else (each.entries, each.size)
+            )
+            found.append(LedgerInfo(ledger, each.first_offset, entries, size, each.opened_at))
+        return found
+
+    # places
+
+    def _active(self) -> Segment | None:
+        row = self._row
+        if not row[0] & rows.ACTIVE:
+            return None
+        head = LogRow._make(row)
+        return Segment(
+            head.segment_base,
+            head.end,
+            head.number,
+            head.segment_size,
+            head.segment_max,
+            head.segment_max_from,
+            head.segment_created,
+        )
+
+    def _segments(self) -> list[Segment]:
+        active = self._active()
+        if self._closed is None:
+            self._closed = list(self._load_closed(active))
+        return self._closed if active is None else [*self._closed, active]
+
+    def _load_closed(self, active: Segment | None) -> Iterator[Segment]:
+        for key, value in self._database.scan(Family.SEGMENT, self._key):
+            base = rows.PARTITION_OFFSET.unpack(key)[1]
+            if active is not None and base >= active.base:
+                # rolled by a group that is not published yet
+                return
+            row = rows.segment_row(value)
+            yield Segment(
+                base,
+                row.next_offset,
+                row.number,
+                row.size,
+                row.max_timestamp,
+                row.max_timestamp_from,
+                row.created_at,
+            )
+
+    def _segment_of(self, offset: int) -> Segment | None:
+        """The segment that holds an offset, or the next one when it lies in a gap between two."""
+        segments = self._segments()
+        index = bisect_right(segments, offset, key=lambda each: each.next_offset)
+        return segments[index] if index < len(segments) else None
+
+    def _segment_after(self, segment: Segment) -> Segment | None:
+        return self._segment_of(segment.next_offset)
+
+    def _locate(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
+        """Where to begin to look for the batch that holds an offset, or follows it."""
+        segment = self._segment_of(offset)
+        if segment is None:
+            raise Corrupt(f"Log {self.partition} has no segment for offset {offset}.")
+        found = self._database.at_or_before(Family.INDEX, _key(self.partition, max(offset, segment.base)))
+        row = None if found is None else rows.index_row(found[1])
+        if row is None or row.number != segment.number:
+            raise Corrupt(f"Log {self.partition} has no index row for offset {offset}.")
+        return segment, row.position, row
+
+    def _corrupt(self, segment: Segment, position: int) -> Corrupt:
+        return Corrupt(
+            f"Log {self.partition}: no record batch at byte {position} of the segment that begins at offset "
+            f"{segment.base}; `magnetar store verify` says more."
+        )
+
+    def _drive(self, reading: Reading[T]) -> T | Coroutine[None, None, T]:
+        """Run a read here while the page cache has the bytes, and in a thread from the first miss on."""
+        cached = self._reader.cached
+        try:
+            request = next(reading)
+            while True:
+                data = cached(request)
+                if data is None:
+                    return self._reader.later(reading, request)
+                request = reading.send(data)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result

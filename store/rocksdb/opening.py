@@ -1,0 +1,112 @@
+"""From a folder to a store: open RocksDB, recover after a crash, begin a new epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from store.api import Family, StoreError
+from store.rocksdb import mark, recovery, rows
+from store.rocksdb.database import Database, check_folder, plain
+from store.rocksdb.driver import RocksStore
+from store.rocksdb.files import Files
+from store.rocksdb.options import Options
+from store.rocksdb.recovery import Clip
+
+DATABASE = "db"
+SEGMENTS = "segments"
+MARK = "mark"
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def open(
+    path: Path,
+    *,
+    clock: Callable[[], int] = wall_ms,
+    clip: Clip | None = None,
+    boot: str | None = None,
+    files: Callable[[Path], Files] = Files,
+    database: Callable[..., Database] = Database,
+    **options: Any,
+) -> RocksStore:
+    """The store in a folder, which is made if need be. Call it in the loop that will own the store.
+
+    `clock` gives ms since 1970. `clip(partition, end)` answers writes for rows of the caller that speak of
+    offsets at or above `end`, when recovery must shorten a log; they go with it in one batch. `boot` names
+    the run of the machine (tests pretend a power cut with another one), `files` and `database` are where
+    tests make a disk fail. `options` are the fields of `Options`.
+
+    Raises Locked when another process has the folder, DiskFull, Refused when it cannot be written to, and
+    StoreError; each with one sentence for a person.
+    """
+    settings = Options(**options)
+    check_folder(path)
+    marked = mark.read(path / MARK)
+    opened = database(path / DATABASE, cache_bytes=settings.block_cache_bytes)
+    try:
+        return _open(
+            path,
+            opened,
+            files(path / SEGMENTS),
+            marked,
+            clock,
+            clip,
+            mark.boot_id() if boot is None else boot,
+            settings,
+        )
+    except OSError as error:
+        opened.close()
+        raise StoreError(str(plain(error, f"read the data folder {path}"))) from error
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _open(
+    path: Path,
+    database: Database,
+    files: Files,
+    marked: mark.Marked | None,
+    clock: Callable[[], int],
+    clip: Clip | None,
+    boot: str,
+    options: Options,
+) -> RocksStore:
+    form = database.get(Family.META, rows.FORMAT)
+    if form not in (None, rows.FORMAT_VERSION):
+        raise StoreError(
+            f"The data folder {path} was written by a newer Magnetar (format {form!r}); "
+            "use that one, or another folder."
+        )
+    last = int(database.get(Family.META, rows.EPOCH_COUNTER) or b"0")
+    clean = database.get(Family.META, rows.CLEAN) == str(last).encode()
+    found = recovery.recover(path, database, files, marked, boot, clean=clean, now=clock(), clip=clip)
+    epoch = last if found.read_only else last + 1
+    if not found.read_only:
+        batch = database.batch()
+        meta = database.handles["meta"]
+        batch.put(rows.FORMAT, rows.FORMAT_VERSION, meta)
+        batch.put(rows.EPOCH_COUNTER, str(epoch).encode(), meta)
+        batch.delete(rows.CLEAN, meta)
+        # durable before the first append: no two runs may share a leader epoch
+        database.write(batch)
+        database.sync()
+    ledger = database.get(Family.META, rows.NEXT_LEDGER)
+    return RocksStore(
+        path,
+        database,
+        files,
+        # a store that takes no commits keeps the old mark: it is the evidence
+        mark.Mark(path / (MARK + ".unused" if found.read_only else MARK), boot, epoch, database.sequence()),
+        options=options,
+        clock=clock,
+        epoch=epoch,
+        next_ledger=rows.U64.unpack(ledger)[0] if ledger else 1,
+        notices=found.notices,
+        read_only=found.read_only,
+    )
