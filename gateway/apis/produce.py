@@ -123,7 +123,8 @@ def produce(
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
                 if partition.short_of_replicas and request.acks == -1:
                     raise KafkaError(Error.NOT_ENOUGH_REPLICAS, _TOO_FEW)
-                base_offset = partition.append(batch, admit(batch), now)
+                header = admit(batch)
+                base_offset = partition.append(batch, header, now)
             except KafkaError as error:
                 results = [(name, [(index, int(error.code), -1, -1, -1, error.text)])]
                 return wire.encode(version, correlation_id, results)
@@ -135,7 +136,7 @@ def produce(
                 correlation_id,
                 start,
                 base_offset,
-                now if partition.log_append_time else -1,
+                partition.append_time(header, base_offset, now) if partition.log_append_time else -1,
                 partition.log.start_offset,
             )
             slot = ProduceSlot(
@@ -216,6 +217,7 @@ def _take(
         )
     if partition.short_of_replicas and request.acks == -1:
         raise KafkaError(Error.NOT_ENOUGH_REPLICAS, _TOO_FEW)
-    base_offset = partition.append(batch, admit(batch), now)
-    append_time = now if partition.log_append_time else -1
+    header = admit(batch)
+    base_offset = partition.append(batch, header, now)
+    append_time = partition.append_time(header, base_offset, now) if partition.log_append_time else -1
     return index, 0, base_offset, append_time, partition.log.start_offset, None

@@ -245,7 +245,7 @@ class Broker:
     def release_idle(self) -> None:
         """Let go of partitions that nobody uses: an idle topic is a row on the disk."""
         for runtime in list(self._by_name.values()):
-            busy = False
+            busy = runtime.deleting
             for index, partition in enumerate(runtime.partitions):
                 if partition is None:
                     continue

@@ -70,7 +70,7 @@ class Catalog:
 
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
-        raw = self._store.get(Family.CATALOG, _PLAIN + _plain(name))
+        raw = self._store.get(Family.CATALOG, _PLAIN + plain(name).encode())
         other = raw.decode() if raw else None
         return other if other != name else None
 
@@ -99,7 +99,7 @@ class Catalog:
         writes: list[Write] = [
             Put(Family.CATALOG, _NAME + name, _encoder.encode(topic)),
             Put(Family.CATALOG, _ID + topic.topic_id, name),
-            Put(Family.CATALOG, _PLAIN + _plain(topic.name), name),
+            Put(Family.CATALOG, _PLAIN + plain(topic.name).encode(), name),
             self.allocation(),
         ]
         writes.extend([CreateLog(partition) for partition in topic.partitions])
@@ -116,7 +116,7 @@ class Catalog:
         writes: list[Write] = [
             Delete(Family.CATALOG, _NAME + topic.name.encode()),
             Delete(Family.CATALOG, _ID + topic.topic_id),
-            Delete(Family.CATALOG, _PLAIN + _plain(topic.name)),
+            Delete(Family.CATALOG, _PLAIN + plain(topic.name).encode()),
         ]
         writes.extend([DropLog(partition) for partition in topic.partitions])
         return writes
@@ -139,5 +139,6 @@ class Catalog:
         return topic
 
 
-def _plain(name: str) -> bytes:
-    return name.replace(".", "_").encode()
+def plain(name: str) -> str:
+    """The name without dots: Kafka allows one topic for each."""
+    return name.replace(".", "_")

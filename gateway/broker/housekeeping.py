@@ -42,7 +42,7 @@ def trim_point(segments: Sequence[SegmentInfo], config: TopicConfig, end_offset:
         age_from = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_at
         too_old = config.retention_ms >= 0 and now - age_from > config.retention_ms
         too_big = config.retention_bytes >= 0 and total - segment.size >= config.retention_bytes
-        if not (too_old or (too_big and not segment.active)):
+        if not (too_old or too_big):
             break
         total -= segment.size
         point = min(segment.next_offset, end_offset)
@@ -96,9 +96,11 @@ class Housekeeping:
         for count, topic in enumerate(list(broker.catalog.topics()), 1):
             if count % _SLICE == 0:
                 await asyncio.sleep(0)
-            current = broker.catalog.get(topic.name)
-            if current is not None and current.topic_id == topic.topic_id:
-                await self._retain(current)
+            # Not while it is deleted: a trim behind the drop would spoil the group of everybody else.
+            async with broker.topics.changing(topic.name):
+                current = broker.catalog.get(topic.name)
+                if current is not None and current.topic_id == topic.topic_id:
+                    await self._retain(current)
 
     async def _retain(self, topic: Topic) -> None:
         broker = self._broker

@@ -32,7 +32,7 @@ class Waiter(Protocol):
 class TopicRuntime:
     """A topic in use: its row, its effective configuration, and those of its partitions that are in use."""
 
-    __slots__ = ("config", "name", "name_utf8", "partitions", "topic", "topic_id")
+    __slots__ = ("config", "deleting", "name", "name_utf8", "partitions", "topic", "topic_id")
 
     def __init__(self, topic: Topic, config: TopicConfig) -> None:
         self.topic = topic
@@ -41,6 +41,8 @@ class TopicRuntime:
         self.name_utf8 = topic.name.encode()
         self.topic_id = topic.topic_id
         self.partitions: list[Partition | None] = [None] * len(topic.partitions)
+        # True while its deletion is on its way to the disk: no partition is opened any more
+        self.deleting = False
 
 
 class Partition:
@@ -81,6 +83,8 @@ class Partition:
     )
 
     def __init__(self, broker: Broker, topic: TopicRuntime, index: int) -> None:
+        if topic.deleting:
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
         self.broker = broker
         self.topic = topic
         self.index = index
@@ -176,7 +180,7 @@ class Partition:
                     self.broker.metrics.produced_duplicates.value += 1
                     return verdict
                 raise KafkaError(*_REFUSALS[verdict])
-        if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms:
+        if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms and not self.log_append_time:
             raise KafkaError(
                 Error.INVALID_TIMESTAMP,
                 f"The timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms ahead of the clock.",
@@ -200,6 +204,10 @@ class Partition:
         self.enqueue(batch, base_offset, base_offset + header.count, max_timestamp)
         self.messages_in += header.count
         return base_offset
+
+    def append_time(self, header: Header, base_offset: int, now: int) -> int:
+        """What a log with log-append time says in the answer to a batch just taken, or to a duplicate."""
+        return self.producers.append_time(header.producer_id, base_offset) if header.producer_id >= 0 else now
 
     def enqueue(self, batch: bytes, base_offset: int, next_offset: int, max_timestamp: int) -> None:
         """Add a finished batch to the open turn."""
@@ -225,7 +233,8 @@ class Partition:
             raise KafkaError(Error.INVALID_RECORD, "A compacted topic takes no records without a key.")
         if config.timestamp_before_max_ms is not None and not config.log_append_time:
             oldest = now - config.timestamp_before_max_ms
-            if any(record.timestamp < oldest for record in records.records(batch, limit)):
+            # -1 is a record without a timestamp
+            if any(-1 != record.timestamp < oldest for record in records.records(batch, limit)):
                 raise KafkaError(
                     Error.INVALID_TIMESTAMP,
                     "A record is older than message.timestamp.before.max.ms of this topic allows.",

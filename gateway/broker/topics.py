@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway import topic_configs
-from gateway.broker.catalog import Topic
+from gateway.broker.catalog import Topic, plain
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.partition import Partition
 from gateway.wire.errors import Error
 from store.api import StoreError, Trim, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.partition import Partition
 
 log = logging.getLogger("magnetar.topics")
 
@@ -44,17 +44,19 @@ class Topics:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        # names whose creation is on its way to the disk
-        self._creating: set[str] = set()
-        self._locks: dict[str, asyncio.Lock] = {}
+        # names whose creation is on its way to the disk, by what they are without dots
+        self._creating: dict[str, str] = {}
+        # a lock for each topic that is being changed, and how many hold it or wait for it
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     def check_create(self, name: str, partitions: int, configs: dict[str, str]) -> int:
         """What `create` would refuse, refused; else the number of partitions. Raises KafkaError."""
         broker = self._broker
         check_name(name)
-        if name in self._creating or broker.catalog.get(name) is not None:
+        other = self._creating.get(plain(name))
+        if other == name or broker.catalog.get(name) is not None:
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        other = broker.catalog.collision(name)
+        other = other or broker.catalog.collision(name)
         if other is not None:
             raise KafkaError(
                 Error.INVALID_TOPIC_EXCEPTION,
@@ -91,11 +93,11 @@ class Topics:
             internal=internal,
             partitioned=partitioned,
         )
-        self._creating.add(name)
+        self._creating[plain(name)] = name
         try:
             await self._write(broker.catalog.writes_create(topic))
         finally:
-            self._creating.discard(name)
+            del self._creating[plain(name)]
         broker.topic_changed(name, topic)
         notice(topic)
         return topic
@@ -105,20 +107,20 @@ class Topics:
         broker = self._broker
         if not broker.settings.flag("delete.topic.enable"):
             raise KafkaError(Error.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
-        async with self._changing(name):
+        async with self.changing(name):
             topic = self.get(name)
             runtime = broker.topic(name.encode())
             assert runtime is not None
             # What is in the open turn is committed first; from here on nothing is appended behind the drop.
             broker.turn.end()
-            for index in range(len(runtime.partitions)):
-                partition = runtime.partitions[index]
-                if partition is None:
-                    partition = runtime.partitions[index] = Partition(broker, runtime, index)
-                partition.retire()
+            runtime.deleting = True
+            for partition in runtime.partitions:
+                if partition is not None:
+                    partition.retire()
             try:
                 await self._write([*broker.catalog.writes_delete(topic), *broker.groups.topic_deleted(topic)])
             except KafkaError:
+                runtime.deleting = False
                 runtime.partitions[:] = [None] * len(runtime.partitions)
                 raise
             broker.topic_changed(name, None)
@@ -126,7 +128,7 @@ class Topics:
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raises KafkaError."""
-        async with self._changing(name):
+        async with self.changing(name):
             await self._grow(name, count, validate_only)
 
     async def _grow(self, name: str, count: int, validate_only: bool) -> None:
@@ -154,7 +156,7 @@ class Topics:
     ) -> None:
         """Change the explicitly set configs. Raises KafkaError."""
         broker = self._broker
-        async with self._changing(name):
+        async with self.changing(name):
             topic = self.get(name)
             configs = change(topic.configs)
             check_configs(configs)
@@ -174,6 +176,9 @@ class Topics:
                 Error.OFFSET_OUT_OF_RANGE,
                 f"Offset {offset} is not between 0 and the high watermark {partition.high_watermark}.",
             )
+        if partition.stale:
+            # The topic is being deleted: a trim behind the drop would spoil the group of everybody else.
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
         if offset > partition.log_start:
             await self._write([Trim(partition.id, offset)])
             partition.changed()
@@ -187,15 +192,17 @@ class Topics:
         return topic
 
     @contextlib.asynccontextmanager
-    async def _changing(self, name: str) -> AsyncIterator[None]:
+    async def changing(self, name: str) -> AsyncIterator[None]:
         """One change of a topic at a time: each reads the row that the one before it wrote."""
-        lock = self._locks.setdefault(name, asyncio.Lock())
+        lock, users = self._locks.get(name) or (asyncio.Lock(), 0)
+        self._locks[name] = lock, users + 1
         try:
             async with lock:
                 yield
         finally:
-            if not lock.locked():
-                self._locks.pop(name, None)
+            _, users = self._locks.pop(name)
+            if users > 1:
+                self._locks[name] = lock, users - 1
 
     async def _write(self, writes: list[Write]) -> None:
         try:

@@ -96,7 +96,8 @@ class Turn:
         if not (partitions or slots or others):
             return
         self._clear()
-        writes: list[Write] = []
+        # First what is not batches: a producer that is forgotten and comes back in the same turn has its row again.
+        writes: list[Write] = [write for more, _ in others for write in more]
         ends: list[tuple[Partition, int, int]] = []
         batches = messages = size = 0
         for partition in partitions:
@@ -122,16 +123,16 @@ class Turn:
             size += partition.pending_bytes
             partition.pending = []
             partition.pending_bytes = 0
-        for more, _ in others:
-            writes.extend(more)
-
         broker = self._broker
         clock = broker.clock_ns
         started = clock()
         began = self._began
         self.in_flight += 1
+        answered = False
 
         def done(outcome: Outcome) -> None:
+            nonlocal answered
+            answered = True
             self.in_flight -= 1
             now = clock()
             broker.observe_commit((now - started) * 1e-9, len(slots), len(ends))
@@ -156,6 +157,9 @@ class Turn:
         try:
             broker.store.commit(writes, durability, done)
         except Exception as error:
+            if answered:
+                # It was stored, and telling somebody failed: nobody must hear now that it was not.
+                raise
             # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
             log.exception("the store did not take a group")
             done(Refused(f"the group was not taken: {error}"))
