@@ -6,6 +6,7 @@ partitions costs a look only at those that grew or were asked anew. A fetch with
 
 from __future__ import annotations
 
+import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
@@ -109,10 +110,11 @@ class FetchState:
 class FetchSessions:
     """The sessions of all connections, at most `slots` of them."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, first_id: int | None = None) -> None:
         self._slots = slots
         self._sessions: OrderedDict[int, FetchState] = OrderedDict()
-        self._next_id = 1
+        # Ids begin anywhere: after a restart nobody's old id should be somebody else's new one.
+        self._next_id = first_id or 1 + secrets.randbelow(MAX_EPOCH)
         self.evicted = 0
 
     def __len__(self) -> int:

@@ -93,10 +93,10 @@ class Fetch:
             known = sessions.get(request.session_id, now)
             if known is None:
                 return Error.FETCH_SESSION_ID_NOT_FOUND
-            if known.by_id is not by_id:
-                return Error.FETCH_SESSION_TOPIC_ID_ERROR
             if known.epoch != epoch or known.parked is not None:
                 return Error.INVALID_FETCH_SESSION_EPOCH
+            if known.by_id is not by_id:
+                return Error.FETCH_SESSION_TOPIC_ID_ERROR
             state = known
             state.epoch = epoch + 1 if epoch < MAX_EPOCH else 1
             for topic, indexes in request.forgotten:
@@ -106,6 +106,10 @@ class Fetch:
         for topic, partitions in request.topics:
             for index, leader_epoch, offset, max_bytes in partitions:
                 want(topic, index, leader_epoch, offset, max_bytes)
+        if epoch > 0 and not state.wanted:
+            # Kafka ends a session of which nothing is left.
+            sessions.remove(state.session_id)
+            state = FetchState(0, by_id)
         return state
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -120,7 +124,7 @@ class Fetch:
         waiting = speaks = False
         size = 0
         for wanted in list(state.ready):
-            if budget <= 0 and not self._full:
+            if budget <= 0 and size and not self._full:
                 break
             result = self._look_at(wanted, budget, size == 0)
             if result.error:
@@ -167,9 +171,10 @@ class Fetch:
             return _Found(wanted, Error.OFFSET_OUT_OF_RANGE)
         result = _Found(wanted, Error.NONE)
         result.high, result.start = high, start
-        if offset < high and budget > 0:
+        if offset < high and (budget > 0 or first):
             try:
-                data = partition.log.read(offset, min(wanted.max_bytes, budget), whole_first=first)
+                # The first batch comes whole whatever the limits say: else a client could never pass it.
+                data = partition.log.read(offset, max(0, min(wanted.max_bytes, budget)), whole_first=first)
             except Corrupt:
                 result.error = Error.CORRUPT_MESSAGE
                 return result
