@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _SIZE = struct.Struct(">i")
 _CACHED = 256
 """Metadata answers that are kept: clients of one kind ask the same bytes again and again."""
+_CACHED_BYTES = 16 * 1024 * 1024
+"""And how much they, and their questions, may take."""
 
 
 def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> bytes | Awaitable[bytes]:
@@ -65,12 +67,22 @@ def _metadata(
             return _encode_later(context, answer)
         body = codec.encode_response(ApiKey.METADATA, version, answer)
         if all(topic.error_code == 0 for topic in answer.topics):
-            cache = broker.metadata_cache
-            if len(cache) >= _CACHED:
-                cache.clear()
-            cache[question] = body
+            _keep(broker.metadata_cache, question, body)
     header = codec.encode_response_header(ApiKey.METADATA, version, context.correlation_id)
     return _SIZE.pack(len(header) + len(body)) + header + body
+
+
+def _keep(
+    cache: dict[tuple[int, str, bytes], bytes], question: tuple[int, str, bytes], answer: bytes
+) -> None:
+    size = len(question[2]) + len(answer)
+    if (
+        len(cache) >= _CACHED
+        or sum(len(key[2]) + len(kept) for key, kept in cache.items()) + size > _CACHED_BYTES
+    ):
+        cache.clear()
+    if size <= _CACHED_BYTES:
+        cache[question] = answer
 
 
 def _unsupported_api_versions(broker: Broker, context: Context) -> bytes:

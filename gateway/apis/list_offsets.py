@@ -7,6 +7,7 @@ transactions), -2 earliest, -3 the record with the largest timestamp, -4 earlies
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 
+NEVER = 1 << 15
+_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+"""The first version in which a timestamp has its special meaning."""
+
 Asked = messages.ListOffsetsRequest.ListOffsetsPartition
 Answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse
 
@@ -35,7 +40,9 @@ def list_offsets(
 ) -> messages.ListOffsetsResponse | Awaitable[messages.ListOffsetsResponse]:
     response = messages.ListOffsetsResponse(topics=[])
     searches: list[tuple[Answer, Partition, int]] = []
-    seen: set[tuple[str, int]] = set()
+    times = Counter(
+        (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
+    )
     for topic in request.topics:
         runtime = broker.topic(topic.name.encode())
         answers: list[Answer] = []
@@ -44,11 +51,11 @@ def list_offsets(
                 partition_index=asked.partition_index, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1
             )
             answers.append(answer)
-            key = (topic.name, asked.partition_index)
             try:
-                if key in seen:
+                if times[topic.name, asked.partition_index] > 1:
                     raise KafkaError(Error.INVALID_REQUEST)
-                seen.add(key)
+                if asked.timestamp < 0 and context.api_version < _SINCE.get(asked.timestamp, NEVER):
+                    raise KafkaError(Error.UNSUPPORTED_VERSION)
                 if runtime is None:
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 partition = broker.partition_of(runtime, asked.partition_index)
@@ -95,7 +102,8 @@ async def _search(
                 found = await first_at_or_after(partition, timestamp, broker.decompression_limit)
         except BatchError:
             answer.error_code = Error.CORRUPT_MESSAGE
-        except StoreError:
+        except (StoreError, IndexError):
+            # A failed read, or a log that was trimmed under the search.
             answer.error_code = Error.KAFKA_STORAGE_ERROR
         else:
             if found is not None:

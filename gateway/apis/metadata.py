@@ -6,6 +6,7 @@ Kafka makes the client ask again. One node leads everything.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,8 @@ async def _create(
     broker: Broker, response: messages.MetadataResponse, missing: list[str], operations: int
 ) -> messages.MetadataResponse:
     errors: dict[str, Error] = {}
-    for name in missing:
+
+    async def create(name: str) -> None:
         try:
             await broker.topics.create(name, -1, {})
         except KafkaError as error:
@@ -92,6 +94,9 @@ async def _create(
             errors[name] = (
                 Error.LEADER_NOT_AVAILABLE if error.code == Error.TOPIC_ALREADY_EXISTS else error.code
             )
+
+    # all in one commit
+    await asyncio.gather(*(create(name) for name in missing))
     for index, answer in enumerate(response.topics):
         if answer.name in missing:
             topic = broker.catalog.get(answer.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
@@ -12,9 +13,10 @@ from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import Partition
+    from gateway.broker.partition import Partition, TopicRuntime
 
 Deleted = messages.DeleteRecordsResponse
+Result = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
 Producers = messages.DescribeProducersResponse
 
 
@@ -24,26 +26,29 @@ async def delete_records(
 ) -> messages.DeleteRecordsResponse:
     """Offset -1 means all that is there. The low watermark in the answer is the new log start."""
     response = Deleted(topics=[])
+
+    async def delete(runtime: TopicRuntime | None, offset: int, result: Result) -> None:
+        try:
+            if runtime is None:
+                raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+            if not runtime.config.delete:
+                raise KafkaError(Error.POLICY_VIOLATION, "cleanup.policy of this topic does not have delete.")
+            partition = broker.partition_of(runtime, result.partition_index)
+            result.low_watermark = await broker.topics.delete_records(partition, offset)
+        except KafkaError as error:
+            result.error_code = error.code
+
+    work = []
     for topic in request.topics:
         runtime = broker.topic(topic.name.encode())
         results = []
         for asked in topic.partitions:
-            result = Deleted.DeleteRecordsPartitionResult(
-                partition_index=asked.partition_index, low_watermark=-1, error_code=0
-            )
+            result = Result(partition_index=asked.partition_index, low_watermark=-1, error_code=0)
             results.append(result)
-            try:
-                if runtime is None:
-                    raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
-                if not runtime.config.delete:
-                    raise KafkaError(
-                        Error.POLICY_VIOLATION, "cleanup.policy of this topic does not have delete."
-                    )
-                partition = broker.partition_of(runtime, asked.partition_index)
-                result.low_watermark = await broker.topics.delete_records(partition, asked.offset)
-            except KafkaError as error:
-                result.error_code = error.code
+            work.append(delete(runtime, asked.offset, result))
         response.topics.append(Deleted.DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    # all in one commit
+    await asyncio.gather(*work)
     return response
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ class BrokerConfigs:
         self._broker = broker
         self.node: dict[str, str] = {}
         self.cluster: dict[str, str] = {}
+        # one change at a time: each begins with the rows that the one before it wrote
+        self._lock = asyncio.Lock()
 
     def load(self) -> None:
         store = self._broker.store
@@ -38,6 +41,12 @@ class BrokerConfigs:
         self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False
     ) -> None:
         """Change the rows of `name` (the node's id, or empty for all). Raises KafkaError."""
+        async with self._lock:
+            await self._alter(name, change, validate_only)
+
+    async def _alter(
+        self, name: str, change: Callable[[dict[str, str]], dict[str, str]], validate_only: bool
+    ) -> None:
         broker = self._broker
         old = self.node if name else self.cluster
         new = change(old)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from store.api import Buffer
 
 _BASE_EPOCH = struct.Struct(">qii")
+_HEADER = 61
 
 Found = tuple[int, int, int]
 """timestamp in ms, offset, leader epoch."""
@@ -23,11 +25,24 @@ async def first_at_or_after(partition: Partition, timestamp: int, limit: int) ->
     batch = _joined(found if isinstance(found, list) else await found)
     if batch is None:
         return None
-    base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
-    for record in records.records(batch, limit):
-        if record.timestamp >= timestamp and base_offset + record.offset_delta >= partition.log_start:
-            return record.timestamp, base_offset + record.offset_delta, epoch
-    return None
+    while True:
+        base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
+        for record in records.records(batch, limit):
+            if record.timestamp >= timestamp and base_offset + record.offset_delta >= partition.log_start:
+                return record.timestamp, base_offset + record.offset_delta, epoch
+        # What matched lies below the log start, in a batch that was cut there: look at what follows it.
+        offset = records.header(batch).next_offset
+        while True:
+            if not partition.log_start <= offset < partition.high_watermark:
+                return None
+            found = partition.log.read(offset, _HEADER)
+            head = records.header(b"".join(found if isinstance(found, list) else await found))
+            if head.max_timestamp >= timestamp:
+                break
+            offset = head.next_offset
+            await asyncio.sleep(0)
+        found = partition.log.read(offset, head.size)
+        batch = b"".join(found if isinstance(found, list) else await found)
 
 
 async def largest(partition: Partition, limit: int) -> Found | None:
@@ -39,6 +54,8 @@ async def largest(partition: Partition, limit: int) -> Found | None:
     base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
     best: tuple[int, int] | None = None
     for record in records.records(batch, limit):
+        if base_offset + record.offset_delta < partition.log_start:
+            continue
         if best is None or record.timestamp > best[0]:
             best = record.timestamp, record.offset_delta
     return None if best is None else (best[0], base_offset + best[1], epoch)
