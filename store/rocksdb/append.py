@@ -95,6 +95,7 @@ class LogWriter:
         "flushes",
         "generation",
         "group_base",
+        "group_end",
         "group_number",
         "group_size",
         "key",
@@ -175,6 +176,7 @@ class LogWriter:
         self.group_base = self.segment_base
         self.group_number = self.number if self.open else 0
         self.group_size = self.segment_size
+        self.group_end = self.end
 
     def finish(self) -> None:
         """The group is over and done."""

@@ -522,7 +522,7 @@ class Executor:
                 log.generation = self.generation
                 put(
                     rows.TOUCHED_KEY.pack(self.generation, log.partition),
-                    rows.TOUCHED.pack(log.group_base, log.group_number, log.group_size),
+                    rows.TOUCHED.pack(log.group_base, log.group_number, log.group_size, log.group_end),
                     handles["touched"],
                 )
             for flush in flushes:

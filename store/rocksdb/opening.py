@@ -85,7 +85,7 @@ def _open(
         )
     last = int(database.get(Family.META, rows.EPOCH_COUNTER) or b"0")
     clean = database.get(Family.META, rows.CLEAN) == str(last).encode()
-    found = recovery.recover(path, database, files, marked, boot, clean=clean, now=clock(), clip=clip)
+    found = recovery.recover(path, database, files, marked, boot, clean=clean, epoch=last, clip=clip)
     epoch = last if found.read_only else last + 1
     if not found.read_only:
         batch = database.batch()

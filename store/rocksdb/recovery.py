@@ -1,20 +1,67 @@
+"""A start after a crash: what RocksDB says and what is in the segments are made to agree.
+
+1. If RocksDB knows less than was once committed (it drops what stands behind a damaged WAL record), nothing is
+   touched and the store takes no commits.
+2. Payload in the journal is written to its segment again: the machine may have lost it there.
+3. Every log that was touched since the last checkpoint is checked from there on, batch by batch.
+4. A log whose bytes end early is cut there, in one batch with everything that speaks of the lost offsets; what the
+   journal holds from behind the gap is kept. But where the lost bytes had been promised to survive the machine, the
+   disk is at fault: nothing is cut, and the log takes no more appends.
+5. Bytes and files of which RocksDB knows nothing go to `quarantine/`; files that a commit made needless go.
+
+Each step may be interrupted and done again.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from store.api import Delete, DeleteRange, Put
+from store.api import Delete, DeleteRange, Family, Put
+from store.batch import walk
+from store.rocksdb import rows
+from store.rocksdb.check import check, file_size
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
 from store.rocksdb.mark import Marked
+from store.rocksdb.quarantine import Quarantine
+from store.rocksdb.rows import LogRow
 
-Clip = Callable[[int, int], Iterable[Put | Delete | DeleteRange]]
+
+class Rows(Protocol):
+    """What a `Clip` may look at."""
+
+    def get(self, family: Family, key: bytes) -> bytes | None: ...
+    def scan(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+Clip = Callable[[Rows, int, int, int], Iterable[Put | Delete | DeleteRange]]
+"""(rows, partition, first, last): offsets from `first` to below `last` were lost; answers what must change with it."""
 
 
 class Recovered(NamedTuple):
     notices: list[str]
     read_only: str
+
+
+class Piece(NamedTuple):
+    """A segment as RocksDB knows it."""
+
+    base: int
+    number: int
+    size: int
+    next_offset: int
+    created_at: int
+
+
+def forget_producers(known: Rows, partition: int, first: int, last: int) -> Iterable[DeleteRange]:
+    """The `Clip` of a caller that gave none: a retry must not be answered with an offset that is gone."""
+    prefix = rows.U32.pack(partition)
+    return [DeleteRange(Family.DEDUP, prefix, rows.successor(prefix))]
 
 
 def recover(
@@ -25,7 +72,470 @@ def recover(
     boot: str,
     *,
     clean: bool,
-    now: int,
+    epoch: int,
     clip: Clip | None,
 ) -> Recovered:
-    return Recovered([], "")
+    """Bring the folder in order. `epoch` is the last run's; 0 when there was none."""
+    lost = lost_commits(database, marked, boot) or lost_database(path, files, epoch)
+    if lost:
+        return Recovered([lost], lost)
+    recovery = Recovery(path, database, files, epoch, clip or forget_producers)
+    recovery.unlink_doomed()
+    if not clean and epoch:
+        recovery.run()
+    return Recovered(recovery.notices, "")
+
+
+def lost_commits(database: Database, marked: Marked | None, boot: str) -> str:
+    """Why RocksDB must have lost commits that no crash may lose, or ""."""
+    sequence = database.sequence()
+    if marked is None:
+        return ""
+    same_boot = bool(boot) and marked.boot == boot
+    if marked.synced <= sequence and not (same_boot and marked.committed > sequence):
+        # A machine that stopped may take unsynced commits with it: that is what `os` means.
+        return ""
+    missing = max(marked.synced, marked.committed if same_boot else 0) - sequence
+    return (
+        f"The database in {database.path} has lost its last {missing} rows, though they were written: its log is "
+        f"damaged. Nothing was changed, and nothing can be written. Make a copy of the data folder, then run "
+        f"`magnetar store verify --repair`, which takes the records of the lost rows back from the segments."
+    )
+
+
+def lost_database(path: Path, files: Files, epoch: int) -> str:
+    if epoch or next(files.listing(), None) is None:
+        return ""
+    return (
+        f"There are segments in {path} but no database that knows them. Nothing was changed, and nothing can be "
+        f"written: bring the folder {path / 'db'} back, or choose an empty data folder."
+    )
+
+
+class Recovery:
+    """One run of steps 2 to 5."""
+
+    def __init__(self, path: Path, database: Database, files: Files, epoch: int, clip: Clip) -> None:
+        self._path = path
+        self._database = database
+        self._files = files
+        self._clip = clip
+        self._quarantine = Quarantine(path, epoch)
+        self.notices: list[str] = []
+        self._batch = database.batch()
+        self._handles = database.handles
+        self._logs: dict[int, LogRow] = {}
+        # segments by partition, then by number
+        self._pieces: dict[int, dict[int, Piece]] = {}
+        # (partition, base, number) of files to sync before the journal goes
+        self._dirty: set[tuple[int, int, int]] = set()
+
+    def unlink_doomed(self) -> None:
+        batch = self._database.batch()
+        found = False
+        for key, value in self._database.scan(Family.DOOMED):
+            partition, number = rows.PARTITION_U32.unpack(key)
+            self._files.unlink(partition, rows.DOOMED.unpack(value)[0], number)
+            batch.delete(key, self._handles["doomed"])
+            found = True
+        if found:
+            self._database.write(batch)
+
+    def run(self) -> None:
+        self._load()
+        journal = self._redo()
+        touched = self._touched()
+        for partition in sorted(touched):
+            self._check_log(partition, touched[partition], journal.get(partition, []))
+        self._sync()
+        everything = b"\xff" * 32
+        self._batch.delete_range(b"", everything, self._handles["journal"])
+        self._batch.delete_range(b"", everything, self._handles["touched"])
+        self._database.write(self._batch)
+        self._database.sync()
+        self._move_strangers()
+
+    def _load(self) -> None:
+        for key, value in self._database.scan(Family.LOG):
+            partition = rows.U32.unpack(key)[0]
+            row = self._logs[partition] = rows.log_row(value)
+            if row.flags & rows.ACTIVE:
+                self._pieces[partition] = {
+                    row.number: Piece(
+                        row.segment_base, row.number, row.segment_size, row.end, row.segment_created
+                    )
+                }
+        for key, value in self._database.scan(Family.SEGMENT):
+            partition, base = rows.PARTITION_OFFSET.unpack(key)
+            closed = rows.segment_row(value)
+            piece = Piece(base, closed.number, closed.size, closed.next_offset, closed.created_at)
+            self._pieces.setdefault(partition, {})[closed.number] = piece
+
+    # step 2
+
+    def _redo(self) -> dict[int, list[bytes]]:
+        """Write the journal's payload to its place. Answers it by partition, in order."""
+        payloads: dict[int, list[bytes]] = {}
+        for key, value in self._database.scan(Family.JOURNAL):
+            partition = rows.JOURNAL_KEY.unpack(key)[1]
+            head = rows.journal_head(value)
+            piece = self._pieces.get(partition, {}).get(head.number)
+            payload = value[rows.JOURNAL_HEAD.size :]
+            if piece is None or piece.base != head.segment_base or head.position + len(payload) > piece.size:
+                # trimmed or dropped since, or of a group that a later one replaced
+                continue
+            descriptor = self._open(partition, piece)
+            try:
+                # also when the bytes are there: a sync that failed may have left them in the page cache only
+                self._files.write(descriptor, [payload], head.position)
+            finally:
+                self._files.close(descriptor)
+            self._dirty.add((partition, piece.base, piece.number))
+            payloads.setdefault(partition, []).append(payload)
+        return payloads
+
+    def _open(self, partition: int, piece: Piece) -> int:
+        try:
+            return self._files.open(partition, piece.base, piece.number, write=True)
+        except FileNotFoundError:
+            descriptor, number = self._files.create(partition, piece.base, piece.number)
+            assert number == piece.number
+            return descriptor
+
+    # steps 3 and 4
+
+    def _touched(self) -> dict[int, rows.TouchedRow]:
+        """Where to begin to check each log: the earliest of its marks."""
+        found: dict[int, rows.TouchedRow] = {}
+        for key, value in self._database.scan(Family.TOUCHED):
+            partition = rows.TOUCHED_KEY.unpack(key)[1]
+            row = rows.touched_row(value)
+            known = found.get(partition)
+            if known is None or row.end_offset < known.end_offset:
+                found[partition] = row
+        return found
+
+    def _check_log(self, partition: int, touched: rows.TouchedRow, journal: list[bytes]) -> None:
+        row = self._logs.get(partition)
+        if row is None or row.flags & rows.REFUSES:
+            return
+        pieces = sorted(self._pieces.get(partition, {}).values())
+        expected = touched.end_offset
+        for piece in pieces:
+            position = 0
+            if piece.number == touched.number:
+                position = touched.position
+            elif piece.next_offset <= touched.end_offset:
+                continue
+            expected = max(expected, piece.base)
+            self._dirty.add((partition, piece.base, piece.number))
+            try:
+                descriptor = self._files.open(partition, piece.base, piece.number)
+            except FileNotFoundError:
+                if piece.size > position:
+                    self._ends_early(
+                        partition, row, piece, position, expected, "the file is missing", journal
+                    )
+                    return
+                continue
+            try:
+                checked = check(self._files, descriptor, position, piece.size, expected)
+            finally:
+                self._files.close(descriptor)
+            expected = checked.next_offset
+            if checked.position < piece.size:
+                self._ends_early(partition, row, piece, checked.position, expected, checked.problem, journal)
+                return
+
+    def _ends_early(
+        self,
+        partition: int,
+        row: LogRow,
+        piece: Piece,
+        position: int,
+        offset: int,
+        problem: str,
+        journal: list[bytes],
+    ) -> None:
+        """The bytes of a log are good up to `offset`, and RocksDB speaks of more."""
+        salvage = [
+            payload[at : at + size]
+            for payload in journal
+            for at, size, base, _ in walk(payload)
+            if base >= offset
+        ]
+        kept_from = next((base for batch in salvage[:1] for _, _, base, _ in walk(batch)), row.end)
+        if row.durable_end > offset:
+            flags = row.flags | rows.REFUSES
+            self._put_log(partition, row._replace(flags=flags))
+            self.notices.append(
+                f"Log {partition} is damaged at offset {offset} (byte {position} of {self._name(partition, piece)}: "
+                f"{problem}), though its records were on disk. It is served as far as it can be read and takes no "
+                f"more records; `magnetar store verify` says more."
+            )
+            return
+        Cut(self, partition, row, piece, position, offset).apply(salvage)
+        for write in self._clip(self._database, partition, offset, kept_from):
+            handle = self._handles[write.family]
+            if isinstance(write, Put):
+                self._batch.put(write.key, write.value, handle)
+            elif isinstance(write, Delete):
+                self._batch.delete(write.key, handle)
+            else:
+                self._batch.delete_range(write.start, write.end, handle)
+        self.notices.append(
+            f"Log {partition} lost the offsets {offset} to {kept_from - 1}: the machine stopped before they were on "
+            f"disk (byte {position} of {self._name(partition, piece)}: {problem})."
+        )
+
+    def _put_log(self, partition: int, row: LogRow) -> None:
+        self._logs[partition] = row
+        self._batch.put(rows.U32.pack(partition), rows.LOG.pack(*row), self._handles["log"])
+
+    def _name(self, partition: int, piece: Piece) -> str:
+        return os.path.basename(self._files.path(partition, piece.base, piece.number))
+
+    def _sync(self) -> None:
+        """What is about to lose its journal rows must be on disk."""
+        folders = set()
+        for partition, base, number in sorted(self._dirty):
+            try:
+                descriptor = self._files.open(partition, base, number, write=True)
+            except FileNotFoundError:
+                continue
+            try:
+                self._files.sync(descriptor)
+            finally:
+                self._files.close(descriptor)
+            folders.add(partition >> 8)
+        for folder in folders:
+            self._files.sync_folder(folder << 8)
+
+    # step 5
+
+    def _move_strangers(self) -> None:
+        tails = size = whole = 0
+        for partition, base, number, length, path in list(self._files.listing()):
+            piece = self._pieces.get(partition, {}).get(number)
+            if piece is None or piece.base != base:
+                if length == 0:
+                    self._files.unlink(partition, base, number)
+                else:
+                    self._quarantine.whole(path)
+                    whole += 1
+                    size += length
+            elif length > piece.size:
+                self._quarantine.tail(self._files, path, piece.size)
+                tails += 1
+                size += length - piece.size
+        if tails or whole:
+            self.notices.append(
+                f"{size} bytes that no commit speaks of were moved from {tails + whole} segments to "
+                f"{self._path / 'quarantine'}."
+            )
+
+
+class Cut:
+    """Shortens one log at a batch, and puts back behind it what the journal saved."""
+
+    def __init__(
+        self, recovery: Recovery, partition: int, row: LogRow, piece: Piece, position: int, offset: int
+    ) -> None:
+        self._recovery = recovery
+        self._database = recovery._database
+        self._files = recovery._files
+        self._batch = recovery._batch
+        self._handles = recovery._handles
+        self._partition = partition
+        self._row = row
+        self._piece = piece
+        self._position = position
+        self._offset = offset
+
+    def apply(self, salvage: list[bytes]) -> None:
+        """Everything goes into recovery's one batch; only the salvaged bytes are written here."""
+        partition, offset = self._partition, self._offset
+        ledger, entries, ledger_size = self._count_ledger()
+        for family in (Family.INDEX, Family.SEGMENT):
+            start, end = rows.partition_range(partition, offset)
+            self._batch.delete_range(start, end, self._handles[family])
+        self._drop_later(Family.LEDGER, lambda value: rows.ledger_row(value).first_offset)
+        self._drop_later(Family.EPOCH, lambda value: int(rows.U64.unpack(value)[0]))
+        self._close_piece()
+        size = sum(piece.size for piece in self._recovery._pieces[partition].values())
+        row = self._row._replace(
+            # the next append begins a new segment and a new ledger
+            flags=self._row.flags & ~rows.ACTIVE,
+            end=offset,
+            start=min(self._row.start, offset),
+            size=size,
+            durable_end=min(self._row.durable_end, offset),
+            ledger=ledger,
+            ledger_entries=entries,
+            ledger_size=ledger_size,
+            ledger_opened=0,
+            epoch=self._last_epoch(),
+        )
+        if salvage:
+            row = self._put_back(row, salvage)
+        self._recovery._put_log(partition, row)
+
+    def _drop_later(self, family: Family, first_offset: Callable[[bytes], int]) -> None:
+        for key, value in self._database.scan(family, rows.U32.pack(self._partition)):
+            if first_offset(value) >= self._offset:
+                self._batch.delete(key, self._handles[family])
+
+    def _last_epoch(self) -> int:
+        last = -1
+        for key, value in self._database.scan(Family.EPOCH, rows.U32.pack(self._partition)):
+            if rows.U64.unpack(value)[0] < self._offset:
+                last = rows.PARTITION_U32.unpack(key)[1]
+        return last
+
+    def _count_ledger(self) -> tuple[int, int, int]:
+        """(ledger, entries, bytes) of the ledger in which the cut falls; (0, 0, 0) when nothing is left."""
+        if self._offset == 0:
+            return 0, 0, 0
+        found = self._database.at_or_before(
+            Family.INDEX, rows.PARTITION_OFFSET.pack(self._partition, self._offset - 1)
+        )
+        if found is None:
+            return 0, 0, 0
+        base = rows.PARTITION_OFFSET.unpack(found[0])[1]
+        row = rows.index_row(found[1])
+        piece = self._recovery._pieces[self._partition].get(row.number)
+        count = 0
+        if piece is not None:
+            end = self._position if piece.number == self._piece.number else piece.size
+            descriptor = self._files.open(self._partition, piece.base, piece.number)
+            try:
+                count = check(self._files, descriptor, row.position, end, base).batches
+            finally:
+                self._files.close(descriptor)
+        size = self._ledger_bytes(row.ledger)
+        value = self._database.get(Family.LEDGER, rows.PARTITION_OFFSET.pack(self._partition, row.ledger))
+        if value is not None:
+            closed = rows.ledger_row(value)._replace(entries=row.entry + count, size=size)
+            self._batch.put(
+                rows.PARTITION_OFFSET.pack(self._partition, row.ledger),
+                rows.LEDGER.pack(*closed),
+                self._handles["ledger"],
+            )
+        return row.ledger, row.entry + count, size
+
+    def _ledger_bytes(self, ledger: int) -> int:
+        """Bytes from where a ledger begins (it has an index row there) to the cut."""
+        value = self._database.get(Family.LEDGER, rows.PARTITION_OFFSET.pack(self._partition, ledger))
+        if value is None:
+            return 0
+        first = rows.ledger_row(value).first_offset
+        begin = self._database.get(Family.INDEX, rows.PARTITION_OFFSET.pack(self._partition, first))
+        start = rows.index_row(begin) if begin is not None else None
+        size = 0
+        for piece in sorted(self._recovery._pieces[self._partition].values()):
+            if piece.base > self._piece.base or piece.next_offset <= first:
+                continue
+            size += self._position if piece.number == self._piece.number else piece.size
+            if start is not None and piece.number == start.number:
+                size -= start.position
+        return max(0, size)
+
+    def _close_piece(self) -> None:
+        """The segment in which the cut falls ends there; those behind it are nobody's any more."""
+        pieces = self._recovery._pieces[self._partition]
+        for piece in list(pieces.values()):
+            if piece.base > self._piece.base or (piece.number == self._piece.number and not self._position):
+                del pieces[piece.number]
+                # its row may stand below the offset of the cut: a gap
+                key = rows.PARTITION_OFFSET.pack(self._partition, piece.base)
+                self._batch.delete(key, self._handles["segment"])
+        if not self._position:
+            return
+        piece = self._piece._replace(size=self._position, next_offset=self._offset)
+        pieces[piece.number] = piece
+        descriptor = self._files.open(self._partition, piece.base, piece.number)
+        try:
+            whole = check(self._files, descriptor, 0, self._position, piece.base)
+        finally:
+            self._files.close(descriptor)
+        closed = rows.SegmentRow(
+            piece.number,
+            self._offset,
+            self._position,
+            whole.max_timestamp,
+            whole.max_from,
+            piece.created_at,
+        )
+        self._batch.put(
+            rows.PARTITION_OFFSET.pack(self._partition, piece.base),
+            rows.SEGMENT.pack(*closed),
+            self._handles["segment"],
+        )
+
+    def _put_back(self, row: LogRow, salvage: list[bytes]) -> LogRow:
+        """The journal's batches from behind the gap, in a segment and a ledger row of their own."""
+        partition = self._partition
+        (_, _, base, _) = next(walk(salvage[0]))
+        descriptor, number = self._files.create(partition, base, row.number + 1)
+        try:
+            self._files.write(descriptor, salvage, 0)
+            size = file_size(descriptor)
+            index = Indexer(self, number, row.ledger or self._row.ledger, row.ledger_entries)
+            if not row.ledger:
+                index.begin_ledger(base)
+            checked = check(self._files, descriptor, 0, size, base, index)
+        finally:
+            self._files.close(descriptor)
+        self._recovery._dirty.add((partition, base, number))
+        piece = Piece(base, number, checked.position, checked.next_offset, self._piece.created_at)
+        self._recovery._pieces[partition][number] = piece
+        closed = rows.SegmentRow(
+            number,
+            checked.next_offset,
+            checked.position,
+            checked.max_timestamp,
+            checked.max_from,
+            piece.created_at,
+        )
+        self._batch.put(
+            rows.PARTITION_OFFSET.pack(partition, base), rows.SEGMENT.pack(*closed), self._handles["segment"]
+        )
+        return row._replace(
+            end=checked.next_offset,
+            size=row.size + checked.position,
+            number=number,
+            ledger=index.ledger,
+            ledger_entries=index.entry,
+            ledger_size=row.ledger_size + checked.position,
+        )
+
+
+class Indexer:
+    """Puts an index row for each batch of a segment that is made anew."""
+
+    def __init__(self, cut: Cut, number: int, ledger: int, entry: int) -> None:
+        self._cut = cut
+        self._number = number
+        self._earlier = -1
+        self.ledger = ledger
+        self.entry = entry
+
+    def begin_ledger(self, first_offset: int) -> None:
+        """Nothing is left of the ledger but what is put back: it begins there."""
+        self._cut._batch.put(
+            rows.PARTITION_OFFSET.pack(self._cut._partition, self.ledger),
+            rows.LEDGER.pack(first_offset, 0, 0, 0, 0),
+            self._cut._handles["ledger"],
+        )
+
+    def __call__(self, position: int, base: int, following: int, timestamp: int) -> None:
+        self._cut._batch.put(
+            rows.PARTITION_OFFSET.pack(self._cut._partition, base),
+            rows.INDEX.pack(self._number, position, self._earlier, self.ledger, self.entry),
+            self._cut._handles["index"],
+        )
+        self._earlier = max(self._earlier, timestamp)
+        self.entry += 1
+
+
+__all__ = ["Clip", "Recovered", "Recovery", "file_size", "recover"]

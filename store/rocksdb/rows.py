@@ -117,11 +117,12 @@ class TouchedRow(NamedTuple):
     """What was the end of the log's bytes at its first append after a checkpoint."""
 
     segment_base: int
-    number: int
+    number: int  # 0: there was no segment
     position: int
+    end_offset: int
 
 
-TOUCHED = struct.Struct(">QIQ")
+TOUCHED = struct.Struct(">QIQQ")
 
 
 class JournalHead(NamedTuple):

@@ -1,0 +1,46 @@
+"""Bytes that RocksDB knows nothing of are moved aside, never destroyed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from store.rocksdb.files import Files
+
+FOLDER = "quarantine"
+_CHUNK = 1 << 20
+
+
+class Quarantine:
+    """`<data folder>/quarantine`, made when the first thing goes there. `epoch` keeps runs apart in names."""
+
+    def __init__(self, data: Path, epoch: int) -> None:
+        self._folder = data / FOLDER
+        self._epoch = epoch
+
+    def _place(self, name: str) -> Path:
+        self._folder.mkdir(exist_ok=True)
+        place = self._folder / f"{self._epoch}-{name}"
+        copy = 1
+        while place.exists():
+            place = self._folder / f"{self._epoch}-{name}.{copy}"
+            copy += 1
+        return place
+
+    def tail(self, files: Files, path: str, position: int) -> Path:
+        """Copy a file's bytes from `position` on, make the copy durable, then cut them off."""
+        place = self._place(f"{os.path.basename(path)}@{position}")
+        with open(path, "rb+") as source, open(place, "xb") as target:
+            source.seek(position)
+            shutil.copyfileobj(source, target, _CHUNK)
+            target.flush()
+            os.fsync(target.fileno())
+            files.truncate(source.fileno(), position)
+        return place
+
+    def whole(self, path: str) -> Path:
+        """Move a file here."""
+        place = self._place(os.path.basename(path))
+        os.rename(path, place)
+        return place
