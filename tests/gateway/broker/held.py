@@ -139,3 +139,10 @@ def part(answer: Any, index: int = 0) -> Any:
     (topic,) = answer.responses if hasattr(answer, "responses") else answer.topics
     partitions = topic.partition_responses if hasattr(topic, "partition_responses") else topic.partitions
     return partitions[index]
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Let the loop turn until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 (there is nothing to wait for but the loop)
+            await asyncio.sleep(0)
