@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from store.api import (
@@ -21,6 +23,8 @@ from store.api import (
     Write,
 )
 from store.memory.log import MemoryLog
+
+log = logging.getLogger("magnetar.store")
 
 OF_A_LOG = (Family.DEDUP,)
 """Families of other owners whose keys begin with the partition: they go with DropLog."""
@@ -47,6 +51,7 @@ class MemoryStore:
         self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
         self._logs: dict[int, MemoryLog] = {}
         self._next_ledger = 1
+        self._untold: deque[Callable[[Outcome], None]] = deque()
         self._commits = 0
         self._bytes = 0
 
@@ -60,7 +65,15 @@ class MemoryStore:
         for write in writes:
             self._apply(write, now)
         self._commits += 1
-        done(None)
+        # a commit from within a callback is told after that callback
+        self._untold.append(done)
+        if len(self._untold) == 1:
+            while self._untold:
+                try:
+                    self._untold[0](None)
+                except Exception:
+                    log.exception("a callback of a commit failed")
+                self._untold.popleft()
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
         self.commit(writes, durability, lambda outcome: None)

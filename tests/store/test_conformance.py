@@ -1,0 +1,470 @@
+"""What every driver must do: the contract of `store/api.py`, one test a promise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from store import batch, limits
+from store.api import CreateLog, Delete, DeleteRange, DropLog, Durability, Family, Put, Store, Trim
+from tests.store.making import Clock, Opener, Outcomes, append, bases, content, joined, soon, write
+
+
+def with_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an async test with an open store, and close it."""
+
+    @wraps(test)
+    def run(opener: Opener, clock: Clock) -> None:
+        async def main() -> None:
+            store = await opener()
+            try:
+                await test(store, clock)
+            finally:
+                await store.close()
+
+        asyncio.run(main())
+
+    # pytest would ask the wrapped function for its fixtures
+    del run.__wrapped__
+    return run
+
+
+# logs
+
+
+@with_store
+async def test_a_new_log_is_empty(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    log = store.log(1)
+    assert (log.start_offset, log.end_offset, log.size, log.stale, log.refuses) == (0, 0, 0, False, "")
+    assert await soon(log.read(0, 1000)) == []
+    assert await soon(log.batch_at_or_after(0)) == []
+    assert await soon(log.max_timestamp_batch()) == []
+    assert log.epoch_end(5) == (-1, -1)
+    assert log.segments() == []
+    assert log.ledgers() == []
+
+
+@with_store
+async def test_what_is_appended_is_read(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    first, second = append(1, 0, [100, 200]), append(1, 2, [300])
+    await write(store, first)
+    await write(store, second)
+    log = store.log(1)
+    assert log.end_offset == 3
+    assert log.size == sum(map(len, [*first.batches, *second.batches]))
+    assert await content(log) == joined([*first.batches, *second.batches])
+    assert await content(log, 1) == joined([first.batches[1], *second.batches])
+
+
+@with_store
+async def test_a_log_object_shows_what_is_committed_after_it_was_opened(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    log = store.log(1)
+    await write(store, append(1, 0))
+    assert log.end_offset == 1
+    assert store.log(1) is log
+
+
+@with_store
+async def test_one_commit_creates_and_fills_logs(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0), CreateLog(2), append(2, 0), append(1, 1))
+    assert store.log(1).end_offset == 2
+    assert store.log(2).end_offset == 1
+
+
+@with_store
+async def test_several_appends_of_one_commit_follow_each_other(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    await write(store, *(append(1, base, [60]) for base in range(20)))
+    assert bases(await content(store.log(1))) == list(range(20))
+
+
+@with_store
+async def test_gaps_are_legal(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0), append(1, 10), append(1, 12))
+    log = store.log(1)
+    assert log.end_offset == 13
+    for offset, first in [(0, 0), (1, 10), (9, 10), (10, 10), (11, 12), (12, 12)]:
+        assert bases(joined(await soon(log.read(offset, 1000))))[0] == first
+        assert log.position_of(offset).entry == [0, 10, 12].index(first)
+
+
+@with_store
+async def test_batches_of_many_records(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0, [50, 50], records=10))
+    log = store.log(1)
+    assert log.end_offset == 20
+    assert bases(joined(await soon(log.read(13, 1000)))) == [10]
+    assert log.position_of(13)[1:] == (1, 3)
+
+
+@with_store
+async def test_programming_errors_are_raised_and_change_nothing(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0, [50, 50]))
+    with pytest.raises(ValueError, match="below the end"):
+        await write(store, Put(Family.META, b"k", b"v"), append(1, 2), append(1, 1))
+    with pytest.raises(ValueError, match="beyond the end"):
+        await write(store, Trim(1, 3))
+    with pytest.raises(ValueError, match="exists"):
+        await write(store, CreateLog(7), CreateLog(1))
+    with pytest.raises(KeyError):
+        await write(store, append(9, 0))
+    with pytest.raises(KeyError):
+        await write(store, DropLog(9))
+    assert store.get(Family.META, b"k") is None
+    with pytest.raises(KeyError):
+        store.log(7)
+    await write(store, append(1, 2), CreateLog(7))
+    assert store.log(1).end_offset == 3
+
+
+@with_store
+async def test_offsets_outside_the_log(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0, [50] * 5))
+    await write(store, Trim(1, 2))
+    log = store.log(1)
+    assert await soon(log.read(5, 100)) == []
+    for offset in (1, 6):
+        with pytest.raises(IndexError):
+            await soon(log.read(offset, 100))
+
+
+# reading
+
+
+@with_store
+async def test_max_bytes(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0, [100] * 10))
+    log = store.log(1)
+    size = 161
+    every = await content(log)
+    for wanted in (size, size + 1, 3 * size, 3 * size + 50, 10 * size, 11 * size):
+        assert joined(await soon(log.read(0, wanted))) == every[:wanted]
+    # the first batch comes whole
+    for wanted in (0, 1, size - 1):
+        assert joined(await soon(log.read(4, wanted))) == every[4 * size : 5 * size]
+        assert await soon(log.read(4, wanted, whole_first=False)) == []
+    assert joined(await soon(log.read(4, size, whole_first=False))) == every[4 * size : 5 * size]
+
+
+@with_store
+async def test_timestamps(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0, [50] * 5, timestamps=[10, 30, 20, 30, 40]))
+    await write(store, append(1, 5, [50] * 3, timestamps=[40, 35, 15]))
+    log = store.log(1)
+    wanted = [(0, 0), (10, 0), (11, 1), (30, 1), (31, 4), (40, 4)]
+    for timestamp, base in wanted:
+        assert bases(joined(await soon(log.batch_at_or_after(timestamp)))) == [base], timestamp
+    assert await soon(log.batch_at_or_after(41)) == []
+    assert bases(joined(await soon(log.max_timestamp_batch()))) == [4]
+    await write(store, Trim(1, 5))
+    assert bases(joined(await soon(log.max_timestamp_batch()))) == [5]
+    assert bases(joined(await soon(log.batch_at_or_after(0)))) == [5]
+    await write(store, Trim(1, 8))
+    assert await soon(log.max_timestamp_batch()) == []
+    assert await soon(log.batch_at_or_after(0)) == []
+
+
+@with_store
+async def test_leader_epochs(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    log = store.log(1)
+    for base, epoch in [(0, 2), (1, 2), (2, 5), (3, 9)]:
+        await write(store, append(1, base, epoch=epoch))
+    expected = {1: (-1, -1), 2: (2, 2), 4: (2, 2), 5: (5, 3), 8: (5, 3), 9: (9, 4), 100: (9, 4)}
+    assert {asked: log.epoch_end(asked) for asked in expected} == expected
+
+
+# segments, ledgers, message ids
+
+
+@with_store
+async def test_segments_end_at_a_size(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    store.log(1).configure(segment_bytes=500)
+    for base in range(10):
+        await write(store, append(1, base, [100], timestamps=[1000 - base]))
+    log = store.log(1)
+    found = log.segments()
+    assert [(each.base_offset, each.next_offset, each.size) for each in found] == [
+        (0, 3, 483),
+        (3, 6, 483),
+        (6, 9, 483),
+        (9, 10, 161),
+    ]
+    assert [(each.max_timestamp, each.max_timestamp_offset) for each in found] == [
+        (1000, 0),
+        (997, 3),
+        (994, 6),
+        (991, 9),
+    ]
+    assert [each.active for each in found] == [False, False, False, True]
+    assert bases(await content(log)) == list(range(10))
+    for timestamp in (991, 995, 1000):
+        assert bases(joined(await soon(log.batch_at_or_after(timestamp)))) == [0]
+    # an append larger than a segment has one for itself
+    await write(store, append(1, 10, [100] * 8), append(1, 18))
+    assert [each.base_offset for each in log.segments()][-2:] == [10, 18]
+
+
+@with_store
+async def test_segments_end_at_an_age(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    store.log(1).configure(segment_ms=1000)
+    await write(store, append(1, 0))
+    clock.now += 999
+    await write(store, append(1, 1))
+    clock.now += 1
+    await write(store, append(1, 2))
+    found = store.log(1).segments()
+    assert [each.base_offset for each in found] == [0, 2]
+    assert found[1].created_at == clock.now
+
+
+@with_store
+async def test_message_ids(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), CreateLog(2))
+    await write(store, append(1, 0, [50] * 30), append(2, 0), append(1, 30, [9000, 50, 50]))
+    clock.now += limits.LEDGER_MS
+    await write(store, append(1, 33, [50] * 200, records=2))
+    log = store.log(1)
+    ledgers = log.ledgers()
+    assert [(each.first_offset, each.entries) for each in ledgers] == [(0, 33), (33, 200)]
+    assert sum(each.size for each in ledgers) == log.size
+    assert len({each.ledger for each in [*ledgers, *store.log(2).ledgers()]}) == 3
+    for offset in (0, 1, 29, 30, 31, 32):
+        assert log.position_of(offset) == (ledgers[0].ledger, offset, 0)
+        assert log.offset_of(ledgers[0].ledger, offset) == offset
+    for offset in (33, 34, 233, 432):
+        assert log.position_of(offset) == (ledgers[1].ledger, (offset - 33) // 2, (offset - 33) % 2)
+    assert log.offset_of(ledgers[1].ledger, 100) == 233
+    for ledger, entry in [
+        (ledgers[0].ledger, 33),
+        (ledgers[1].ledger, 200),
+        (99, 0),
+        (ledgers[0].ledger, -1),
+    ]:
+        with pytest.raises(KeyError):
+            log.offset_of(ledger, entry)
+    for offset in (-1, 433):
+        with pytest.raises(IndexError):
+            log.position_of(offset)
+
+
+@with_store
+async def test_ledgers_end_at_a_number_of_entries(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    at, part = 0, 5000
+    for _ in range(limits.LEDGER_ENTRIES // part):
+        await write(store, append(1, at, [0] * part))
+        at += part
+    log = store.log(1)
+    assert [each.entries for each in log.ledgers()] == [limits.LEDGER_ENTRIES]
+    await write(store, append(1, at))
+    assert [each.entries for each in log.ledgers()] == [limits.LEDGER_ENTRIES, 1]
+    assert log.position_of(at - 1).entry == limits.LEDGER_ENTRIES - 1
+    assert log.position_of(at)[1:] == (0, 0)
+    assert log.offset_of(log.ledgers()[0].ledger, 31_234) == 31_234
+
+
+# trimming and dropping
+
+
+@with_store
+async def test_trim_moves_the_start_and_drops_whole_segments(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    store.log(1).configure(segment_bytes=500)
+    for base in range(10):
+        await write(store, append(1, base, [100]))
+    log = store.log(1)
+    await write(store, Trim(1, 5))
+    assert log.start_offset == 5
+    assert [each.base_offset for each in log.segments()] == [3, 6, 9]
+    assert log.size == 7 * 161
+    assert bases(await content(log)) == [5, 6, 7, 8, 9]
+    assert bases(joined(await soon(log.batch_at_or_after(0)))) == [5]
+    # never back
+    await write(store, Trim(1, 2))
+    assert log.start_offset == 5
+    with pytest.raises(KeyError):
+        log.offset_of(log.ledgers()[0].ledger, 2)
+    assert log.offset_of(log.ledgers()[0].ledger, 5) == 5
+    # everything: the active segment goes too, and the log goes on
+    await write(store, Trim(1, 10))
+    assert (log.start_offset, log.end_offset, log.size, log.segments()) == (10, 10, 0, [])
+    await write(store, append(1, 10, [100]))
+    assert bases(await content(log)) == [10]
+    assert log.position_of(10).entry == 10
+
+
+@with_store
+async def test_trim_within_a_batch_keeps_the_batch(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0, [50] * 3, records=10))
+    await write(store, Trim(1, 15))
+    log = store.log(1)
+    assert log.start_offset == 15
+    assert bases(joined(await soon(log.read(15, 10)))) == [10]
+    assert log.position_of(15)[1:] == (1, 5)
+    assert log.offset_of(log.ledgers()[0].ledger, 1) == 10
+
+
+@with_store
+async def test_trim_forgets_ledgers_and_epochs_that_ended_below(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1))
+    for base in range(4):
+        await write(store, append(1, base, epoch=base + 1))
+        clock.now += limits.LEDGER_MS
+    log = store.log(1)
+    assert [each.first_offset for each in log.ledgers()] == [0, 1, 2, 3]
+    await write(store, Trim(1, 2))
+    assert [each.first_offset for each in log.ledgers()] == [2, 3]
+    assert (log.epoch_end(2), log.epoch_end(3), log.epoch_end(4)) == ((-1, -1), (3, 3), (4, 4))
+    await write(store, Trim(1, 4))
+    assert [each.first_offset for each in log.ledgers()] == [3]
+    assert log.epoch_end(9) == (4, 4)
+
+
+@with_store
+async def test_append_and_trim_in_one_commit(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0, [50] * 3), Trim(1, 3), append(1, 3))
+    log = store.log(1)
+    assert (log.start_offset, log.end_offset) == (3, 4)
+    assert bases(await content(log)) == [3]
+
+
+@with_store
+async def test_a_dropped_log_is_gone_with_all_it_had(store: Store, clock: Clock) -> None:
+    dedup = Put(Family.DEDUP, (1).to_bytes(4, "big") + b"producer", b"x")
+    other = Put(Family.DEDUP, (2).to_bytes(4, "big") + b"producer", b"x")
+    await write(store, CreateLog(1), CreateLog(2), append(1, 0), append(2, 0), dedup, other)
+    log = store.log(1)
+    await write(store, DropLog(1))
+    assert log.stale
+    with pytest.raises(KeyError):
+        store.log(1)
+    with pytest.raises(KeyError):
+        await write(store, append(1, 1))
+    assert [key[:4] for key, _ in store.scan(Family.DEDUP)] == [b"\0\0\0\2"]
+    assert bases(await content(store.log(2))) == [0]
+
+
+@with_store
+async def test_append_and_drop_in_one_commit(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0))
+    await write(store, append(1, 1, [9000]), DropLog(1), CreateLog(2), append(2, 0))
+    with pytest.raises(KeyError):
+        store.log(1)
+    assert store.log(2).end_offset == 1
+
+
+# rows
+
+
+@with_store
+async def test_rows(store: Store, clock: Clock) -> None:
+    await write(
+        store,
+        *(Put(Family.GROUP, key, key * 2) for key in (b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff")),
+        Put(Family.OFFSET, b"a", b"other family"),
+    )
+    assert store.get(Family.GROUP, b"ab") == b"abab"
+    assert store.get(Family.GROUP, b"x") is None
+    assert [key for key, _ in store.scan(Family.GROUP)] == [b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff"]
+    assert [key for key, _ in store.scan(Family.GROUP, b"a")] == [b"a", b"ab", b"abc"]
+    assert [key for key, _ in store.scan(Family.GROUP, b"a", b"ab")] == [b"ab", b"abc"]
+    assert [key for key, _ in store.scan(Family.GROUP, b"b", b"a")] == [b"b"]
+    assert [key for key, _ in store.scan(Family.GROUP, b"a", b"c")] == []
+    assert [key for key, _ in store.scan(Family.GROUP, limit=2)] == [b"a", b"ab"]
+    assert [key for key, _ in store.scan(Family.GROUP, b"\xff")] == [b"\xff", b"\xff\xff"]
+    assert list(store.scan(Family.GROUP, limit=0)) == []
+    await write(store, Delete(Family.GROUP, b"ab"), Delete(Family.GROUP, b"nothing"))
+    await write(store, DeleteRange(Family.GROUP, b"abc", b"\xff"))
+    assert [key for key, _ in store.scan(Family.GROUP)] == [b"a", b"\xff", b"\xff\xff"]
+
+
+@with_store
+async def test_long_scans(store: Store, clock: Clock) -> None:
+    keys = [number.to_bytes(4, "big") + b"suffix" for number in range(5000)]
+    await write(store, *(Put(Family.DEDUP, key, b"v") for key in keys))
+    assert [key for key, _ in store.scan(Family.DEDUP)] == keys
+    assert [key for key, _ in store.scan(Family.DEDUP, b"\0\0")] == keys
+    assert [key for key, _ in store.scan(Family.DEDUP, keys[77][:4])] == [keys[77]]
+    assert [key for key, _ in store.scan(Family.DEDUP, b"\0", keys[4321], 3)] == keys[4321:4324]
+
+
+@with_store
+async def test_later_writes_of_a_commit_win(store: Store, clock: Clock) -> None:
+    await write(
+        store,
+        Put(Family.META, b"k", b"1"),
+        Delete(Family.META, b"k"),
+        Put(Family.META, b"l", b"1"),
+        Put(Family.META, b"l", b"2"),
+        Put(Family.META, b"m", b"1"),
+        DeleteRange(Family.META, b"m", b"n"),
+    )
+    assert [store.get(Family.META, key) for key in (b"k", b"l", b"m")] == [None, b"2", None]
+
+
+# the order of things
+
+
+@with_store
+async def test_done_is_called_once_each_in_order(store: Store, clock: Clock) -> None:
+    outcomes = Outcomes()
+    store.commit([CreateLog(1)], Durability.OS, outcomes.of("create"))
+    for base in range(50):
+        durability = Durability.FSYNC if base % 7 == 0 else Durability.OS
+        store.commit([append(1, base)], durability, outcomes.of(str(base)))
+    await write(store, Put(Family.META, b"last", b""))
+    assert outcomes.seen == [("create", None), *((str(base), None) for base in range(50))]
+    assert bases(await content(store.log(1))) == list(range(50))
+
+
+@with_store
+async def test_a_commit_from_within_done_comes_after_those_before_it(store: Store, clock: Clock) -> None:
+    order: list[Any] = []
+    store.commit([CreateLog(1)], Durability.OS, order.append)
+
+    def first(outcome: object) -> None:
+        order.append("first")
+        store.commit([Put(Family.META, b"k", b"v")], Durability.OS, lambda outcome: order.append("nested"))
+        order.append("still first")
+
+    store.commit([append(1, 0)], Durability.FSYNC, first)
+    store.commit([append(1, 1)], Durability.OS, lambda outcome: order.append("second"))
+    for _ in range(3):
+        await write(store, Put(Family.META, b"last", b""), durability=Durability.FSYNC)
+    assert order[0] is None
+    assert sorted(order[1:]) == ["first", "nested", "second", "still first"]
+    assert order.index("still first") == order.index("first") + 1 < order.index("nested")
+
+
+@with_store
+async def test_a_callback_that_fails_harms_nobody(store: Store, clock: Clock) -> None:
+    outcomes = Outcomes()
+
+    def bad(outcome: object) -> None:
+        raise RuntimeError("in a callback")
+
+    store.commit([CreateLog(1)], Durability.FSYNC, bad)
+    store.commit([append(1, 0)], Durability.OS, outcomes.of("next"))
+    await write(store, Put(Family.META, b"last", b""))
+    assert outcomes.seen == [("next", None)]
+
+
+@with_store
+async def test_stats_count(store: Store, clock: Clock) -> None:
+    await write(store, CreateLog(1), append(1, 0, [100]))
+    await write(store, append(1, 1, [100]), durability=Durability.FSYNC)
+    stats = store.stats()
+    assert stats.commits == 2
+    assert 1 <= stats.groups <= 2
+    assert stats.bytes_appended == 322
+    assert batch.HEADER_BYTES == 61
