@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from gateway import apis
 from gateway.broker.broker import Broker
+from gateway.broker.clipping import clip
 from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import Housekeeping
 from gateway.clock import SystemClock
@@ -171,7 +172,7 @@ async def open_store(settings: Settings) -> tuple[Store, Path | None]:
         from store import rocksdb
 
         data = Path(settings.text("data")).absolute()
-        return await rocksdb.open(data, tail_cache_bytes=cache), data
+        return await rocksdb.open(data, clip=clip, tail_cache_bytes=cache), data
     except StoreError as error:
         raise StartError(str(error)) from error
 

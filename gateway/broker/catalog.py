@@ -7,7 +7,7 @@ disk: only a bounded number of decoded rows is kept.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -142,3 +142,13 @@ class Catalog:
 def plain(name: str) -> str:
     """The name without dots: Kafka allows one topic for each."""
     return name.replace(".", "_")
+
+
+def partition_owner(rows: Iterable[tuple[bytes, bytes]], partition: int) -> tuple[str, int] | None:
+    """(topic, index) of a store partition id, among all rows of the catalog. Slow: for recovery."""
+    for key, value in rows:
+        if key.startswith(_NAME):
+            topic = _decoder.decode(value)
+            if partition in topic.partitions:
+                return topic.name, topic.partitions.index(partition)
+    return None

@@ -169,6 +169,13 @@ def expired(key: bytes, value: bytes, before: int) -> list[Write]:
     return [Delete(Family.DEDUP, key)] if _decode(value).updated_at < before else []
 
 
+def without(value: bytes, first: int, last: int) -> bytes | None:
+    """A row without its batches from offset `first` to below `last`; None when nothing is left of it."""
+    producer = _decode(value)
+    producer.batches = [batch for batch in producer.batches if not first <= batch[2] < last]
+    return _encode(producer) if producer.batches else None
+
+
 def _encode(producer: Producer) -> bytes:
     parts = [_HEAD.pack(_VERSION, producer.epoch, producer.updated_at, len(producer.batches))]
     parts.extend([_BATCH.pack(*batch) for batch in producer.batches])
