@@ -347,21 +347,6 @@ def restart_resume_group(ctx: Context) -> None:
     same([m["payload"] for m in read(ctx, topic)], values(100), "values from the beginning")
 
 
-@restart_case
-def restart_live_clients(ctx: Context) -> None:
-    topic = create(ctx)
-    reader = member(ctx, ctx.name("g"), topic, "-X", "reconnect.backoff.max.ms=500")
-    produce(ctx, topic, ["before"])
-    for _ in ctx.wait("the record before"):
-        if reader.lines() == ["before"]:
-            break
-    ctx.restart()
-    produce(ctx, topic, ["after"])
-    for _ in ctx.wait("the record after"):
-        if "after" in reader.lines():
-            break
-
-
 @case
 def error_unknown_topic(ctx: Context) -> None:
     topic = ctx.name()

@@ -9,6 +9,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.consumer.fetcher import ConsumerRecord
 
+# kafka-python forgets a join that is under way when a short poll ends just then, and never joins again. A poll
+# comes back as soon as there are records, so a long one costs nothing.
+LONG_POLL = 3000
+
 
 def admin(ctx: Context) -> KafkaAdminClient:
     if "admin" not in ctx.shared:
@@ -68,7 +72,7 @@ def take(ctx: Context, client: KafkaConsumer, count: int) -> list[ConsumerRecord
     """The next `count` records."""
     records: list[ConsumerRecord] = []
     for _ in ctx.wait(f"{count} records"):
-        for batch in client.poll(200, max_records=count - len(records)).values():
+        for batch in client.poll(LONG_POLL, max_records=count - len(records)).values():
             records.extend(batch)
         if len(records) >= count:
             return records

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from base import admin, as_records, consumer, create, produce, producer, read, take
+from base import LONG_POLL, admin, as_records, consumer, create, produce, producer, read, take
 from common import HEADERS, TRICKY, Context, Record, case, check, codec_cases, same, sample
 from kafka import TopicPartition
 
@@ -238,7 +238,7 @@ def reset_latest(ctx: Context) -> None:
     client.subscribe([topic])
     for _ in ctx.wait("a new record"):  # it may look up the end after we wrote: write again
         produce(ctx, topic, [Record(b"new", b"new")])
-        got: list[Any] = [r.key for batch in client.poll(500).values() for r in batch]
+        got: list[Any] = [r.key for batch in client.poll(LONG_POLL).values() for r in batch]
         if got:
             same(set(got), {b"new"}, "keys")
             break
