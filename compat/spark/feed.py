@@ -170,12 +170,13 @@ class Feed:
             found[message.partition()].append(as_record(message))
         return found
 
-    def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Look until `condition` holds."""
-        deadline = time.monotonic() + self.timeout
+    def wait(self, condition: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        """Look until `condition` holds, for at most `timeout` seconds (the feed's own by default)."""
+        timeout = timeout or self.timeout
+        deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {self.timeout:.0f} s for {what}")
+                raise TimeoutError(f"waited {timeout:.0f} s for {what}")
             time.sleep(0.02)
 
     def _consumer(self) -> Consumer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -34,11 +35,16 @@ class Archiver:
             command, cwd=PROJECT, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
         )
 
-    def batches(self, output: Path) -> int:
-        """Batches that count so far, from Spark's list."""
+    def records(self, output: Path) -> int:
+        """Records in the batches that count so far, from the checkpoint: where the last of them ended."""
         if self.process.poll() is not None:
             raise AssertionError(f"the archive ended by itself: {self.process.communicate()[1]}")
-        return len([path for path in (output / "_spark_metadata").glob("[0-9]*") if path.suffix != ".tmp"])
+        checkpoint = output / "_magnetar" / "checkpoint"
+        numbers = [int(path.name) for path in checkpoint.glob("commits/*") if path.name.isdigit()]
+        if not numbers:
+            return 0
+        ends = json.loads((checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()[-1])
+        return sum(sum(offsets.values()) for offsets in ends.values())
 
     def kill(self) -> None:
         """SIGKILL to Python and to the JVM."""
@@ -58,13 +64,13 @@ def test_every_record_is_there_once_after_a_kill_and_a_stop(feed: Feed, tmp_path
 
     first = Archiver(feed.bootstrap, topic, output)
     try:
-        feed.wait(lambda: first.batches(output) >= 3, "three batches")
+        feed.wait(lambda: first.records(output) >= 4_500, "three batches", timeout=120)
     finally:
         first.kill()
     feed.produce(topic, [Record(b"k", b"%d" % n, (), n % 2) for n in range(20_000, 21_000)])
     second = Archiver(feed.bootstrap, topic, output)
     try:
-        feed.wait(lambda: second.batches(output) >= 14, "all batches")
+        feed.wait(lambda: second.records(output) == 21_000, "all records", timeout=120)
         code, said = second.stop()
     finally:
         if second.process.poll() is None:
