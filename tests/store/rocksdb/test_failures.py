@@ -1,0 +1,334 @@
+"""A failure at every step of two overlapping groups: afterwards memory and store agree, and so does a new start."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from store import memory
+from store.api import Append, CreateLog, Durability, Family, Outcome, Put, Refused, Store, StoreError, Unknown
+from tests.store.making import Clock, append, content, soon
+from tests.store.rocksdb.faults import MODES, Faults, crash, open_faulty
+
+SHAPES = {
+    # sizes of the batches of the two groups; the large ones sync their segment and roll it
+    "small": ([100, 200], [50]),
+    "large": ([90_000, 90_000], [150_000]),
+}
+
+
+def first_group(ends: dict[int, int], sizes: list[int]) -> list[Append | Put]:
+    return [
+        append(1, ends[1], sizes),
+        append(2, ends[2], sizes, carried=True),
+        Put(Family.GROUP, b"first", b"x"),
+    ]
+
+
+def second_group(ends: dict[int, int], sizes: list[int]) -> list[Append | Put]:
+    return [append(1, ends[1], sizes), append(3, ends[3], sizes), Put(Family.GROUP, b"second", b"x")]
+
+
+async def prepare(store: Store) -> None:
+    await store.write([CreateLog(1), CreateLog(2), CreateLog(3)], Durability.OS)
+    await store.write([append(1, 0, [300]), append(2, 0, [300])], Durability.FSYNC)
+    for partition in (1, 2, 3):
+        store.log(partition).configure(segment_bytes=200_000)
+
+
+async def agree(store: Store, model: Store) -> None:
+    """Everything that can be asked gives the same answer."""
+    assert list(store.scan(Family.GROUP)) == list(model.scan(Family.GROUP))
+    for partition in (1, 2, 3):
+        log, wanted = store.log(partition), model.log(partition)
+        assert (log.start_offset, log.end_offset, log.size) == (
+            wanted.start_offset,
+            wanted.end_offset,
+            wanted.size,
+        )
+        assert await content(log) == await content(wanted)
+        for offset in range(log.start_offset, log.end_offset):
+            assert log.position_of(offset)[1:] == wanted.position_of(offset)[1:]
+        assert await soon(log.max_timestamp_batch()) == await soon(wanted.max_timestamp_batch())
+
+
+async def run(
+    folder: Path, durability: Durability, shape: str, plan: tuple[int, str] | None, after: str
+) -> list[str]:
+    """The scenario with one failure. Answers the operations that were seen."""
+    clock, faults = Clock(), Faults()
+    store = await open_faulty(
+        folder / "data", faults, clock=clock, inline_bytes=-1, tail_cache_bytes=500, checkpoint_seconds=1e6
+    )
+    model = memory.open(clock=clock)
+    await prepare(store)
+    await prepare(model)
+    sizes = SHAPES[shape]
+    ends = {partition: store.log(partition).end_offset for partition in (1, 2, 3)}
+    groups = [first_group(ends, sizes[0])]
+    groups.append(second_group({1: ends[1] + len(sizes[0]), 3: 0}, sizes[1]))
+    outcomes: list[Outcome] = []
+    every = asyncio.Event()
+
+    def done(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        if len(outcomes) == 2:
+            every.set()
+
+    faults.arm(plan, gate=True)
+    store.commit(groups[0], durability, done)
+    await asyncio.to_thread(faults.entered.wait, 10)
+    store.commit(groups[1], durability, done)
+    assert faults.go is not None
+    faults.go.set()
+    await every.wait()
+    seen = list(faults.seen)
+    # a second failure is another test's
+    faults.disarm()
+
+    struck = faults.struck
+    if struck and not struck.endswith("stall"):
+        assert any(outcome is not None for outcome in outcomes), struck
+        if outcomes[0] is not None:
+            assert outcomes[1] is not None, "what was queued behind a failure fails too"
+            assert store.log(1).stale is False
+    for number, (outcome, group) in enumerate(zip(outcomes, groups, strict=True)):
+        name = (b"first", b"second")[number]
+        there = store.get(Family.GROUP, name) is not None
+        if outcome is None:
+            assert there
+        elif not isinstance(outcome, Unknown):
+            assert not there, f"{struck}: {outcome!r} and yet it was written"
+        if there:
+            await model.write(group, durability)
+    await agree(store, model)
+
+    # the client tries again what was not done; what turned out to be there is not for it to know
+    for number, outcome in enumerate(outcomes):
+        if outcome is None or store.get(Family.GROUP, (b"first", b"second")[number]) is not None:
+            continue
+        ends = {partition: store.log(partition).end_offset for partition in (1, 2, 3)}
+        again = (first_group, second_group)[number](ends, sizes[number])
+        await store.write(again, durability)
+        await model.write(again, durability)
+    await agree(store, model)
+
+    if after == "close":
+        await store.close()
+    else:
+        await crash(store)
+    reopened = await open_faulty(folder / "data", Faults(), clock=clock)
+    assert not reopened.read_only
+    await agree(reopened, model)
+    more = [append(partition, reopened.log(partition).end_offset) for partition in (1, 2, 3)]
+    await reopened.write(more, Durability.FSYNC)
+    await model.write(more, Durability.FSYNC)
+    await agree(reopened, model)
+    await reopened.close()
+    return seen
+
+
+def cases() -> list[tuple[Durability, str]]:
+    return [(durability, shape) for durability in Durability for shape in SHAPES]
+
+
+@pytest.mark.parametrize(("durability", "shape"), cases())
+@pytest.mark.parametrize("after", ["close", "crash"])
+def test_a_failure_at_every_step(folder: Path, durability: Durability, shape: str, after: str) -> None:
+    (folder / "plain").mkdir()
+    steps = asyncio.run(run(folder / "plain", durability, shape, None, after))
+    assert "write" in steps
+    assert "batch" in steps
+    if durability is Durability.FSYNC:
+        assert "wal" in steps
+        assert ("sync" in steps) == (shape == "large")
+    for number, step in enumerate(steps):
+        for mode in MODES[step]:
+            place = folder / f"{number}-{mode}"
+            place.mkdir()
+            try:
+                asyncio.run(run(place, durability, shape, (number, mode), after))
+            except BaseException as error:
+                error.add_note(f"failure at step {number} ({step}) of {steps}, mode {mode}")
+                raise
+
+
+def test_at_most_two_syncs_a_group(folder: Path) -> None:
+    async def main() -> None:
+        faults = Faults()
+        store = await open_faulty(folder / "data", faults)
+        await store.write([CreateLog(partition) for partition in range(64)], Durability.OS)
+        ends = dict.fromkeys(range(64), 0)
+        for sizes in ([100], [4000], [200_000]):
+            for partitions in (range(64), range(1)):
+                group = [append(partition, ends[partition], sizes) for partition in partitions]
+                # segments exist: the sync of a new folder is not counted
+                await store.write(group, Durability.FSYNC)
+                for partition in partitions:
+                    ends[partition] += len(sizes)
+                faults.arm()
+                await store.write(
+                    [
+                        append(partition, ends[partition], [size // 4 for size in sizes])
+                        for partition in partitions
+                    ],
+                    Durability.FSYNC,
+                )
+                faults.disarm()
+                for partition in partitions:
+                    ends[partition] += len(sizes)
+                syncs = [step for step in faults.seen if step in ("sync", "wal", "sync_folder")]
+                assert syncs in (["wal"], ["sync", "wal"]), (sizes, len(partitions), faults.seen)
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_segments_are_synced_before_the_batch_and_the_wal_after(folder: Path) -> None:
+    async def main() -> None:
+        faults = Faults()
+        store = await open_faulty(folder / "data", faults)
+        await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+        faults.arm()
+        await store.write([append(1, 1, [300_000])], Durability.FSYNC)
+        assert faults.seen == ["write", "sync", "batch", "wal"]
+        faults.arm()
+        await store.write([append(1, 2, [3000])], Durability.FSYNC)
+        assert faults.seen == ["write", "batch", "wal"]
+        faults.arm()
+        await store.write([append(1, 3, [3000])], Durability.OS)
+        assert faults.seen == ["write", "batch"]
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_full_disk_refuses_and_recovers(folder: Path) -> None:
+    async def main() -> None:
+        faults = Faults()
+        store = await open_faulty(folder / "data", faults)
+        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        held = store.log(1)
+        faults.arm((0, "short"))
+        with pytest.raises(Refused, match="no space is left on the device"):
+            await store.write([append(1, 1, [100, 100])], Durability.OS)
+        faults.disarm()
+        assert held.stale
+        log = store.log(1)
+        assert log.end_offset == 1
+        assert len(await content(log)) == log.size
+        await store.write([append(1, 1, [100, 100])], Durability.OS)
+        assert len(await content(log)) == log.size
+        assert [each.base_offset for each in log.segments()] == [0], "cut back, not given up"
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_segment_whose_sync_failed_is_given_up(folder: Path) -> None:
+    async def main() -> None:
+        faults = Faults()
+        store = await open_faulty(folder / "data", faults)
+        await store.write([CreateLog(1), append(1, 0, [100])], Durability.FSYNC)
+        faults.arm((1, "EIO"))
+        with pytest.raises(Refused):
+            await store.write([append(1, 1, [300_000])], Durability.FSYNC)
+        assert faults.struck.startswith("sync")
+        faults.disarm()
+        await store.write([append(1, 1, [300_000])], Durability.FSYNC)
+        assert [each.base_offset for each in store.log(1).segments()] == [0, 1]
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_when_rocksdb_cannot_settle_commits_are_refused(folder: Path) -> None:
+    async def main() -> None:
+        faults = Faults()
+        store = await open_faulty(folder / "data", faults)
+        await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+        faults.arm()
+        faults.broken.update(("wal", "settle"))
+        with pytest.raises(Unknown):
+            await store.write([append(1, 1)], Durability.FSYNC)
+        end = store.log(1).end_offset
+        for _ in range(2):
+            with pytest.raises(Refused):
+                await store.write([append(1, end)], Durability.OS)
+        # reads go on
+        assert await content(store.log(1))
+        faults.disarm()
+        await store.write([append(1, end)], Durability.OS)
+        assert store.log(1).end_offset == end + 1
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_stall_sends_an_inline_group_to_the_thread(folder: Path) -> None:
+    async def main() -> None:
+        faults = Faults()
+        store = await open_faulty(folder / "data", faults)
+        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        before = store.stats()
+        held = store.log(1)
+        faults.arm((1, "stall"))
+        outcomes: list[Outcome] = []
+        store.commit([append(1, 1, [100] * 3)], Durability.OS, outcomes.append)
+        assert outcomes == [], "it did not happen on the loop"
+        store.commit([append(1, 4)], Durability.OS, outcomes.append)
+        await store.write([Put(Family.META, b"k", b"v")], Durability.OS)
+        assert outcomes == [None, None]
+        assert faults.struck
+        faults.disarm()
+        assert store.stats().threaded_groups > before.threaded_groups
+        assert not held.stale
+        assert held.end_offset == 5
+        assert len(await content(held)) == held.size
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_failed_checkpoint_keeps_what_recovery_needs(folder: Path) -> None:
+    async def main() -> None:
+        clock, faults = Clock(), Faults()
+        store = await open_faulty(folder / "data", faults, clock=clock)
+        await store.write([CreateLog(1), CreateLog(2), append(1, 0), append(2, 0)], Durability.FSYNC)
+        await store.checkpoint()
+        await store.write([append(1, 1), append(2, 1)], Durability.FSYNC)
+        faults.arm((0, "EIO"))
+        await store.checkpoint()
+        assert faults.struck.startswith("sync")
+        faults.disarm()
+        assert len(store.notices) == 1
+        assert "failed" in store.notices[0]
+        assert len(list(store.scan(Family.JOURNAL))) == 1
+        await store.write([append(1, 2), append(2, 2)], Durability.FSYNC)
+        await store.checkpoint()
+        assert len(list(store.scan(Family.JOURNAL))) == 1
+        assert sorted(len(store.log(partition).segments()) for partition in (1, 2)) == [1, 2]
+        await store.close()
+        reopened = await open_faulty(folder / "data", Faults(), clock=clock)
+        assert list(reopened.scan(Family.JOURNAL)) == []
+        assert list(reopened.scan(Family.TOUCHED)) == []
+        for partition in (1, 2):
+            assert reopened.log(partition).end_offset == 3
+            assert len(await content(reopened.log(partition))) == reopened.log(partition).size
+        await reopened.close()
+
+    asyncio.run(main())
+
+
+def test_a_closed_store_refuses(folder: Path) -> None:
+    async def main() -> None:
+        store = await open_faulty(folder / "data", Faults())
+        await store.close()
+        outcomes: list[Outcome] = []
+        store.commit([Put(Family.META, b"k", b"v")], Durability.OS, outcomes.append)
+        assert isinstance(outcomes[0], StoreError)
+        await store.close()
+
+    asyncio.run(main())
