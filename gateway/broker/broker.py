@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from gateway.metrics_catalog import GatewayMetrics
     from gateway.topic_configs import TopicConfig
 
+
+log = logging.getLogger("magnetar.broker")
 
 DECOMPRESSION_LIMIT = 128 * 1024 * 1024
 """Bytes that one batch may unfold to where its records must be looked at: 8 KB of zstd can grow to 256 MB."""
@@ -88,6 +91,8 @@ class Broker:
         # bytes that clients have not taken yet, over all connections
         self.unsent_bytes = 0
         self.decompression_limit = DECOMPRESSION_LIMIT
+        # why commits fail at present, or empty
+        self._failing = ""
         self._by_name: dict[bytes, TopicRuntime] = {}
         self._by_id: dict[bytes, TopicRuntime] = {}
         self._produce_seconds = metrics.request_seconds.labels("Produce")
@@ -120,6 +125,11 @@ class Broker:
         """Host and port that clients which came in by this listener are told."""
         return self.endpoints[listener]
 
+    @property
+    def failing(self) -> bool:
+        """Whether the last commit that wrote something failed."""
+        return bool(self._failing)
+
     # -- commits ----------------------------------------------------------------------------------------------------
 
     def commit(
@@ -146,6 +156,10 @@ class Broker:
     def commit_failed(self, partitions: list[Partition], outcome: StoreError) -> None:
         """Throw away the partitions concerned: whoever needs them next reads them again from the store."""
         self.metrics.commits_failed.inc()
+        if self._failing != str(outcome):
+            # Once for each reason: clients try again many times a second.
+            self._failing = str(outcome)
+            log.error("writes fail, clients are told to try again: %s", outcome)
         for partition in partitions:
             partition.retire()
             runtime = partition.topic
@@ -157,6 +171,11 @@ class Broker:
         metrics.commit_seconds.observe(seconds)
         metrics.commit_requests.observe(requests)
         metrics.commit_partitions.observe(partitions)
+
+    def commit_succeeded(self) -> None:
+        """The first commit that is done after some that were not."""
+        self._failing = ""
+        log.warning("writes succeed again")
 
     def observe_produce(self, seconds: float, requests: int, batches: int, messages: int, size: int) -> None:
         metrics = self.metrics

@@ -139,6 +139,8 @@ class Turn:
             if outcome is not None:
                 self._failed(ends, slots, others, outcome)
                 return
+            if broker.failing and writes:
+                broker.commit_succeeded()
             if slots:
                 # One measure for all of a turn: they came within it, and leave together.
                 broker.observe_produce((now - began) * 1e-9, len(slots), batches, messages, size)

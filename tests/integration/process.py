@@ -19,7 +19,15 @@ _ADMIN = re.compile(r"admin on (http://\S+)")
 class GatewayProcess:
     """`magnetar serve` in a process of its own. `start` returns when it listens."""
 
-    def __init__(self, data: Path, *flags: str, environ: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *flags: str,
+        environ: dict[str, str] | None = None,
+        wrapper: tuple[str, ...] = (),
+    ) -> None:
+        """`wrapper` is a command that runs the gateway's, e.g. in a name space of its own."""
+        self.wrapper = wrapper
         self.data = data
         self.flags = list(flags)
         self.environ = {**os.environ, **(environ or {})}
@@ -38,6 +46,7 @@ class GatewayProcess:
         listen = self.bootstrap or "127.0.0.1:0"
         admin = self.admin_url.removeprefix("http://") or "127.0.0.1:0"
         return [
+            *self.wrapper,
             sys.executable,
             "-m",
             "gateway.cli.main",

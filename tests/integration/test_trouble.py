@@ -1,0 +1,209 @@
+"""When things go wrong: SIGKILL under load, a full disk, bytes that make no sense, beside clients that go on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.integration.process import GatewayProcess
+
+pytestmark = pytest.mark.integration
+
+Start = Callable[..., GatewayProcess]
+
+
+def create(gateway: GatewayProcess, topic: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        future.result(30)
+
+
+def read(gateway: GatewayProcess, topic: str, partition: int) -> list[Message]:
+    """Everything that is in a partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": gateway.bootstrap, "group.id": "reader", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found: list[Message] = []
+    while True:
+        message = consumer.poll(30)
+        assert message is not None, "the partition has no end"
+        if message.error():
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            consumer.close()
+            return found
+        found.append(message)
+
+
+class Load:
+    """A producer in a thread of its own; `acked` is what the gateway has acknowledged: value -> offset."""
+
+    def __init__(self, gateway: GatewayProcess, topic: str, partition: int, **conf: object) -> None:
+        self.topic, self.partition = topic, partition
+        self.acked: dict[bytes, int] = {}
+        self.failed: list[KafkaError] = []
+        self.sent = 0
+        self._enough = threading.Event()
+        self._producer = Producer({"bootstrap.servers": gateway.bootstrap, "linger.ms": 1, **conf})
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            value = message.value()
+            assert value is not None
+            self.acked[value] = message.offset() or 0
+        else:
+            self.failed.append(error)
+
+    def _run(self) -> None:
+        while not self._enough.is_set():
+            try:
+                self._producer.produce(
+                    self.topic, b"%09d" % self.sent, partition=self.partition, on_delivery=self._delivered
+                )
+                self.sent += 1
+            except BufferError:
+                self._producer.poll(0.05)
+            self._producer.poll(0)
+            if self.sent - len(self.acked) > 2000:
+                self._producer.poll(0.01)
+        self._producer.flush(60)
+
+    def wait_for(self, count: int) -> None:
+        """Until so many records are acknowledged."""
+        deadline = time.monotonic() + 60
+        while len(self.acked) < count:
+            assert time.monotonic() < deadline, f"{len(self.acked)} of {count} acknowledged"
+            assert self._thread.is_alive()
+            self._thread.join(0.005)
+
+    def finish(self) -> None:
+        self._enough.set()
+        self._thread.join(90)
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed_under_load(
+    own_gateway: Start, durability: str
+) -> None:
+    gateway = own_gateway("--durability", durability)
+    create(gateway, "t", 3)
+    loads = [
+        Load(gateway, "t", 0, **{"enable.idempotence": True}),
+        Load(gateway, "t", 1, **{"enable.idempotence": True}),
+        Load(gateway, "t", 2, **{"acks": "all", "message.send.max.retries": 1000}),
+    ]
+    group = Consumer(
+        {"bootstrap.servers": gateway.bootstrap, "group.id": "steady", "enable.auto.commit": False}
+    )
+    committed = 0
+    for kill in range(4):
+        for load in loads:
+            load.wait_for(len(load.acked) + 300)
+        committed = len(loads[0].acked)
+        (answer,) = group.commit(offsets=[TopicPartition("t", 0, committed)], asynchronous=False) or []
+        assert answer.error is None
+        gateway.kill()
+        gateway.start()
+        (kept,) = group.committed([TopicPartition("t", 0)], timeout=30)
+        assert kept.offset == committed, f"the commit before kill {kill}"
+    for load in loads:
+        load.wait_for(len(load.acked) + 100)
+        load.finish()
+    for load in loads:
+        assert not load.failed
+        messages = read(gateway, "t", load.partition)
+        stored = {message.offset(): message.value() for message in messages}
+        assert sorted(stored) == list(range(len(stored))), "offsets without holes"
+        for value, offset in load.acked.items():
+            assert stored.get(offset) == value, f"acknowledged at {offset}"
+        if load.partition < 2:
+            assert list(stored.values()) == [b"%09d" % n for n in range(load.sent)], "each once, in order"
+    group.close()
+
+
+def test_a_full_disk_refuses_writers_serves_readers_and_recovers(own_gateway: Start, tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.fail("unshare (util-linux) is missing: it gives this test a small disk of its own")
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = f'mount -t tmpfs -o size=48m tmpfs {small} && exec "$@"'
+    gateway = own_gateway(name="small/data", wrapper=("unshare", "-rm", "sh", "-c", mount, "sh"))
+    inside = Path(f"/proc/{gateway.pid}/root{small}")
+    ballast = inside / "ballast"
+    with open(ballast, "wb") as file:
+        file.write(bytes(16 << 20))
+    create(gateway, "t")
+    acked: list[tuple[int, bytes]] = []
+    errors: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            acked.append((message.offset() or 0, (message.value() or b"")[:8]))
+        else:
+            errors.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": gateway.bootstrap,
+            "delivery.timeout.ms": 8000,
+            "linger.ms": 0,
+            "compression.type": "none",
+        }
+    )
+    number = 0
+    while not errors and number < 200:
+        producer.produce("t", b"%08d" % number + os.urandom(500_000), on_delivery=delivered)
+        number += 1
+        producer.flush(20)
+    assert errors, "the disk never filled"
+    assert all(error.code() == KafkaError._MSG_TIMED_OUT or error.retriable() for error in errors), errors
+    before = read(gateway, "t", 0)
+    assert [(m.offset(), (m.value() or b"")[:8]) for m in before] == acked, (
+        "readers see what was acknowledged"
+    )
+    assert "no space is left" in gateway.log()
+
+    ballast.unlink()
+    count = len(acked)
+    again = Producer({"bootstrap.servers": gateway.bootstrap, "delivery.timeout.ms": 60000})
+    again.produce("t", b"%08d" % 77777777, on_delivery=delivered)
+    assert again.flush(60) == 0
+    assert len(acked) == count + 1, "space is back, and so are writers"
+    assert [(m.offset(), (m.value() or b"")[:8]) for m in read(gateway, "t", 0)] == acked
+
+
+def test_nonsense_harms_nobody_else(gateway: GatewayProcess) -> None:
+    topic = f"t{os.urandom(4).hex()}"
+    create(gateway, topic)
+    load = Load(gateway, topic, 0)
+    load.wait_for(100)
+    host, port = gateway.bootstrap.rsplit(":", 1)
+    for junk in (
+        os.urandom(1000),
+        struct.pack(">ihhih", 2**31 - 1, 0, 9, 1, -1),
+        struct.pack(">ihhih", 100, 0, 9, 1, -1) + b"\xff" * 90,
+        struct.pack(">ihhih", 3_000_000, 3, 12, 1, -1) + b"\xff" * 3_000_000,
+    ):
+        with socket.create_connection((host, int(port)), timeout=20) as sock:
+            try:
+                sock.sendall(junk)
+                while sock.recv(65536):
+                    pass
+            except ConnectionError:
+                pass
+    load.wait_for(len(load.acked) + 100)
+    load.finish()
+    assert not load.failed
+    assert len(read(gateway, topic, 0)) == load.sent
