@@ -1,0 +1,101 @@
+"""The harness against programs of a few lines: what it gathers, and what it does when one misbehaves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from compat.harness.catalogue import Client
+from compat.harness.run import Outcome, Results, run
+from compat.tools import MissingToolError
+
+GOOD = """
+import json, sys
+print(json.dumps({"client": "good", "version": "1.2"}), flush=True)
+print("noise that is not JSON", flush=True)
+print(json.dumps({"case": "acks", "ok": True, "detail": sys.argv[2], "ms": 3}), flush=True)
+if "restart_it" in sys.argv or "--case" not in sys.argv:
+    print(json.dumps({"waiting": "restart"}), flush=True)
+    words = sys.stdin.readline().split()
+    print(json.dumps({"case": "restart_it", "ok": True, "detail": " ".join(words), "ms": 4}), flush=True)
+"""
+
+DYING = """
+import json, sys
+print(json.dumps({"client": "dying", "version": "0"}), flush=True)
+print(json.dumps({"case": "acks", "ok": False, "detail": "no", "ms": 1}), flush=True)
+sys.exit("it hurts")
+"""
+
+HANGING = """
+import time
+time.sleep(60)
+"""
+
+
+def program(folder: Path, name: str, source: str, cases: list[str]) -> Client:
+    (folder / f"{name}.py").write_text(source)
+    return Client(name, name, "Python", folder, [sys.executable, f"{name}.py"], cases)
+
+
+def test_outcomes_and_one_restart_for_all(tmp_path: Path) -> None:
+    clients = [program(tmp_path, name, GOOD, ["acks", "restart_it"]) for name in ("one", "two", "three")]
+    restarts: list[str] = []
+
+    def restart() -> str:
+        restarts.append("restarted")
+        return "127.0.0.1:2"
+
+    results = run("127.0.0.1:1", clients, restart=restart, jobs=2)
+
+    assert len(restarts) == 1
+    assert results.versions == {"one": "1.2", "two": "1.2", "three": "1.2"}
+    for client in clients:
+        assert results.outcomes[client.name, "acks"].detail == "127.0.0.1:1"
+        assert results.outcomes[client.name, "restart_it"].detail == "restarted 127.0.0.1:2"
+    assert all(outcome.ok for outcome in results.outcomes.values())
+
+
+def test_without_a_restart_those_cases_are_left_out(tmp_path: Path) -> None:
+    results = run("127.0.0.1:1", [program(tmp_path, "one", GOOD, ["acks", "restart_it"])])
+    assert list(results.outcomes) == [("one", "acks")]
+
+
+def test_a_program_that_dies_fails_what_it_has_not_reported(tmp_path: Path) -> None:
+    results = run("127.0.0.1:1", [program(tmp_path, "dying", DYING, ["acks", "headers"])])
+    assert results.outcomes["dying", "acks"] == Outcome("dying", "acks", ok=False, detail="no", ms=1)
+    assert not results.outcomes["dying", "headers"].ok
+    assert "it hurts" in results.outcomes["dying", "headers"].detail
+
+
+def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
+    results = run("127.0.0.1:1", [program(tmp_path, "hanging", HANGING, ["acks"])], limit=0.5)
+    assert "did not end" in results.outcomes["hanging", "acks"].detail
+
+
+def test_a_missing_tool_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(client: Client) -> list[str]:
+        raise MissingToolError("kcat is missing: install it.")
+
+    monkeypatch.setattr(Client, "command_line", missing)
+    results = run("127.0.0.1:1", [program(tmp_path, "one", GOOD, ["acks"])])
+    assert results.outcomes["one", "acks"].detail == "kcat is missing: install it."
+
+
+def test_results_are_saved_over_those_of_earlier_runs(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "magnetar.json"
+    first = Results({"one": "1"}, {})
+    first.add(Outcome("one", "acks", ok=False, detail="before"))
+    first.add(Outcome("one", "headers", ok=True))
+    first.save(path)
+    second = Results({"one": "2"}, {})
+    second.add(Outcome("one", "acks", ok=True, refused="no"))
+    second.save(path)
+
+    merged = Results.load(path)
+    assert merged.versions == {"one": "2"}
+    assert merged.outcomes["one", "acks"] == Outcome("one", "acks", ok=True, refused="no")
+    assert merged.outcomes["one", "headers"].ok
+    assert Results.load(tmp_path / "none.json").outcomes == {}

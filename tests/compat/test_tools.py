@@ -1,0 +1,112 @@
+"""What is missing is said in a sentence that helps; jars are fetched once."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat import tools
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    for cached in (tools.ensure_java, tools.ensure_jdk, tools.ensure_kcat):
+        cached.cache_clear()
+    yield
+    for cached in (tools.ensure_java, tools.ensure_jdk, tools.ensure_kcat):
+        cached.cache_clear()
+
+
+def fake(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose PATH is this folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(importlib, "import_module", _no_module)
+
+
+def _no_module(name: str) -> Any:
+    raise ImportError(name)
+
+
+def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path, monkeypatch)
+    with pytest.raises(tools.MissingToolError, match=r"Java 17 or newer is missing\. Install"):
+        tools.ensure_java()
+
+
+def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path, monkeypatch)
+    fake(tmp_path / "java", """echo 'openjdk version "11.0.2"' >&2""")
+    with pytest.raises(tools.MissingToolError, match="is version 11"):
+        tools.ensure_java()
+
+
+def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path / "bin", monkeypatch)
+    fake(tmp_path / "bin" / "java", """echo 'openjdk version "17.0.1"' >&2""")
+    home = fake(tmp_path / "home" / "bin" / "java", """echo 'openjdk version "21.0.1"' >&2""")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    assert tools.ensure_java() == home
+
+
+def test_a_jre_is_no_jdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path, monkeypatch)
+    fake(tmp_path / "java", """echo 'openjdk version "17.0.1"' >&2; echo java.base@17""")
+    with pytest.raises(tools.MissingToolError, match="install a JDK"):
+        tools.ensure_jdk()
+
+
+def test_no_kcat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path, monkeypatch)
+    with pytest.raises(tools.MissingToolError, match="apt-get install kcat"):
+        tools.ensure_kcat()
+
+
+def test_no_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path / "bin", monkeypatch)
+    monkeypatch.setattr(tools, "JARS", tmp_path / "jars")
+    with pytest.raises(tools.MissingToolError, match="Maven is missing"):
+        tools.ensure_jars("kafka-clients-4.3.0")
+
+
+def test_an_unknown_name_of_jars() -> None:
+    with pytest.raises(ValueError, match="spark"):
+        tools.ensure_jars("spark")
+
+
+def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def maven(arguments: list[Any], **_: Any) -> subprocess.CompletedProcess[str]:
+        calls.append([str(part) for part in arguments])
+        folder = next(part.split("=")[1] for part in calls[-1] if part.startswith("-DoutputDirectory="))
+        Path(folder).mkdir()
+        (Path(folder) / "kafka-clients-4.3.0.jar").write_text("jar")
+        return subprocess.CompletedProcess(arguments, 0, stdout="")
+
+    only(tmp_path / "bin", monkeypatch)
+    fake(tmp_path / "bin" / "mvn", "")
+    monkeypatch.setattr(tools, "JARS", tmp_path / "jars")
+    monkeypatch.setattr(subprocess, "run", maven)
+
+    first = tools.ensure_jars("kafka-clients-4.3.0")
+    assert tools.ensure_jars("kafka-clients-4.3.0") == first
+    assert len(calls) == 1
+    assert "-Dkafka.version=4.3.0" in calls[0]
+    assert (first / "kafka-clients-4.3.0.jar").exists()
+    pom = (tools.PROJECT / "compat" / "java" / "pom.xml").read_bytes()
+    assert (first / ".stamp").read_text() == hashlib.sha256(pom).hexdigest()
