@@ -126,7 +126,13 @@ class LogWriter:
         "unsynced",
     )
 
-    def __init__(self, partition: int, row: LogRow, configured: tuple[int, int] | None) -> None:
+    def __init__(
+        self,
+        partition: int,
+        row: LogRow,
+        configured: tuple[int, int] | None,
+        unsynced: dict[tuple[int, int], int],
+    ) -> None:
         self.partition = partition
         self.key = _u32(partition)
         self.flags = row.flags
@@ -159,7 +165,7 @@ class LogWriter:
         self.generation = -1
         # segments (base, number) with bytes that are neither synced nor in the journal, by the checkpoint
         # generation of the latest of them
-        self.unsynced: dict[tuple[int, int], int] = {}
+        self.unsynced = unsynced
         self._reset()
 
     def _reset(self) -> None:

@@ -1,8 +1,11 @@
-"""Checkpoints: segments are synced, then the rows that recovery would need for them go.
+"""Checkpoints: segments are synced, then the rows that recovery would need for them go, then files nobody needs.
 
 A checkpoint bounds what a start after a crash must look at, and ends the life of journal rows (as
 BookKeeper's does of its journal files). It runs beside the commits: only its begin and its end take a place
 in their queue.
+
+A file is unlinked only when the commit that made it needless is on disk: else a power cut could bring back a log
+start whose segment is gone.
 
 A segment whose sync failed is never synced again: the system may have dropped the bytes and forgotten that it
 did. A new file is begun for its log, and the rows that recovery needs stay until the next start, which checks
@@ -56,8 +59,10 @@ class Checkpointer:
         self._closing = False
         self._last = self._loop.time()
         self._pool: ThreadPoolExecutor | None = None
-        # (partition, segment number) of files that are gone: their DOOMED rows may go too
-        self._unlinked: list[tuple[int, int]] = []
+        # files to unlink: (partition, base offset, segment number)
+        self._doomed: list[tuple[int, int, int]] = []
+        # those that are gone: their DOOMED rows may go too
+        self._unlinked: list[tuple[int, int, int]] = []
         self.syncs = 0
         self.sync_seconds = 0.0
         self.checkpoints = 0
@@ -80,8 +85,13 @@ class Checkpointer:
         elif self._timer is None and executor.dirty:
             self._timer = self._loop.call_later(options.checkpoint_seconds, self._begin)
 
-    def unlinked(self, partition: int, number: int) -> None:
-        self._unlinked.append((partition, number))
+    def doom(self, files: list[tuple[int, int, int]]) -> None:
+        """Files to unlink after the next checkpoint, which comes soon: somebody wants the space."""
+        if not self._doomed and not self._closing:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(self._options.checkpoint_pause, self._begin)
+        self._doomed += files
 
     def _begin(self) -> None:
         if self._timer is not None:
@@ -130,8 +140,11 @@ class Checkpointer:
             self._executor.synced(snapshot)
 
         await self._between_groups(settle)
-        writes, self._unlinked = self._forget(snapshot), []
-        await self._store.write_own(writes, Durability.OS)
+        doomed, self._doomed = self._doomed, []
+        gone, self._unlinked = self._unlinked, []
+        await self._store.write_own([*self._forget(snapshot), *_forget_files(gone)], Durability.FSYNC)
+        if doomed:
+            self._unlinked += await self._loop.run_in_executor(self._pool, self._unlink, doomed)
 
     def _forget(self, snapshot: Snapshot) -> list[Write]:
         """Rows that recovery needs no more."""
@@ -157,7 +170,6 @@ class Checkpointer:
                 Family.TOUCHED, rows.TOUCHED_KEY.pack(1, 0), rows.TOUCHED_KEY.pack(snapshot.generation + 1, 0)
             )
         )
-        writes += [Delete(Family.DOOMED, rows.PARTITION_U32.pack(*each)) for each in self._unlinked]
         return writes
 
     def _pin(self, snapshot: Snapshot, partitions: set[int]) -> list[Write]:
@@ -218,6 +230,17 @@ class Checkpointer:
                 failed.append(key)
         return failed
 
+    def _unlink(self, doomed: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+        """In a thread. Answers those that are gone; the next start tries the others."""
+        gone = []
+        for key in doomed:
+            try:
+                self._files.unlink(*key)
+                gone.append(key)
+            except OSError as error:
+                log.warning("a segment of log %d could not be removed: %s", key[0], error)
+        return gone
+
     async def close(self) -> None:
         """The last checkpoint, and the mark of a clean shutdown: the next start need not check anything."""
         self._closing = True
@@ -236,5 +259,12 @@ class Checkpointer:
         if self._executor.failed_syncs or self._executor.suspect:
             return
         await self._store.write_own(
-            [Put(Family.META, rows.CLEAN, str(self._store.epoch).encode())], Durability.FSYNC
+            [Put(Family.META, rows.CLEAN, str(self._store.epoch).encode()), *_forget_files(self._unlinked)],
+            Durability.FSYNC,
         )
+
+
+def _forget_files(gone: list[tuple[int, int, int]]) -> list[Write]:
+    return [
+        Delete(Family.DOOMED, rows.PARTITION_U32.pack(partition, number)) for partition, _, number in gone
+    ]

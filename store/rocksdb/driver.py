@@ -192,9 +192,10 @@ class RocksStore:
             each = logs.get(news.partition)
             if each is not None:
                 each.publish(news)
-        for partition, base, number in result.doomed:
+        for partition, _, number in result.doomed:
             self._reader.forget(partition, number)
-            self._reader.run(self._unlink, partition, base, number)
+        if result.doomed:
+            self._checkpointer.doom(result.doomed)
         self._checkpointer.grown()
 
     def _take_catalog(self, result: Result) -> None:
@@ -222,18 +223,6 @@ class RocksStore:
         if gone is not None:
             gone.stale = True
             gone.tail.clear()
-
-    def _unlink(self, partition: int, base: int, number: int) -> None:
-        """In a thread: a file that the last commit has made needless. Its row goes once the file is gone."""
-        try:
-            self._files.unlink(partition, base, number)
-        except OSError as error:
-            log.warning("a segment of log %d could not be removed: %s", partition, error)
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._checkpointer.unlinked, partition, number)
-        except RuntimeError:
-            pass  # the loop is closed; the next start does it
 
     # reads
 

@@ -157,6 +157,8 @@ class Executor:
         self._opened: dict[int, LogWriter] = {}
         # logs whose active file takes no more appends
         self._seals: set[int] = set()
+        # of each log: what `LogWriter.unsynced` tells; outlives the writers that failures throw away
+        self._unsynced: dict[int, dict[tuple[int, int], int]] = {}
         # the last WriteBatch or WAL sync failed: RocksDB must settle before the next group
         self.suspect = False
         # groups are numbered through restarts: the epoch in the upper half
@@ -228,6 +230,7 @@ class Executor:
         result.published = published
         for doomed in result.doomed:
             self.dirty.pop(doomed, None)
+            self._unsynced.get(doomed[0], {}).pop(doomed[1:], None)
         for log in touched:
             log.finish()
         if self._closing:
@@ -313,7 +316,8 @@ class Executor:
             if value is None:
                 raise Refused(f"There is no log {partition}.")
             row = rows.log_row(value)
-        log = self._writers[partition] = LogWriter(partition, row, self._configured.get(partition))
+        unsynced = self._unsynced.setdefault(partition, {})
+        log = self._writers[partition] = LogWriter(partition, row, self._configured.get(partition), unsynced)
         if partition in self._seals:
             self._seals.discard(partition)
             log.seal = log.open
@@ -493,7 +497,11 @@ class Executor:
         descriptors = {(flush.base, flush.number): flush.descriptor for flush in log.flushes}
         for base, number in list(log.unsynced):
             if (base, number) not in descriptors:
-                descriptor = self.files.open(log.partition, base, number, write=True)
+                try:
+                    descriptor = self.files.open(log.partition, base, number, write=True)
+                except FileNotFoundError:
+                    # of a group that failed, and cut back
+                    continue
                 self._closing.append(descriptor)
                 descriptors[base, number] = descriptor
         for (base, number), descriptor in descriptors.items():
@@ -593,11 +601,11 @@ class Executor:
     def synced(self, snapshot: Snapshot) -> None:
         """The files of a snapshot are on disk, but for those whose sync failed."""
         for partition, base, number in snapshot.files:
-            log = self._writers.get(partition)
-            if log is None or (partition, base, number) in self.failed_syncs:
+            known = self._unsynced.get(partition)
+            if known is None or (partition, base, number) in self.failed_syncs:
                 continue
-            if log.unsynced.get((base, number), snapshot.generation + 1) <= snapshot.generation:
-                del log.unsynced[base, number]
+            if known.get((base, number), snapshot.generation + 1) <= snapshot.generation:
+                del known[base, number]
 
     def seal(self, partition: int) -> None:
         """Begin a new file with the log's next append."""

@@ -36,8 +36,9 @@ async def open(
 ) -> RocksStore:
     """The store in a folder, which is made if need be. Call it in the loop that will own the store.
 
-    `clock` gives ms since 1970. `clip(partition, end)` answers writes for rows of the caller that speak of
-    offsets at or above `end`, when recovery must shorten a log; they go with it in one batch. `boot` names
+    `clock` gives ms since 1970. `clip(rows, partition, first, last)` answers writes for the caller's
+    rows that speak of offsets from `first` to below `last`, which recovery found lost; they go with it in one
+    batch. `boot` names
     the run of the machine (tests pretend a power cut with another one), `files` and `database` are where
     tests make a disk fail. `options` are the fields of `Options`.
 

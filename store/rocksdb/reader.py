@@ -6,7 +6,7 @@ import asyncio
 import errno
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from store.api import Buffer, Corrupt, StoreError
 from store.rocksdb.files import Files
@@ -98,12 +98,6 @@ class Reader:
         descriptor = self._open.pop((partition, number), -1)
         if descriptor >= 0:
             self._files.close(descriptor)
-
-    def run(self, work: Any, *arguments: Any) -> None:
-        """Do something small with files in a thread, and do not wait for it."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(4, thread_name_prefix="store-read")
-        self._pool.submit(work, *arguments)
 
     def close(self) -> None:
         if self._pool is not None:

@@ -1,0 +1,129 @@
+"""After a power cut: what was promised is there, what was not may be gone, and nothing is half there."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from store import batch, rocksdb
+from store.api import CreateLog, Durability, Family, Put, Trim, Write
+from tests.store.making import Clock, append, content
+from tests.store.rocksdb.faults import crash
+from tests.store.rocksdb.powercut import Recorder, open_recorded
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder reads /proc")
+
+PARTITIONS = (1, 2, 3, 4)
+MOVED_TO = 4
+"""The log that carried appends go to, as a dead-letter topic is."""
+
+
+async def load(
+    store: rocksdb.RocksStore, chance: random.Random, policy: str, promised: set[bytes]
+) -> dict[bytes, bytes]:
+    """Random commits. Each names itself in a row, and in the payload of its batches. Answers what was written."""
+    ends = dict.fromkeys(PARTITIONS, 0)
+    contents: dict[bytes, bytes] = {}
+    await store.write([CreateLog(partition) for partition in PARTITIONS], Durability.FSYNC)
+    for partition in PARTITIONS:
+        store.log(partition).configure(segment_bytes=chance.choice((3_000, 100_000, 1 << 30)))
+    for number in range(chance.randint(5, 40)):
+        name = f"{number:04d}".encode()
+        durable = policy == "fsync" or (policy == "mixed" and chance.random() < 0.4)
+        writes: list[Write] = [Put(Family.GROUP, name, b"x")]
+        payload = b""
+        for partition in chance.sample(PARTITIONS[:3], chance.randint(0, 3)):
+            sizes = [chance.choice((20, 500, 5000, 100_000)) for _ in range(chance.randint(1, 3))]
+            made = append(partition, ends[partition], sizes)
+            ends[partition] = made.next_offset
+            writes.append(made)
+            payload += b"".join(made.batches)
+        if chance.random() < 0.3:
+            made = append(MOVED_TO, ends[MOVED_TO], [chance.choice((20, 5000, 80_000))], carried=True)
+            ends[MOVED_TO] = made.next_offset
+            writes.append(made)
+            writes.append(Put(Family.ACK, b"moved" + name, made.base_offset.to_bytes(8, "big")))
+        elif chance.random() < 0.1:
+            # somebody also writes to it directly
+            made = append(MOVED_TO, ends[MOVED_TO], [700])
+            ends[MOVED_TO] = made.next_offset
+            writes.append(made)
+        if chance.random() < 0.1:
+            partition = chance.choice(PARTITIONS[:3])
+            writes.append(Trim(partition, chance.randint(store.log(partition).start_offset, ends[partition])))
+        await store.write(writes, Durability.FSYNC if durable else Durability.OS)
+        contents[name] = payload
+        if durable:
+            promised.update(contents)
+        if chance.random() < 0.1:
+            await store.checkpoint()
+            promised.update(contents)
+    return contents
+
+
+async def one(folder: Path, seed: int, policy: str) -> None:
+    chance = random.Random(seed)
+    recorder = Recorder()
+    clock = Clock()
+    store = await open_recorded(
+        folder / "data", recorder, clock=clock, boot="before", inline_bytes=chance.choice((-1, 1 << 18))
+    )
+    # names of commits whose rows must be there: those with fsync, and all before them
+    rows_promised: set[bytes] = set()
+    contents = await load(store, chance, policy, rows_promised)
+    ends = {partition: store.log(partition).end_offset for partition in PARTITIONS}
+    before = {partition: await content(store.log(partition)) for partition in PARTITIONS}
+    recorder.image(folder / "data", folder / "image", chance)
+    await crash(store)
+
+    image = await rocksdb.open(folder / "image", clock=clock, boot="after", tail_cache_bytes=0)
+    assert not image.read_only, image.notices
+    there = {key for key, _ in image.scan(Family.GROUP)}
+    assert there == set(sorted(contents)[: len(there)]), "commits survive in order"
+    assert rows_promised <= there
+    for partition in PARTITIONS:
+        log = image.log(partition)
+        assert not log.refuses, image.notices
+        found = await content(log)
+        assert len(found) == sum(size for _, size, base, _ in batch.walk(found) if base >= 0)
+        whole = {
+            base: before[partition][at : at + size] for at, size, base, _ in batch.walk(before[partition])
+        }
+        for at, size, base, following in batch.walk(found):
+            assert batch.intact(found[at : at + size])
+            if base in whole:
+                assert found[at : at + size] == whole[base]
+            position = log.position_of(following - 1)
+            assert log.offset_of(position.ledger, position.entry) == base
+        if policy == "fsync" and there == set(contents):
+            assert log.end_offset == ends[partition]
+            assert found.endswith(before[partition])
+        assert sum(each.size for each in log.segments()) == log.size
+    moved = {base for _, _, base, _ in batch.walk(await content(image.log(MOVED_TO)))}
+    for key, value in image.scan(Family.ACK):
+        assert int.from_bytes(value, "big") in moved, f"{key!r} was acked, and what it moved is gone"
+    # and it goes on
+    await image.write(
+        [append(partition, image.log(partition).end_offset) for partition in PARTITIONS], Durability.OS
+    )
+    await image.close()
+    again = await rocksdb.open(folder / "image", clock=clock, boot="after")
+    assert again.notices == []
+    await again.close()
+
+
+@pytest.mark.parametrize("policy", ["os", "fsync", "mixed"])
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_power_cuts(folder: Path, policy: str, first: int) -> None:
+    for seed in range(first, first + 10):
+        place = folder / str(seed)
+        place.mkdir()
+        try:
+            asyncio.run(one(place, seed, policy))
+        except BaseException as error:
+            error.add_note(f"seed {seed}, policy {policy}")
+            raise
