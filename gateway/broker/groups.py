@@ -64,6 +64,7 @@ class Waiter:
 
     def answer(self, value: Any) -> None:
         """Called once."""
+        assert not self.answered
         self.answered = True
         response = self._build(value)
         if self._future is None:

@@ -653,6 +653,17 @@ def test_a_returned_static_member_answers_its_parked_sync(bench: Bench) -> None:
     assert bench.answers["ss"] == SyncAnswer(Code.FENCED_INSTANCE_ID)
 
 
+def test_a_static_member_that_comes_back_before_it_synced_may_do_so(bench: Bench) -> None:
+    bench.join("a", rebalance=5_000)
+    bench.join("s", instance_id="i", rebalance=5_000)
+    bench.pass_time(DELAY * 2)
+    bench.sync("as", "id-a", assignments={"id-s": b"S"})
+    bench.join("s2", instance_id="i")
+    assert bench.sync("s2s", "id-s2") == SyncAnswer(0, "consumer", "range", b"S")
+    bench.pass_time(6_000)
+    assert bench.state == "Stable"
+
+
 def test_an_old_id_with_a_new_holder_is_fenced_at_join(bench: Bench) -> None:
     bench.stable("a", instance_id="i")
     bench.join("a2", instance_id="i")
@@ -776,6 +787,17 @@ def test_a_group_that_awaits_its_assignment_goes_on_after_a_restart(bench: Bench
     bench.sync("bs2", "id-b")
     bench.sync("as2", "id-a", assignments={"id-b": b"B"})
     assert bench.answers["bs2"].assignment == b"B"
+
+
+def test_a_leader_that_does_not_assign_after_a_restart_is_given_up(bench: Bench) -> None:
+    bench.join("a", rebalance=5_000)
+    bench.join("b", rebalance=5_000)
+    bench.pass_time(DELAY * 2)
+    reload(bench)
+    bench.sync("bs", "id-b")
+    bench.pass_time(5_000)
+    assert bench.answers["bs"] == SyncAnswer(Code.REBALANCE_IN_PROGRESS)
+    assert list(bench.group.roster.members) == ["id-b"]
 
 
 def test_describe_shows_metadata_of_stable_groups_only(bench: Bench) -> None:
