@@ -19,7 +19,7 @@ import textwrap
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -27,6 +27,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from compat.launch import LaunchError, started_gateway
 from compat.spark import SparkMissingError, ensure_spark_jars, session
 from compat.spark.feed import Feed, Record
 from compat.spark.jars import PROJECT, require_java
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.ExitStack() as stack:
             Tour(folder, options.bootstrap, stack).run()
         code = 0
-    except DemoError as error:
+    except (DemoError, LaunchError) as error:
         print(f"\nThe demo stopped: {error}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
@@ -335,43 +336,6 @@ class Tour:
         for topic in (self.orders, self.again):
             with contextlib.suppress(Exception):
                 self.feed.delete(topic)
-
-
-@contextlib.contextmanager
-def started_gateway(arguments: Sequence[str], log: Path) -> Iterator[str]:
-    """A gateway in a process of its own; its address. It is told to stop at the end of the block."""
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gateway.cli.main", *arguments],
-            cwd=PROJECT,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            start_new_session=True,
-        )
-    try:
-        yield _address(process, log)
-    finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _address(process: subprocess.Popen[str], log: Path) -> str:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "listening on " in line:
-            # Read on in the background, so that a full pipe never holds the gateway up.
-            threading.Thread(target=process.stdout.read, daemon=True).start()
-            return line.split("listening on ", 1)[1].split()[0].removeprefix("kafka://").rstrip(",")
-    process.wait(10)
-    reason = log.read_text(errors="replace").strip().splitlines()
-    raise DemoError(
-        f"the gateway did not start: {reason[-1] if reason else f'exit code {process.returncode}'}"
-    )
 
 
 def home(customer: str) -> int:

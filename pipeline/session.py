@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -60,16 +62,18 @@ def connect(app: str, options: SparkOptions) -> SparkSession:
     if submitted():
         spark = builder.getOrCreate()
     else:
-        for name, value in _local_settings(options).items():
+        scratch = tempfile.mkdtemp(prefix="magnetar-pipeline-")
+        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+        for name, value in _local_settings(options, scratch).items():
             builder = builder.config(name, value)
-        spark = _start(builder, options.log)
+        spark = _start(builder, options.log or Path(scratch) / "spark.log")
         spark.sparkContext.setLogLevel("ERROR")
     for name, value in JOB_SETTINGS.items():
         spark.conf.set(name, value)
     return spark
 
 
-def _local_settings(options: SparkOptions) -> dict[str, str]:
+def _local_settings(options: SparkOptions, scratch: str = "") -> dict[str, str]:
     settings = {
         "spark.master": options.master or "local[*]",
         "spark.ui.enabled": "false",
@@ -81,6 +85,10 @@ def _local_settings(options: SparkOptions) -> dict[str, str]:
         # Nobody else has to reach this driver, and the machine's own name may not resolve.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if scratch:
+        # The native parts of lz4 and snappy are unpacked into Java's temporary folder, and are left there by a kill.
+        settings["spark.local.dir"] = scratch
+        settings["spark.driver.extraJavaOptions"] = f"-Djava.io.tmpdir={scratch}"
     jars = options.jars or os.environ.get(JARS_VARIABLE)
     if jars:
         settings["spark.jars"] = ",".join(_jar_files(jars))
@@ -113,24 +121,14 @@ def _jar_files(jars: str) -> list[str]:
     return [jar.strip() for jar in jars.split(",") if jar.strip()]
 
 
-def _start(builder: SparkSession.Builder, log: Path | None) -> SparkSession:
+def _start(builder: SparkSession.Builder, log: Path) -> SparkSession:
     """Start the JVM with its standard error in a log, so that the terminal shows our lines only."""
-    if log is not None:
-        target = log
-    else:
-        handle, name = tempfile.mkstemp(prefix="magnetar-pipeline-", suffix=".log")
-        os.close(handle)
-        target = Path(name)
     try:
-        with _stderr_into(target):
-            spark = builder.getOrCreate()
+        with _stderr_into(log):
+            return builder.getOrCreate()
     except Exception as error:
-        tail = [line for line in target.read_text(errors="replace").splitlines() if line.strip()][-8:]
+        tail = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-8:]
         raise PipelineError("Spark did not start: " + ("\n  ".join(["", *tail]) or str(error))) from None
-    if log is None:
-        # The JVM keeps writing into it; nothing is left in the folder.
-        target.unlink(missing_ok=True)
-    return spark
 
 
 @contextlib.contextmanager

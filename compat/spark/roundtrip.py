@@ -2,11 +2,13 @@
 
 Produces with every compression, with tombstones, null keys, headers and none; archives and replays with
 `magnetar-pipeline` as a user would (two processes); then reads source, Parquet and target apart from Spark.
+Without `--bootstrap` it starts a gateway of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import itertools
 import json
@@ -22,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from compat.launch import started_gateway
 from compat.spark.feed import COMPRESSIONS, Feed, Record, as_record, topic_name
 from compat.spark.jars import PROJECT, ensure_spark_jars, java_home
 
@@ -203,13 +206,28 @@ def roundtrip(bootstrap: str, records: int, partitions: int, folder: Path) -> tu
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m compat.spark.roundtrip", description=__doc__)
-    parser.add_argument("--bootstrap", default="127.0.0.1:9092", help="host:port of the broker")
+    parser.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="a broker that is running; else one is started"
+    )
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=4)
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="magnetar-roundtrip-"))
     try:
-        figures, problems = roundtrip(options.bootstrap, options.records, options.partitions, folder)
+        with contextlib.ExitStack() as stack:
+            bootstrap = options.bootstrap
+            if bootstrap is None:
+                serve = (
+                    "serve",
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--admin",
+                    "127.0.0.1:0",
+                    "--data",
+                    f"{folder}/data",
+                )
+                bootstrap = stack.enter_context(started_gateway(serve, folder / "gateway.log"))
+            figures, problems = roundtrip(bootstrap, options.records, options.partitions, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     result: dict[str, Any] = asdict(figures)

@@ -9,7 +9,8 @@ import pytest
 from compat.spark.feed import Record, topic_name
 from compat.spark.reading import Place, batch, drain, drained, rows, running, stream, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark]
+# One group: pytest-xdist then starts one Spark, in one of its workers.
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def numbered(start: int, end: int) -> list[Record]:

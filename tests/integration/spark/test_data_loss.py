@@ -9,7 +9,8 @@ import pytest
 from compat.spark.feed import Feed, Record, topic_name
 from compat.spark.reading import Place, batch, drain, drained, rows, stream
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark]
+# One group: pytest-xdist then starts one Spark, in one of its workers.
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 LOST = (
     r"(?i)data loss|data may have been lost|KAFKA_DATA_LOSS|offset was changed|missing data|OffsetOutOfRange"

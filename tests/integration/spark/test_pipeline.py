@@ -21,7 +21,8 @@ from pipeline.replay import Plan, Replayed, ReplayJob, plan, prepare, replay, se
 from pipeline.session import JOB_SETTINGS
 from pipeline.slices import Place
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark]
+# One group: pytest-xdist then starts one Spark, in one of its workers.
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 DAY = 86_400_000
 

@@ -9,7 +9,8 @@ import pytest
 from compat.spark.feed import COMPRESSIONS, Feed, Record, topic_name
 from compat.spark.reading import TIMEOUT, stream
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark]
+# One group: pytest-xdist then starts one Spark, in one of its workers.
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 SCHEMA = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int, topic string"
