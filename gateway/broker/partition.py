@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker import producers as dedup
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from gateway.topic_configs import TopicConfig
 
     Bytes = list[Buffer] | Awaitable[list[Buffer]]
+
+
+log = logging.getLogger("magnetar.broker")
 
 
 class Waiter(Protocol):
@@ -132,9 +136,11 @@ class Partition:
         return self.log.start_offset
 
     def start_epoch(self) -> int:
-        """The leader epoch of the first batch of the log; -1 when the log is empty or a disk would have to be asked."""
+        """The leader epoch of the first batch of the log, or of the next one; -1 when a disk would have to be asked."""
         start = self.log.start_offset
-        if self._start_epoch[0] != start and start < self.high_watermark:
+        if start >= self.high_watermark:
+            return self.leader_epoch
+        if self._start_epoch[0] != start:
             try:
                 data = self.log.read(start, 16)
             except (StoreError, IndexError):
@@ -169,7 +175,9 @@ class Partition:
                 f"The batch has {len(batch)} bytes; max.message.bytes of this topic is {self.max_message_bytes}.",
             )
         if header.attributes & TRANSACTIONAL:
-            raise KafkaError(Error.INVALID_TXN_STATE, "This gateway does not serve transactions yet.")
+            raise KafkaError(
+                Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This gateway does not serve transactions yet."
+            )
         producer_id = header.producer_id
         if producer_id >= 0:
             verdict = self.producers.check(
@@ -246,9 +254,13 @@ class Partition:
         return patch(batch, base_offset, self.leader_epoch), header.max_timestamp
 
     def grown(self, appended: int) -> None:
-        """That many bytes became readable: wake whoever waits for them."""
+        """That many bytes became readable (0: something else changed): wake whoever waits."""
         for waiter in list(self.waiters):
-            waiter.wake(self, appended)
+            try:
+                waiter.wake(self, appended)
+            except Exception:
+                # One that breaks must not keep the others waiting.
+                log.exception("a waiter failed", extra={"topic": self.topic.name, "partition": self.index})
 
     def retire(self) -> None:
         """Nothing may be appended to this object any more: its commit failed, or the topic is gone."""
@@ -259,8 +271,7 @@ class Partition:
 
     def changed(self) -> None:
         """Something else than the high watermark moved: the log start, or this object's being in charge."""
-        for waiter in list(self.waiters):
-            waiter.wake(self, 0)
+        self.grown(0)
 
     def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Bytes:
         return self.log.read(offset, max_bytes, whole_first=whole_first)

@@ -128,11 +128,8 @@ class Turn:
         started = clock()
         began = self._began
         self.in_flight += 1
-        answered = False
 
         def done(outcome: Outcome) -> None:
-            nonlocal answered
-            answered = True
             self.in_flight -= 1
             now = clock()
             broker.observe_commit((now - started) * 1e-9, len(slots), len(ends))
@@ -150,7 +147,7 @@ class Turn:
             for slot in slots:
                 slot.settle(None)
             for _, callback in others:
-                callback(None)
+                _tell(callback, None)
             broker.flush_connections()
             for partition, _, grown in ends:
                 if partition.waiters:
@@ -159,9 +156,6 @@ class Turn:
         try:
             broker.store.commit(writes, durability, done)
         except Exception as error:
-            if answered:
-                # It was stored, and telling somebody failed: nobody must hear now that it was not.
-                raise
             # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
             log.exception("the store did not take a group")
             done(Refused(f"the group was not taken: {error}"))
@@ -184,10 +178,18 @@ class Turn:
         for slot in slots:
             slot.settle(outcome)
         for _, callback in others:
-            callback(outcome)
+            _tell(callback, outcome)
         behind = outcome if type(outcome) is not Unknown else StoreError("a write before this one failed")
         for slot in open_slots:
             slot.settle(behind)
         for _, callback in open_others:
-            callback(behind)
+            _tell(callback, behind)
         self._broker.flush_connections()
+
+
+def _tell(callback: Callable[[Outcome], None], outcome: Outcome) -> None:
+    """One that breaks must not keep the others of its turn waiting."""
+    try:
+        callback(outcome)
+    except Exception:
+        log.exception("a callback of a commit failed")

@@ -14,7 +14,7 @@ from gateway.wire.batch import admit
 from gateway.wire.errors import Error, retriable
 from gateway.wire.records import records
 from store.api import Append, Delete, DiskFull, Put, Refused, StoreError, Unknown
-from tests.gateway.broker.held import HeldStore, part, run, run_held
+from tests.gateway.broker.held import HeldStore, part, run_held, until
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body
 
 PRODUCER = {"producer_id": 77, "producer_epoch": 0}
@@ -244,20 +244,41 @@ def test_a_group_that_the_store_does_not_take_is_answered_and_harms_nobody_later
     run_held(test)
 
 
-def test_a_waiter_that_breaks_does_not_make_a_stored_commit_a_failed_one() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
+def test_one_that_breaks_keeps_nobody_else_waiting() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t")
         outcomes: list[Any] = []
 
         def broken(outcome: Any) -> None:
             outcomes.append(outcome)
             raise RuntimeError("a bug of whoever waits")
 
-        gateway.broker.commit([], broken)
-        with pytest.raises(RuntimeError):
-            gateway.broker.turn.end()
-        assert outcomes == [None], "told once, and the truth"
+        class Broken:
+            def wake(self, partition: Any, appended: int) -> None:
+                outcomes.append(appended > 0)
+                raise RuntimeError("a bug of whoever waits")
 
-    run(test)
+        runtime = gateway.broker.topic(b"t")
+        assert runtime is not None
+        partition = gateway.broker.partition_of(runtime, 0)
+        partition.waiters.add(Broken())
+        reader = await Client.connect(gateway)
+        reader.send(ApiKey.FETCH, 11, fetch_body("t", 0, max_wait=60_000))
+        await until(lambda: len(partition.waiters) == 2)
+        gateway.broker.commit([], broken)
+        gateway.broker.commit([], outcomes.append)
+        assert part(await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v")))).error_code == 0
+        assert part((await reader.receive())[1]).high_watermark == 1
+        assert outcomes == [None, None, True], "told once, and the truth"
+        store.holding = True
+        gateway.broker.commit([], broken)
+        gateway.broker.commit([], outcomes.append)
+        gateway.broker.turn.end()
+        store.fail(Refused("no"))
+        assert len(outcomes) == 5
+        reader.close()
+
+    run_held(test)
 
 
 def test_a_producer_forgotten_in_the_turn_in_which_it_comes_back_keeps_its_new_row() -> None:
