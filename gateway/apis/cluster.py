@@ -30,7 +30,7 @@ def describe_cluster(
         return messages.DescribeClusterResponse(
             error_code=Error.MISMATCHED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of the wrong type: this is a broker.",
-            cluster_id=broker.cluster_id,
+            cluster_id="",
             brokers=[],
         )
     host, port = broker.advertised(context.listener)

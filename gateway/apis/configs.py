@@ -67,7 +67,7 @@ def describe_configs(
                 documentation=row.doc if request.include_documentation else None,
             )
             for row in rows
-            if wanted is None or row.name in wanted
+            if not wanted or row.name in wanted
         ]
     return messages.DescribeConfigsResponse(results=results)
 
@@ -80,7 +80,8 @@ def _described(broker: Broker, kind: int, name: str) -> Iterable[Described]:
         if name == "":
             # The cluster-wide level: only what was altered there.
             altered = broker.broker_configs.cluster
-            return (row for row in broker.settings.describe() if row.name in altered)
+            settings = broker.settings.with_dynamic({}, altered)
+            return (row for row in settings.describe() if row.name in altered)
         _check_node(broker, name)
         return broker.settings.describe()
     if kind in (CLIENT_METRICS, GROUP):
@@ -117,9 +118,14 @@ async def alter_configs(
         given = [(config.name, config.value) for config in resource.configs]
 
         def replace(old: dict[str, str], given: list[tuple[str, str | None]] = given) -> dict[str, str]:
+            for name, value in given:
+                if value is None:
+                    raise KafkaError(Error.INVALID_REQUEST, f"The value of {name} is missing.")
             return {name: value for name, value in given if value is not None}
 
         try:
+            if len({name for name, _ in given}) < len(given):
+                raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
             await _alter(
                 broker, resource.resource_type, resource.resource_name, replace, request.validate_only
             )

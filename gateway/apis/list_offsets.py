@@ -50,9 +50,14 @@ def list_offsets(
             answer = Answer(
                 partition_index=asked.partition_index, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1
             )
+            count = times[topic.name, asked.partition_index]
+            if count == 0:
+                # told already
+                continue
             answers.append(answer)
             try:
-                if times[topic.name, asked.partition_index] > 1:
+                if count > 1:
+                    times[topic.name, asked.partition_index] = 0
                     raise KafkaError(Error.INVALID_REQUEST)
                 if asked.timestamp < 0 and context.api_version < _SINCE.get(asked.timestamp, NEVER):
                     raise KafkaError(Error.UNSUPPORTED_VERSION)

@@ -55,12 +55,15 @@ def metadata(
         "auto.create.topics.enable"
     )
     missing: list[str] = []
-    for each in asked:
-        name = each.name
+    for name, topic_id in dict.fromkeys((each.name, each.topic_id) for each in asked):
         if name is None:
-            topic = broker.catalog.by_id(each.topic_id)
+            if version < 12:
+                # These versions have the field, but not the meaning, and cannot say "no name".
+                response.topics.append(_failed("", Error.INVALID_REQUEST, topic_id))
+                continue
+            topic = broker.catalog.by_id(topic_id)
             if topic is None:
-                response.topics.append(_failed(None, Error.UNKNOWN_TOPIC_ID, each.topic_id))
+                response.topics.append(_failed(None, Error.UNKNOWN_TOPIC_ID, topic_id))
             else:
                 response.topics.append(_topic(broker, topic, operations))
             continue
@@ -153,11 +156,10 @@ def describe_topic_partitions(
 ) -> messages.DescribeTopicPartitionsResponse:
     """Topics in the order of their names; a cursor goes on where the limit on partitions ended the last answer."""
     limit = min(request.response_partition_limit, broker.settings.integer("max.request.partition.size.limit"))
+    limit = max(limit, 1)
     cursor = request.cursor
     first = cursor.topic_name if cursor is not None else ""
     response = Described(next_cursor=None)
-    if limit < 1:
-        return response
     if request.topics:
         names = sorted({topic.name for topic in request.topics if topic.name >= first})
     else:

@@ -9,7 +9,7 @@ from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
-from gateway.wire.errors import Error
+from gateway.wire.errors import Error, message
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -70,7 +70,7 @@ def describe_producers(
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 answer.active_producers = _producers(broker.partition_of(runtime, index))
             except KafkaError as error:
-                answer.error_code, answer.error_message = error.code, error.text
+                answer.error_code, answer.error_message = error.code, error.text or message(error.code)
         response.topics.append(Producers.TopicResponse(name=topic.name, partitions=answers))
     return response
 

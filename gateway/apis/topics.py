@@ -16,6 +16,8 @@ from gateway.wire.errors import Error
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
 
+NO_ID = bytes(16)
+
 Creatable = messages.CreateTopicsRequest.CreatableTopic
 Created = messages.CreateTopicsResponse.CreatableTopicResult
 CreatedConfig = messages.CreateTopicsResponse.CreatableTopicConfigs
@@ -39,7 +41,7 @@ async def create_topics(
             configs = _configs(asked)
             if request.validate_only:
                 partitions = broker.topics.check_create(asked.name, partitions, configs)
-                topic_id = bytes(16)
+                topic_id = NO_ID
             else:
                 topic = await broker.topics.create(asked.name, partitions, configs)
                 partitions, topic_id = len(topic.partitions), topic.topic_id
@@ -118,7 +120,7 @@ def _configs(asked: Creatable) -> dict[str, str]:
 def _not_created(name: str, error: KafkaError) -> Created:
     return Created(
         name=name,
-        topic_id=bytes(16),
+        topic_id=NO_ID,
         error_code=error.code,
         error_message=error.text,
         num_partitions=-1,
@@ -133,17 +135,26 @@ async def delete_topics(
 ) -> messages.DeleteTopicsResponse:
     by_id = context.api_version >= 6
 
+    def refused(name: str | None, topic_id: bytes, code: Error, text: str) -> Deleted:
+        return Deleted(name=name, topic_id=topic_id, error_code=code, error_message=text)
+
     async def delete(name: str | None, topic_id: bytes) -> Deleted:
+        if times[name, topic_id] > 1:
+            return refused(
+                name, topic_id, Error.INVALID_REQUEST, "The topic appears more than once in the request."
+            )
+        if (name is None) == (topic_id == NO_ID):
+            return refused(
+                name, topic_id, Error.INVALID_REQUEST, "Give a topic's name or its id, one of the two."
+            )
         if name is None:
             topic = broker.catalog.by_id(topic_id)
             if topic is None:
-                return Deleted(
-                    name=None, topic_id=topic_id, error_code=Error.UNKNOWN_TOPIC_ID, error_message=None
-                )
+                return refused(None, topic_id, Error.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
             name = topic.name
         known = broker.catalog.get(name)
         answer = Deleted(
-            name=name, topic_id=known.topic_id if known else bytes(16), error_code=0, error_message=None
+            name=name, topic_id=known.topic_id if known else NO_ID, error_code=0, error_message=None
         )
         try:
             await broker.topics.delete(name)
@@ -154,9 +165,10 @@ async def delete_topics(
     asked = (
         [(topic.name, topic.topic_id) for topic in request.topics]
         if by_id
-        else [(name, bytes(16)) for name in request.topic_names]
+        else [(name, NO_ID) for name in request.topic_names]
     )
-    responses = await asyncio.gather(*(delete(name, topic_id) for name, topic_id in dict.fromkeys(asked)))
+    times = Counter(asked)
+    responses = await asyncio.gather(*(delete(name, topic_id) for name, topic_id in times))
     return messages.DeleteTopicsResponse(responses=list(responses))
 
 
@@ -185,4 +197,4 @@ async def create_partitions(
             await broker.topics.grow(asked.name, asked.count, validate_only=request.validate_only)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.text
-    return messages.CreatePartitionsResponse(results=results)
+    return messages.CreatePartitionsResponse(results=list({each.name: each for each in results}.values()))

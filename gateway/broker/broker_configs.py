@@ -54,7 +54,8 @@ class BrokerConfigs:
             if old.get(key) != new.get(key):
                 problem = broker.settings.altered(key, new.get(key))
                 if problem is not None:
-                    raise KafkaError(Error.INVALID_CONFIG, problem)
+                    # Not INVALID_CONFIG: Kafka says so of topics only.
+                    raise KafkaError(Error.INVALID_REQUEST, problem)
         if validate_only:
             return
         try:
