@@ -1,0 +1,1 @@
+"""The same requests to Apache Kafka and to Magnetar, and where their answers differ."""
