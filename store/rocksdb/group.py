@@ -285,7 +285,10 @@ class Executor:
                 elif kind is Delete:
                     batch.delete(write[1], handles[write[0]])
                 elif kind is DeleteRange:
-                    batch.delete_range(write[1], write[2], handles[write[0]])
+                    # RocksDB counts an empty range when it is written and not when it is recovered, which
+                    # would look like a lost row
+                    if write[1] < write[2]:
+                        batch.delete_range(write[1], write[2], handles[write[0]])
                 elif kind is CreateLog:
                     put(rows.U32.pack(write[0]), _EMPTY_LOG, handles["log"])
                     self._fresh.add(write[0])
@@ -403,8 +406,11 @@ class Executor:
                         self._opened.pop(log.partition, None)
                 else:
                     first = log.segment_base
-        pack = rows.PARTITION_OFFSET.pack
-        self._batch.delete_range(pack(log.partition, 0), pack(log.partition, first), self.handles["index"])
+        if first > 0:
+            pack = rows.PARTITION_OFFSET.pack
+            self._batch.delete_range(
+                pack(log.partition, 0), pack(log.partition, first), self.handles["index"]
+            )
         self._drop_heads(Family.LEDGER, prefix, offset, lambda value: rows.ledger_row(value).first_offset)
         self._drop_heads(Family.EPOCH, prefix, offset, lambda value: int(rows.U64.unpack(value)[0]))
 

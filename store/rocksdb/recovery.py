@@ -281,7 +281,7 @@ class Recovery:
                 self._batch.put(write.key, write.value, handle)
             elif isinstance(write, Delete):
                 self._batch.delete(write.key, handle)
-            else:
+            elif write.start < write.end:
                 self._batch.delete_range(write.start, write.end, handle)
         self.notices.append(
             f"Log {partition} lost the offsets {offset} to {kept_from - 1}: the machine stopped before they were on "
