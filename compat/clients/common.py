@@ -250,8 +250,7 @@ def _run_plain(names: list[str], options: argparse.Namespace) -> int:
     while waiting or running:
         while waiting and len(running) < options.parallel:
             ctx = Context(waiting.pop(0), options.bootstrap, options.limit)
-            # Ten seconds more than the case itself has: its own message is better than ours.
-            running[ctx.case] = (time.monotonic() + options.limit + 10, _start(ctx, done))
+            running[ctx.case] = (time.monotonic() + _patience(options.limit), _start(ctx, done))
         try:
             finished = done.get(timeout=0.2)
             if finished in running:
@@ -280,7 +279,7 @@ def _run_restart(names: list[str], options: argparse.Namespace) -> int:
 
     def collect(until: Callable[[], bool]) -> None:
         nonlocal arrived
-        end = time.monotonic() + options.limit + 10
+        end = time.monotonic() + _patience(options.limit)
         while not until() and time.monotonic() < end:
             try:
                 what = done.get(timeout=0.2)
@@ -304,10 +303,11 @@ def _run_restart(names: list[str], options: argparse.Namespace) -> int:
     return sum(outcome["ok"] is False for outcome in outcomes.values())
 
 
+def _patience(limit: float) -> float:
+    """Somewhat longer than the case itself has: its own message is better than ours."""
+    return limit + min(limit, 10.0)
+
+
 def _timed_out(name: str, limit: float) -> dict[str, Any]:
-    return {
-        "case": name,
-        "ok": False,
-        "detail": f"no end after {limit + 10:.0f} s",
-        "ms": round(limit * 1000),
-    }
+    seconds = _patience(limit)
+    return {"case": name, "ok": False, "detail": f"no end after {seconds:.0f} s", "ms": round(seconds * 1000)}

@@ -47,6 +47,11 @@ def test_a_failure_has_a_note_on_one_line() -> None:
     assert "?" in page
 
 
+def test_a_note_is_the_same_after_each_run() -> None:
+    outcome = Outcome("c-kcat", "headers", ok=False, detail="127.0.0.1:4711 lost compat.headers.t.0123456789")
+    assert "headers: HOST:PORT lost NAME\n" in render(results(outcome), results())
+
+
 def test_every_program_and_every_case_is_on_the_page() -> None:
     page = render(results(PASSED), results())
     for client in catalogue.clients().values():

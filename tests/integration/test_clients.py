@@ -7,6 +7,7 @@ client start for each test would take longer than all the cases.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -19,8 +20,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients"), pytes
 CASES = [(client.name, case) for client in catalogue.clients().values() for case in client.cases]
 
 
+class Shared(NamedTuple):
+    results: Results
+    gateway: GatewayProcess
+
+
 @pytest.fixture(scope="module")
-def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """What the programs reported for the cases that this run of pytest has selected."""
     asked: set[tuple[str, str]] = {
         (str(item.callspec.params["client"]), str(item.callspec.params["case"]))
@@ -31,14 +37,19 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     cases = [] if len(asked) == len(CASES) else sorted({case for _, case in asked})
     flags = ("--set", "group.initial.rebalance.delay.ms=0")
     with GatewayProcess(tmp_path_factory.mktemp("clients") / "data", *flags) as gateway:
-        found = run(gateway.bootstrap, programs, cases=cases, restart=gateway.restart)
+
+        def restart() -> None:
+            gateway.kill()  # harder than a clean stop: what was acknowledged must be there after it
+            gateway.start()
+
+        found = run(gateway.bootstrap, programs, cases=cases, restart=restart)
         found.save(RESULTS / "magnetar.json")
-        yield found
+        yield Shared(found, gateway)
 
 
 @pytest.mark.parametrize(("client", "case"), CASES)
-def test_case(results: Results, client: str, case: str) -> None:
-    outcome = results.outcomes[client, case]
+def test_case(shared: Shared, client: str, case: str) -> None:
+    outcome = shared.results.outcomes[client, case]
     why = catalogue.clients()[client].known.get(case)
     if why and not outcome.ok:
         pytest.xfail(f"the client's own fault: {why}")
@@ -47,3 +58,9 @@ def test_case(results: Results, client: str, case: str) -> None:
         assert outcome.refused, f"{case} works now: take it out of compat/clients/not_yet.toml"
     else:
         assert not outcome.refused, outcome.refused
+
+
+def test_the_gateway_had_no_errors_of_its_own(shared: Shared) -> None:
+    log = shared.gateway.log()
+    wrong = [line for line in log.splitlines() if " ERROR " in line or "Traceback" in line]
+    assert not wrong, "\n".join(wrong[:20])

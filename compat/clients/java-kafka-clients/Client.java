@@ -500,12 +500,20 @@ public class Client {
             same(records(ctx.read(topic, 1, 3)).get(2), Rec.of("a", null), "tombstone");
         });
         CASES.put("topic_compression", ctx -> {
-            for (String codec : List.of("gzip", "uncompressed", "zstd")) {
-                String topic = ctx.create(1, "compression.type", codec);
+            Map<String, Long> sizes = new HashMap<>();
+            int node = ctx.get(ctx.admin().describeCluster().nodes()).iterator().next().id();
+            for (String codec : List.of("gzip", "uncompressed", "zstd", "snappy")) {
+                TopicPartition where = new TopicPartition(ctx.create(1, "compression.type", codec), 0);
                 List<Rec> sent = sample(100);
-                ctx.produce(topic, sent, "compression.type", "lz4");
-                same(records(ctx.read(topic, 1, 100)), sent, "records stored as " + codec);
+                ctx.produce(where.topic(), sent, "compression.type", "lz4", "linger.ms", "100");
+                same(records(ctx.read(where.topic(), 1, 100)), sent, "records stored as " + codec);
+                var folders = ctx.get(ctx.admin().describeLogDirs(List.of(node)).allDescriptions()).get(node).values();
+                sizes.put(codec, folders.stream().map(f -> f.replicaInfos().get(where)).filter(Objects::nonNull)
+                    .mapToLong(ReplicaInfo::size).sum());
             }
+            // Half of each value is noise.
+            check(sizes.get("gzip") < 0.8 * sizes.get("uncompressed"), "stored sizes: " + sizes);
+            check(sizes.get("zstd") < 0.8 * sizes.get("uncompressed"), "stored sizes: " + sizes);
         });
     }
 
