@@ -1,0 +1,177 @@
+"""Retention: the table of what goes, and whole gateways with the time passed in; forgotten producers."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.broker.housekeeping import Housekeeping, trim_point
+from gateway.config import Settings
+from gateway.server import Gateway
+from gateway.topic_configs import effective
+from gateway.wire import records
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from store import memory
+from store.api import Family, SegmentInfo
+from tests.gateway.broker.asking import errors, fetch, list_offsets, told
+from tests.gateway.broker.held import Clock, HeldStore, part, run, run_held
+from tests.gateway.serving import Client, batch, create, produce_body
+
+SETTINGS = Settings.load(["store.driver=memory"], None, {})
+
+
+def segments(*ages: int, size: int = 100, each: int = 10) -> list[SegmentInfo]:
+    """Segments of ten records whose newest is so old at time 1,000,000; the last is active."""
+    last = len(ages) - 1
+    return [
+        SegmentInfo(i * each, (i + 1) * each, size, 1_000_000 - age, i * each, 0, i == last)
+        for i, age in enumerate(ages)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configs", "ages", "point"),
+    [
+        ({"retention.ms": "100"}, (300, 200, 50), 20),
+        ({"retention.ms": "100"}, (300, 101, 100), 20),
+        ({"retention.ms": "100"}, (50, 300, 300), -1),
+        ({"retention.ms": "100"}, (300, 300, 300), 30),
+        ({"retention.ms": "-1"}, (300, 200, 50), -1),
+        ({"retention.ms": "100"}, (-50, 300, 300), -1),
+        ({"retention.ms": "-1", "retention.bytes": "299"}, (0, 0, 0), -1),
+        ({"retention.ms": "-1", "retention.bytes": "200"}, (0, 0, 0), 10),
+        ({"retention.ms": "-1", "retention.bytes": "199"}, (0, 0, 0), 10),
+        ({"retention.ms": "-1", "retention.bytes": "100"}, (0, 0, 0), 20),
+        ({"retention.ms": "-1", "retention.bytes": "1"}, (0, 0, 0), 20),
+        ({"retention.ms": "-1", "retention.bytes": "0"}, (0, 0, 0), 30),
+        ({"retention.ms": "100", "retention.bytes": "150"}, (300, 50, 50, 50), 20),
+        ({"retention.ms": "100", "cleanup.policy": "compact"}, (300, 300), -1),
+        ({"retention.bytes": "0", "cleanup.policy": "compact"}, (300, 300), -1),
+        ({"retention.ms": "100", "cleanup.policy": "compact,delete"}, (300, 50), 10),
+        ({"retention.ms": "100"}, (), -1),
+    ],
+)
+def test_trim_point(configs: dict[str, str], ages: tuple[int, ...], point: int) -> None:
+    assert trim_point(segments(*ages), effective(configs, SETTINGS), 1000, 1_000_000) == point
+
+
+def test_segments_without_timestamps_age_from_their_making() -> None:
+    config = effective({"retention.ms": "100"}, SETTINGS)
+    old = SegmentInfo(0, 10, 100, -1, -1, 500, False)
+    new = SegmentInfo(10, 20, 100, -1, -1, 950, True)
+    assert trim_point([old, new], config, 20, 1000) == 10
+
+
+def test_an_empty_active_segment_stays() -> None:
+    config = effective({"retention.ms": "100"}, SETTINGS)
+    assert trim_point([SegmentInfo(10, 10, 0, -1, -1, 0, True)], config, 10, 1_000_000) == -1
+
+
+async def put(client: Client, topic: str, timestamp: int, key: bytes | None = None) -> None:
+    one = records.build_batch([records.Record(0, timestamp, key, b"x" * 100, [])])
+    assert part(await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, one))).error_code == 0
+
+
+async def spans(client: Client, topic: str) -> tuple[int, int]:
+    (earliest,) = await list_offsets(client, topic, (0, -2))
+    (latest,) = await list_offsets(client, topic, (0, -1))
+    return earliest.offset, latest.offset
+
+
+def test_retention_by_time_and_size_end_to_end() -> None:
+    clock = Clock()
+    small = {"internal__segment__bytes": "150"}
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        housekeeping = Housekeeping(gateway.broker, [])
+        await create(client, "time", retention__ms="1000", **small)
+        await create(client, "size", retention__ms="-1", retention__bytes="400", **small)
+        await create(
+            client, "keep", cleanup__policy="compact", retention__ms="1000", retention__bytes="1", **small
+        )
+        await create(client, "both", cleanup__policy="compact,delete", retention__ms="1000", **small)
+        await create(client, "ever", retention__ms="-1", **small)
+        for _ in range(5):
+            for topic in ("time", "size", "keep", "both", "ever"):
+                await put(client, topic, clock.now, b"k")
+            clock.now += 400
+        await housekeeping.apply_retention()
+        assert await spans(client, "time") == (3, 5)
+        assert await spans(client, "size") == (2, 5), "three are enough for 400 bytes"
+        assert await spans(client, "both") == (3, 5)
+        assert await spans(client, "keep") == (0, 5), "compacted topics lose nothing"
+        assert await spans(client, "ever") == (0, 5)
+        assert errors(await fetch(client, {"time": {0: 2}})) == {0: Error.OFFSET_OUT_OF_RANGE}
+        clock.now += 10_000
+        await housekeeping.apply_retention()
+        assert await spans(client, "time") == (5, 5), "the active segment goes too"
+        await put(client, "time", clock.now)
+        assert await spans(client, "time") == (5, 6)
+
+    run(test, clock=clock, store=memory.open(clock=clock.wall_ms))
+
+
+def test_a_parked_fetch_hears_of_a_log_start_that_retention_moved() -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", retention__ms="1000")
+        await put(client, "t", clock.now)
+        first = await fetch(client, {"t": {0: 1}}, session=(0, 0))
+        clock.now += 5000
+        await Housekeeping(gateway.broker, []).apply_retention()
+        second = await fetch(client, session=(first.session_id, 1), max_wait=60_000, min_bytes=0)
+        assert told(second)[0].log_start_offset == 1
+
+    run(test, clock=clock, store=memory.open(clock=clock.wall_ms))
+
+
+def test_retention_leaves_a_topic_alone_that_is_being_deleted() -> None:
+    import asyncio
+
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t", retention__ms="1")
+        await put(client, "t", 1000)
+        store.holding = True
+        deleting = asyncio.ensure_future(gateway.broker.delete_topic("t"))
+        await store.has(1)
+        retention = asyncio.ensure_future(Housekeeping(gateway.broker, []).apply_retention())
+        await asyncio.sleep(0)
+        gateway.broker.release_idle()
+        gateway.broker.release_idle()
+        assert gateway.broker.topic(b"t") is not None
+        assert len(store.queued) == 1
+        store.release()
+        await deleting
+        await retention
+        assert gateway.broker.topic(b"t") is None
+
+    run_held(test)
+
+
+def test_silent_producers_are_forgotten_in_use_or_not() -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        housekeeping = Housekeeping(gateway.broker, [])
+        for topic in ("used", "idle"):
+            await create(client, topic)
+            each = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
+            await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, each))
+        for _ in range(3):
+            gateway.broker.release_idle()
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("used", batch(b"v")))
+        rows = list(gateway.broker.store.scan(Family.DEDUP))
+        assert len(rows) == 2
+        clock.now += 86_400_000
+        await housekeeping.expire_producers()
+        assert len(list(gateway.broker.store.scan(Family.DEDUP))) == 2, "not yet"
+        clock.now += 1
+        await housekeeping.expire_producers()
+        assert list(gateway.broker.store.scan(Family.DEDUP)) == []
+        later = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=44)
+        for topic in ("used", "idle"):
+            answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, later))
+            assert part(answer).error_code == 0
+
+    run(test, clock=clock)
