@@ -230,7 +230,7 @@ class LogWriter:
                 handles["index"],
             )
             since = 0
-        if count == 1 or since + size <= INDEX_BYTES:
+        if count == 1 or size <= RUN_BYTES:
             since += size
         else:
             since = self._index_within(batches, position, since, entries, group)

@@ -1,7 +1,7 @@
 """The reading end of one log.
 
 What was just written is answered from the tail cache; the rest from its segment: the sparse index names a
-place at most 4 KB before the batch, and headers lead on from there. A read is written once, as a generator
+place at most 20 KB before the batch, and headers lead on from there. A read is written once, as a generator
 that asks for bytes; it is driven on the loop while the page cache has them, and goes on in a thread from the
 first miss.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from store import batch
 from store.api import Buffer, Corrupt, Family, LedgerInfo, Position, SegmentInfo
 from store.rocksdb import rows
-from store.rocksdb.append import INDEX_BYTES
+from store.rocksdb.append import LOOK_AHEAD
 from store.rocksdb.cache import Tail
 from store.rocksdb.database import Database
 from store.rocksdb.group import Published
@@ -149,7 +149,7 @@ class RocksLog:
 
     def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Reading[list[Buffer]]:
         segment, position, _ = self._locate(offset)
-        want = max(max_bytes, batch.HEADER_BYTES) + INDEX_BYTES
+        want = max(max_bytes, batch.HEADER_BYTES) + LOOK_AHEAD
         data = yield Request(self.partition, segment, min(want, segment.size - position), position)
         at = 0
         while True:
