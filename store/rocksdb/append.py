@@ -15,11 +15,17 @@ from store.rocksdb import rows
 from store.rocksdb.rows import LogRow
 
 INDEX_BYTES = 4096
-"""A sparse index row stands before the first batch that begins this far behind the one before."""
+"""A sparse index row stands before the first append, or batch of a larger append, that begins this far behind the
+row before it.
+"""
 
 RUN_BYTES = 16 * 1024
-"""Small batches of an append are joined to runs of about this size: one buffer to write, one part to cache.
+"""Small batches of an append are joined to runs of about this size: one buffer to write, one part to cache, and
+nothing to index within.
 """
+
+LOOK_AHEAD = INDEX_BYTES + RUN_BYTES
+"""Bytes from an index row within which the batch that is looked for begins, as a rule."""
 
 _index = rows.INDEX.pack
 _key = rows.PARTITION_OFFSET.pack

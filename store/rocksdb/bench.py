@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from store import batch, rocksdb
 from store.api import Append, CreateLog, Durability, Family, Outcome, Put
@@ -91,7 +92,7 @@ def shown(name: str, seconds: list[float]) -> None:
     print(f"{name:<66} p50 {p50:9.1f} us   p99 {p99:9.1f} us   worst {ordered[-1] * 1e6:9.0f} us")
 
 
-async def fresh(folder: Path, partitions: int, **options: float) -> RocksStore:
+async def fresh(folder: Path, partitions: int, **options: Any) -> RocksStore:
     shutil.rmtree(folder, ignore_errors=True)
     store = await rocksdb.open(folder, **options)
     await store.write([CreateLog(partition) for partition in range(1, partitions + 1)], Durability.OS)
