@@ -106,6 +106,8 @@ def _join_response(version: int, answer: JoinAnswer) -> messages.JoinGroupRespon
 def sync_group(broker: Broker, context: Context, request: messages.SyncGroupRequest) -> Any:
     if not request.group_id:
         return _sync_response(SyncAnswer(Error.INVALID_GROUP_ID))
+    if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return _sync_response(SyncAnswer(Error.INCONSISTENT_GROUP_PROTOCOL))
     return broker.groups.run(
         request.group_id,
         Sync(

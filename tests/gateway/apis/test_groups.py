@@ -79,6 +79,8 @@ class Client:
             group_id="g",
             member_id=member_id,
             generation_id=generation,
+            protocol_type=joined().protocol_type,
+            protocol_name="range",
             assignments=[assignment],
         )
         assert answer.assignment == b"A"
@@ -200,7 +202,8 @@ def test_join_sync_beat_leave(broker: FakeBroker, client: Client, version: int) 
     assignment = messages.SyncGroupRequest.SyncGroupRequestAssignment(
         member_id=answer.member_id, assignment=b"A"
     )
-    synced = client.ask(ApiKey.SYNC_GROUP, min(version, 5), assignments=[assignment], **member)
+    protocol: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+    synced = client.ask(ApiKey.SYNC_GROUP, min(version, 5), assignments=[assignment], **member, **protocol)
     assert (synced.error_code, synced.assignment) == (0, b"A")
     assert synced.protocol_name == ("range" if version >= 5 else None)
     assert client.ask(ApiKey.HEARTBEAT, min(version, 4), **member).error_code == 0
@@ -268,6 +271,14 @@ def test_leaving_a_group_that_does_not_exist(client: Client, version: int) -> No
             "i",
             Error.UNKNOWN_MEMBER_ID,
         )
+
+
+@pytest.mark.parametrize("lacks", ["protocol_type", "protocol_name"])
+def test_sync_must_name_its_protocol_from_version_5_on(client: Client, lacks: str) -> None:
+    member_id = client.member()
+    fields = {"protocol_type": "consumer", "protocol_name": "range"} | {lacks: None}
+    answer = client.ask(ApiKey.SYNC_GROUP, 5, group_id="g", member_id=member_id, generation_id=1, **fields)
+    assert answer.error_code == Error.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("key", [ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP])
