@@ -1,0 +1,80 @@
+"""Topics as rows: found by name, by id and by what they collide with, also after a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.broker import catalog as module
+from gateway.broker.catalog import Catalog, Topic
+from store import memory
+from store.api import Durability
+
+
+def topic(catalog: Catalog, name: str, number: int, partitions: int = 1) -> Topic:
+    return Topic(name, bytes([number]) * 16, catalog.allocate(partitions), 1000 + number, {"a": "b"})
+
+
+def put(store: memory.MemoryStore, catalog: Catalog, made: Topic) -> None:
+    store.commit(catalog.writes_create(made), Durability.OS, lambda outcome: None)
+    catalog.changed(made.name, made)
+
+
+def test_by_name_by_id_and_after_a_restart() -> None:
+    store = memory.open()
+    catalog = Catalog(store)
+    made = [topic(catalog, name, number, 2) for number, name in enumerate(["b", "a", "c.d"])]
+    for each in made:
+        put(store, catalog, each)
+    for again in (catalog, Catalog(store)):
+        assert again.names() == ["a", "b", "c.d"]
+        assert [again.get(each.name) for each in made] == made
+        assert [again.by_id(each.topic_id) for each in made] == made
+        assert again.get("x") is None
+        assert again.by_id(b"x" * 16) is None
+        assert again.collision("c_d") == "c.d"
+        assert again.collision("c.d") is None
+        assert [each.name for each in again.topics("b")] == ["b", "c.d"]
+        assert [each.name for each in again.topics("aa", 1)] == ["b"]
+        assert again.allocate(1) > [max(number for each in made for number in each.partitions)]
+
+
+def test_a_deleted_topic_leaves_no_row() -> None:
+    store = memory.open()
+    catalog = Catalog(store)
+    made = topic(catalog, "a.b", 1)
+    put(store, catalog, made)
+    store.commit(catalog.writes_delete(made), Durability.OS, lambda outcome: None)
+    catalog.changed("a.b", None)
+    assert (catalog.get("a.b"), catalog.by_id(made.topic_id), catalog.collision("a_b")) == (None, None, None)
+    assert catalog.names() == []
+
+
+def test_the_id_of_a_topic_that_was_made_again_leads_nowhere() -> None:
+    store = memory.open()
+    catalog = Catalog(store)
+    old, new = topic(catalog, "t", 1), topic(catalog, "t", 2)
+    put(store, catalog, old)
+    store.commit(catalog.writes_delete(old), Durability.OS, lambda outcome: None)
+    put(store, catalog, new)
+    assert catalog.by_id(old.topic_id) is None
+    assert catalog.by_id(new.topic_id) == new
+
+
+def test_every_change_counts() -> None:
+    store = memory.open()
+    catalog = Catalog(store)
+    before = catalog.version
+    put(store, catalog, topic(catalog, "t", 1))
+    assert catalog.version > before
+
+
+def test_only_so_many_rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CACHED", 10)
+    store = memory.open()
+    catalog = Catalog(store)
+    made = [topic(catalog, f"t{number}", number) for number in range(50)]
+    for each in made:
+        put(store, catalog, each)
+    assert [catalog.by_id(each.topic_id) for each in made] == made
+    assert len(catalog._by_name) <= 10
+    assert len(catalog._by_id) <= 10

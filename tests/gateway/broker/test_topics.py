@@ -1,0 +1,234 @@
+"""Topics made, grown, changed and deleted, one commit each, whatever happens beside it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.topics import check_name
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from store.api import DiskFull, DropLog, Refused, Trim
+from tests.gateway.broker.asking import delete_records, delete_topic, list_offsets
+from tests.gateway.broker.held import HeldStore, part, run, run_held, until
+from tests.gateway.serving import Client, batch, create, produce_body
+
+
+@pytest.mark.parametrize("name", ["a", "a.b_c-D9", "x" * 249, "..."])
+def test_legal_names(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 250, "a\n", "a\0"])
+def test_illegal_names(name: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        check_name(name)
+    assert caught.value.code == Error.INVALID_TOPIC_EXCEPTION
+
+
+def code(result: object) -> int:
+    return result.code if isinstance(result, KafkaError) else 0
+
+
+def test_two_that_make_the_same_topic_at_once() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        make = gateway.broker.create_topic
+        made = await asyncio.gather(
+            make("a.b", 1, {}),
+            make("a.b", 1, {}),
+            make("a_b", 1, {}),
+            make("c", 1, {}),
+            return_exceptions=True,
+        )
+        exists, illegal = Error.TOPIC_ALREADY_EXISTS, Error.INVALID_TOPIC_EXCEPTION
+        assert [code(each) for each in made] == [0, exists, illegal, 0]
+        with pytest.raises(KafkaError) as caught:
+            await make("a_b", 1, {})
+        assert caught.value.code == illegal
+        assert "a.b" in str(caught.value)
+        assert gateway.broker.catalog.names() == ["a.b", "c"]
+
+    run(test)
+
+
+def test_a_name_is_free_again_after_a_failed_creation() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        store.holding = True
+        making = asyncio.ensure_future(gateway.broker.create_topic("a.b", 1, {}))
+        await store.has(1)
+        store.fail(DiskFull("full"))
+        with pytest.raises(KafkaError) as caught:
+            await making
+        assert caught.value.code == Error.KAFKA_STORAGE_ERROR
+        assert "full" in str(caught.value)
+        store.release()
+        assert gateway.broker.catalog.names() == []
+        await gateway.broker.create_topic("a_b", 2, {})
+        assert gateway.broker.catalog.names() == ["a_b"]
+
+    run_held(test)
+
+
+def test_partition_ids_are_never_used_twice() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        seen: list[int] = []
+        for _ in range(3):
+            topic = await gateway.broker.create_topic("t", 2, {})
+            await gateway.broker.create_partitions("t", 3)
+            seen += [*topic.partitions, gateway.broker.topics.get("t").partitions[2]]
+            await gateway.broker.delete_topic("t")
+        assert len(set(seen)) == 9
+
+    run(test)
+
+
+def test_batches_in_flight_when_a_topic_is_deleted_are_stored_or_refused_never_lost_in_the_group() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t")
+        await create(client, "other")
+        second = await Client.connect(gateway)
+        store.holding = True
+        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"1")))
+        await store.has(1)
+        deleting = asyncio.ensure_future(delete_topic(second, "t"))
+        await store.has(2)
+        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"2")))
+        client.send(ApiKey.PRODUCE, 9, produce_body("other", batch(b"3")))
+        await store.has(3)
+        store.release()
+        got = [part((await client.receive())[1]).error_code for _ in range(3)]
+        assert got == [0, Error.NOT_LEADER_OR_FOLLOWER, 0]
+        assert await deleting == 0
+        late = part(await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"4"))))
+        assert late.error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
+        second.close()
+
+    run_held(test)
+
+
+def test_a_deletion_that_fails_leaves_the_topic_as_it_was() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t", 2)
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"1")))
+        store.holding = True
+        deleting = asyncio.ensure_future(gateway.broker.delete_topic("t"))
+        await store.has(1)
+        store.fail(Refused("no"))
+        with pytest.raises(KafkaError):
+            await deleting
+        store.release()
+        for partition, offset in ((0, 1), (1, 0)):
+            answer = await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"2"), partition=partition))
+            assert (part(answer).error_code, part(answer).base_offset) == (0, offset)
+
+    run_held(test)
+
+
+def test_records_deleted_behind_a_deletion_harm_nobody_else() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t")
+        await create(client, "other")
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"1")))
+        runtime = gateway.broker.topic(b"t")
+        assert runtime is not None
+        partition = gateway.broker.partition_of(runtime, 0)
+        store.holding = True
+        deleting = asyncio.ensure_future(gateway.broker.delete_topic("t"))
+        await store.has(1)
+        with pytest.raises(KafkaError) as caught:
+            await gateway.broker.topics.delete_records(partition, 1)
+        assert caught.value.code == Error.NOT_LEADER_OR_FOLLOWER
+        store.release()
+        await deleting
+        drops = [
+            i for i, writes in enumerate(store.commits) for write in writes if isinstance(write, DropLog)
+        ]
+        trims = [i for i, writes in enumerate(store.commits) for write in writes if isinstance(write, Trim)]
+        assert (len(drops), trims) == (1, [])
+
+    run_held(test)
+
+
+def test_changes_of_a_topic_follow_one_another() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t")
+        topics = gateway.broker.topics
+
+        def adding(name: str) -> asyncio.Future[None]:
+            return asyncio.ensure_future(topics.configure("t", lambda old: {**old, name: "1"}))
+
+        store.holding = True
+        changes = [adding("retention.ms"), adding("retention.bytes")]
+        await store.has(1)
+        changes.append(asyncio.ensure_future(topics.grow("t", 2)))
+        store.land()
+        await store.has(1)
+        # one ends, one is at work, one waits: a fourth must wait behind them
+        changes.append(adding("segment.ms"))
+        await asyncio.sleep(0)
+        assert len(store.queued) == 1
+        store.release()
+        await until(lambda: all(each.done() for each in changes))
+        topic = topics.get("t")
+        assert topic.configs == {"retention.ms": "1", "retention.bytes": "1", "segment.ms": "1"}
+        assert len(topic.partitions) == 2
+        assert not topics._locks, "nothing is kept for topics that nobody changes"
+
+    run_held(test)
+
+
+def test_new_partitions_and_configs_are_in_force_at_once() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        missing = await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"1"), partition=1))
+        assert part(missing).error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
+        await gateway.broker.create_partitions("t", 2)
+        there = await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"1"), partition=1))
+        assert part(there).error_code == 0
+        await gateway.broker.topics.configure("t", lambda old: {"max.message.bytes": "10"})
+        refused = await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"1")))
+        assert part(refused).error_code == Error.MESSAGE_TOO_LARGE
+
+    run(test)
+
+
+def test_records_are_deleted_forward_only() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", 2)
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(*[b"v"] * 5), batch(b"w")))
+        assert await delete_records(client, "t", {0: 2, 1: 1}) == {0: (0, 2), 1: (0, 1)}
+        assert await delete_records(client, "t", {0: 1}) == {0: (0, 2)}
+        out = Error.OFFSET_OUT_OF_RANGE
+        assert await delete_records(client, "t", {0: 6, 1: -2}) == {0: (out, -1), 1: (out, -1)}
+        assert await delete_records(client, "t", {0: -1, 7: 0}) == {0: (0, 5), 7: (3, -1)}
+        (earliest,) = await list_offsets(client, "t", (0, -2))
+        assert earliest.offset == 5
+        await create(client, "compacted", cleanup__policy="compact")
+        assert await delete_records(client, "compacted", {0: 0}) == {0: (Error.POLICY_VIOLATION, -1)}
+
+    run(test)
+
+
+def test_records_of_many_partitions_are_deleted_in_one_commit() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t", 20)
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", *[batch(b"v")] * 20))
+        count = len(store.commits)
+        deleted = await delete_records(client, "t", dict.fromkeys(range(20), -1))
+        assert set(deleted.values()) == {(0, 1)}
+        assert len(store.commits) == count + 1
+
+    run_held(test)
+
+
+def test_deletion_can_be_forbidden() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        assert await delete_topic(client, "t") == Error.TOPIC_DELETION_DISABLED
+        await client.ask(ApiKey.METADATA, 9, messages.MetadataRequest(topics=None))
+
+    run(test, "delete.topic.enable=false")
