@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -23,7 +24,7 @@ async def taken(client: Client, size: int) -> bool:
     return bool(code == 0)
 
 
-def setting(name: str, value: str | None):  # type: ignore[no-untyped-def]
+def setting(name: str, value: str | None) -> Callable[[dict[str, str]], dict[str, str]]:
     def change(old: dict[str, str]) -> dict[str, str]:
         rest = {key: each for key, each in old.items() if key != name}
         return rest if value is None else {**rest, name: value}

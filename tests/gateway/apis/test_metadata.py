@@ -1,0 +1,275 @@
+"""Metadata in its variants, what is kept of its answers, and DescribeTopicPartitions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.apis import dispatch
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from tests.gateway.broker.asking import delete_topic
+from tests.gateway.broker.held import HeldStore, run, run_held
+from tests.gateway.serving import Client, create
+
+Request = messages.MetadataRequest
+MISSING = Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def ask(
+    client: Client, names: list[str] | None, *, version: int = 9, auto: bool = False, **options: Any
+) -> Any:
+    topics = None if names is None else [Request.MetadataRequestTopic(name=name) for name in names]
+    return await client.ask(
+        ApiKey.METADATA, version, Request(topics=topics, allow_auto_topic_creation=auto, **options)
+    )
+
+
+async def by_id(client: Client, topic_id: bytes, version: int = 12) -> Any:
+    asked = [Request.MetadataRequestTopic(name=None, topic_id=topic_id)]
+    answer = await client.ask(
+        ApiKey.METADATA, version, Request(topics=asked, allow_auto_topic_creation=False)
+    )
+    (topic,) = answer.topics
+    return topic
+
+
+def told(answer: Any) -> list[tuple[str, int, int]]:
+    """(name, error, partitions) of each topic."""
+    return [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics]
+
+
+def test_all_topics_some_and_none() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "a", 2)
+        await create(client, "b")
+        every = [("a", 0, 2), ("b", 0, 1)]
+        for version in range(14):
+            if version:
+                assert told(await ask(client, None, version=version)) == every
+            assert told(await ask(client, [], version=version)) == ([] if version else every)
+            assert told(await ask(client, ["b"], version=version)) == [("b", 0, 1)]
+
+    run(test)
+
+
+def test_who_leads_what() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await create(client, "a", 2)
+        answer = await ask(client, ["a"], version=12)
+        (node,) = answer.brokers
+        assert (node.host, node.port) == gateway.broker.endpoints["PLAINTEXT"]
+        assert answer.controller_id == node.node_id == gateway.broker.node_id
+        assert answer.cluster_id == gateway.broker.cluster_id
+        (topic,) = answer.topics
+        assert (topic.topic_id, topic.is_internal) == (topic_id, False)
+        for index, partition in enumerate(topic.partitions):
+            assert (partition.partition_index, partition.leader_id) == (index, node.node_id)
+            assert partition.leader_epoch == gateway.broker.store.epoch
+            assert partition.replica_nodes == partition.isr_nodes == [node.node_id]
+
+    run(test)
+
+
+def test_by_id() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await create(client, "a", 2)
+        found = await by_id(client, topic_id)
+        assert (found.name, found.error_code, len(found.partitions)) == ("a", 0, 2)
+        unknown = await by_id(client, b"?" * 16)
+        assert (unknown.name, unknown.error_code, unknown.topic_id) == (
+            None,
+            Error.UNKNOWN_TOPIC_ID,
+            b"?" * 16,
+        )
+        for version in (10, 11):
+            for each in (topic_id, b"?" * 16):
+                old = await by_id(client, each, version)
+                assert (old.name, old.error_code) == ("", Error.INVALID_REQUEST)
+
+    run(test)
+
+
+def test_missing_and_illegal_names_and_one_twice() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "a")
+        names = ["missing", "a", "no/slash", "a", "", ".", "x" * 250]
+        answer = told(await ask(client, names, version=9))
+        bad = Error.INVALID_TOPIC_EXCEPTION
+        assert answer == [
+            ("missing", MISSING, 0),
+            ("a", 0, 1),
+            ("no/slash", bad, 0),
+            ("", bad, 0),
+            (".", bad, 0),
+            ("x" * 250, bad, 0),
+        ]
+        assert gateway.broker.catalog.names() == ["a"]
+
+    run(test)
+
+
+def test_topics_are_made_when_client_and_settings_allow_it() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        assert told(await ask(client, ["t"], auto=False)) == [("t", MISSING, 0)]
+        answer = told(await ask(client, ["t", "no/slash", "u"], auto=True))
+        assert answer == [("t", 0, 3), ("no/slash", Error.INVALID_TOPIC_EXCEPTION, 0), ("u", 0, 3)]
+        assert told(await ask(client, ["t"], auto=False)) == [("t", 0, 3)]
+        assert told(await ask(client, ["old"], version=1)) == [("old", 0, 3)], "version 1 has no say in it"
+        collides = await ask(client, ["a.b", "a_b"], auto=True)
+        assert sorted(topic.error_code for topic in collides.topics) == [0, Error.INVALID_TOPIC_EXCEPTION]
+
+    run(test, "num.partitions=3")
+
+
+def test_topics_are_not_made_when_the_settings_forbid_it() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        assert told(await ask(client, ["t"], auto=True)) == [("t", MISSING, 0)]
+        assert told(await ask(client, ["t"], version=1)) == [("t", MISSING, 0)]
+
+    run(test, "auto.create.topics.enable=false")
+
+
+def test_many_topics_are_made_in_one_commit_and_two_clients_agree() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        other = await Client.connect(gateway)
+        names = [f"t{number}" for number in range(50)]
+        count = len(store.commits)
+        store.holding = True
+        first = asyncio.ensure_future(ask(client, names, auto=True))
+        await store.has(1)
+        second = await ask(other, names[:2], auto=True)
+        assert {error for _, error, _ in told(second)} == {Error.LEADER_NOT_AVAILABLE}, "ask again"
+        store.release()
+        assert {error for _, error, _ in told(await first)} == {0}
+        assert len(store.commits) == count + 1
+        assert {error for _, error, _ in told(await ask(other, names))} == {0}
+        other.close()
+
+    run_held(test)
+
+
+def test_kept_answers_follow_every_change() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        async def every() -> list[tuple[str, int, int]]:
+            first = told(await ask(client, None))
+            assert told(await ask(client, None)) == first
+            return first
+
+        assert await every() == []
+        await create(client, "a")
+        assert await every() == [("a", 0, 1)]
+        await gateway.broker.create_partitions("a", 2)
+        assert await every() == [("a", 0, 2)]
+        old = (await ask(client, ["a"], version=12)).topics[0].topic_id
+        assert await delete_topic(client, "a") == 0
+        assert await every() == []
+        new = await create(client, "a")
+        assert new != old
+        assert (await ask(client, ["a"], version=12)).topics[0].topic_id == new
+
+    run(test)
+
+
+def test_what_is_kept_is_bounded_and_errors_are_not_kept() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        cache = gateway.broker.metadata_cache
+        await create(client, "a")
+        await ask(client, ["missing"])
+        assert not cache
+        for number in range(dispatch._CACHED + 10):
+            await ask(client, ["a"] * (1 + number))
+        assert 0 < len(cache) <= dispatch._CACHED
+
+    run(test)
+
+
+def test_large_answers_push_others_out_and_huge_ones_are_not_kept() -> None:
+    cache: dict[tuple[int, str, bytes], bytes] = {}
+    size = dispatch._CACHED_BYTES
+    dispatch._keep(cache, (1, "", b"a"), bytes(size // 2))
+    dispatch._keep(cache, (1, "", b"b"), bytes(size // 3))
+    assert len(cache) == 2
+    dispatch._keep(cache, (1, "", b"c"), bytes(size // 2))
+    assert list(cache) == [(1, "", b"c")]
+    dispatch._keep(cache, (1, "", b"d" * size), b"x")
+    assert not cache
+
+
+@pytest.mark.parametrize("version", [8, 10])
+def test_authorized_operations_when_asked(version: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "a")
+        plain = await ask(client, ["a"], version=version)
+        assert plain.topics[0].topic_authorized_operations == -(2**31)
+        asked = await ask(
+            client,
+            ["a"],
+            version=version,
+            include_topic_authorized_operations=True,
+            include_cluster_authorized_operations=True,
+        )
+        assert asked.topics[0].topic_authorized_operations > 0
+        assert asked.cluster_authorized_operations > 0
+
+    run(test)
+
+
+# -- DescribeTopicPartitions ---------------------------------------------------------------------------------------
+
+
+async def describe(
+    client: Client, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
+) -> tuple[list[tuple[str, int, list[int]]], tuple[str, int] | None]:
+    request = messages.DescribeTopicPartitionsRequest
+    answer = await client.ask(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        request(
+            topics=[request.TopicRequest(name=name) for name in names],
+            response_partition_limit=limit,
+            cursor=cursor and request.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+        ),
+    )
+    topics = [
+        (topic.name, topic.error_code, [partition.partition_index for partition in topic.partitions])
+        for topic in answer.topics
+    ]
+    following = answer.next_cursor
+    return topics, following and (following.topic_name, following.partition_index)
+
+
+def test_describe_by_name_with_errors() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "b", 2)
+        await create(client, "a")
+        found, cursor = await describe(client, "b", "missing", "a", "no/slash")
+        bad = Error.INVALID_TOPIC_EXCEPTION
+        assert found == [("a", 0, [0]), ("b", 0, [0, 1]), ("missing", MISSING, []), ("no/slash", bad, [])]
+        assert cursor is None
+
+    run(test)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 4, 5, 6, 7, 100])
+@pytest.mark.parametrize("names", [(), ("c", "a", "b")])
+def test_walking_with_a_cursor_tells_everything_once(limit: int, names: tuple[str, ...]) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        for name, count in (("a", 1), ("b", 3), ("c", 2)):
+            await create(client, name, count)
+        seen: list[tuple[str, int]] = []
+        cursor: tuple[str, int] | None = None
+        for _ in range(10):
+            found, cursor = await describe(client, *names, limit=limit, cursor=cursor)
+            here = [(name, index) for name, _, indexes in found for index in indexes]
+            assert len(here) <= max(1, limit)
+            seen += here
+            if cursor is None:
+                break
+        assert seen == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("c", 0), ("c", 1)]
+
+    run(test)
