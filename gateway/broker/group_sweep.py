@@ -44,7 +44,9 @@ class Sweep:
         broker = self._broker
         try:
             next(walk)
-        except StopIteration:
+        except (StopIteration, StoreError) as end:
+            if isinstance(end, StoreError):
+                log.error("groups cannot be looked after: %s", end)
             interval = broker.settings.integer("offsets.retention.check.interval.ms")
             broker.call_at(broker.clock.monotonic_ms() + interval, self.start)
         else:

@@ -323,7 +323,13 @@ class Groups:
     def _step(self, live: _Live, event: Request | Tick) -> None:
         clock, core = self._broker.clock, live.core
         before = core.state
-        step = core.step(event, clock.monotonic_ms(), clock.wall_ms())
+        try:
+            step = core.step(event, clock.monotonic_ms(), clock.wall_ms())
+        except Exception as error:
+            # A fault of ours: what is in memory may be half a step. The store is not.
+            log.exception("group %s failed", core.group_id)
+            self._discard(live, error)
+            return
         if core.state is State.STABLE and before is not State.STABLE:
             self._broker.metrics.rebalances.inc()
         if step.writes:
@@ -369,10 +375,9 @@ class Groups:
             else:
                 log.info(effect[0])
 
-    def _discard(self, live: _Live, outcome: StoreError) -> None:
-        """The group's row was not written: what is in memory is not what the store says."""
-        group_id = live.core.group_id
-        log.warning("group %s is read again from the store, since a write failed: %s", group_id, outcome)
+    def _discard(self, live: _Live, reason: Exception) -> None:
+        """What is in memory is not what the store says: the group is read again by whoever asks next."""
+        log.warning("group %s is read again from the store: %s", live.core.group_id, reason)
         self._leave(live)
         for waiter, event in list(live.waiting.items()):
             waiter.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
@@ -460,13 +465,13 @@ class Groups:
         live.due = due
         self._timer_count += 1
         heapq.heappush(self._timers, (due, self._timer_count, live))
-        if self._wake_at is None or due < self._wake_at:
-            self._wake_at = due
-            self._broker.call_at(due, self._wake)
+        self._wake_by(due)
 
     def _wake(self) -> None:
         now = self._broker.clock.monotonic_ms()
         timers = self._timers
+        if self._wake_at is not None and self._wake_at <= now:
+            self._wake_at = None
         while timers and timers[0][0] <= now:
             due, _, live = heapq.heappop(timers)
             if live.gone or live.due != due:
@@ -478,13 +483,13 @@ class Groups:
                 self._tidy(live)
             self._arm(live)
         if timers:
-            first = timers[0][0]
-            # An earlier wake-up than needed is harmless; none at all is not.
-            if self._wake_at is None or self._wake_at <= now or first < self._wake_at:
-                self._wake_at = first
-                self._broker.call_at(first, self._wake)
-        else:
-            self._wake_at = None
+            self._wake_by(timers[0][0])
+
+    def _wake_by(self, due: int) -> None:
+        """Have `_wake` called at `due` or before: an earlier call than needed is harmless."""
+        if self._wake_at is None or due < self._wake_at:
+            self._wake_at = due
+            self._broker.call_at(due, self._wake)
 
 
 def _finish(futures: list[asyncio.Future[None]]) -> None:

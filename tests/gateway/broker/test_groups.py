@@ -200,6 +200,40 @@ def test_a_failed_commit_of_offsets_leaves_the_group_alone(broker: FakeBroker, c
     assert client.offset("t") is None
 
 
+def test_a_fault_in_a_group_is_that_groups_alone(
+    broker: FakeBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.stable()
+    other = Client(broker, "other")
+    waits, hangs = other.join(), client.join(new="m2")
+    core = broker.groups.look("g")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(core), "step", _raise)
+        assert client.run(Heartbeat(waiter(), "m1", 1)).error == Code.COORDINATOR_NOT_AVAILABLE
+    assert value(hangs).error == Code.COORDINATOR_NOT_AVAILABLE
+    assert client.beat("m1", 1) == 0
+    broker.advance(300)
+    assert value(waits).error == 0
+
+
+def _raise(*_: Any) -> None:
+    raise AssertionError("a fault")
+
+
+def test_timers_go_on_after_a_fault(
+    broker: FakeBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.stable()
+    core = broker.groups.look("g")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(core), "step", _raise)
+        broker.advance(SESSION)
+    assert broker.groups.look("g") is None
+    waits = Client(broker, "other").join()
+    broker.advance(300)
+    assert value(waits).error == 0
+
+
 def test_an_unreadable_row_is_an_error_and_no_crash(broker: FakeBroker, client: Client) -> None:
     broker.store.commit([Put(Family.GROUP, b"g", b"\xc1")], Durability.OS, lambda outcome: None)
     assert client.beat("m1", 1) == -1
