@@ -12,12 +12,9 @@ from store.rocksdb import mark, recovery, rows
 from store.rocksdb.database import Database, check_folder, plain
 from store.rocksdb.driver import RocksStore
 from store.rocksdb.files import Files
+from store.rocksdb.layout import DATABASE, MARK, SEGMENTS
 from store.rocksdb.options import Options
 from store.rocksdb.recovery import Clip
-
-DATABASE = "db"
-SEGMENTS = "segments"
-MARK = "mark"
 
 
 def wall_ms() -> int:

@@ -22,9 +22,11 @@ from typing import NamedTuple, Protocol
 from store.api import Delete, DeleteRange, Family, Put
 from store.batch import walk
 from store.rocksdb import rows
-from store.rocksdb.check import check, file_size
+from store.rocksdb.check import check
+from store.rocksdb.cut import Cut
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
+from store.rocksdb.layout import Piece, pieces_of
 from store.rocksdb.mark import Marked
 from store.rocksdb.quarantine import Quarantine
 from store.rocksdb.rows import LogRow
@@ -48,16 +50,6 @@ class Recovered(NamedTuple):
     read_only: str
 
 
-class Piece(NamedTuple):
-    """A segment as RocksDB knows it."""
-
-    base: int
-    number: int
-    size: int
-    next_offset: int
-    created_at: int
-
-
 def forget_producers(known: Rows, partition: int, first: int, last: int) -> Iterable[DeleteRange]:
     """The `Clip` of a caller that gave none: a retry must not be answered with an offset that is gone."""
     prefix = rows.U32.pack(partition)
@@ -76,7 +68,7 @@ def recover(
     clip: Clip | None,
 ) -> Recovered:
     """Bring the folder in order. `epoch` is the last run's; 0 when there was none."""
-    lost = lost_commits(database, marked, boot) or lost_database(path, files, epoch)
+    lost = lost_database(path, files, epoch) or lost_commits(database, marked, boot)
     if lost:
         return Recovered([lost], lost)
     recovery = Recovery(path, database, files, epoch, clip or forget_producers)
@@ -142,7 +134,7 @@ class Recovery:
             self._database.write(batch)
 
     def run(self) -> None:
-        self._load()
+        self._logs, self._pieces = pieces_of(self._database)
         journal = self._redo()
         touched = self._touched()
         for partition in sorted(touched):
@@ -154,22 +146,6 @@ class Recovery:
         self._database.write(self._batch)
         self._database.sync()
         self._move_strangers()
-
-    def _load(self) -> None:
-        for key, value in self._database.scan(Family.LOG):
-            partition = rows.U32.unpack(key)[0]
-            row = self._logs[partition] = rows.log_row(value)
-            if row.flags & rows.ACTIVE:
-                self._pieces[partition] = {
-                    row.number: Piece(
-                        row.segment_base, row.number, row.segment_size, row.end, row.segment_created
-                    )
-                }
-        for key, value in self._database.scan(Family.SEGMENT):
-            partition, base = rows.PARTITION_OFFSET.unpack(key)
-            closed = rows.segment_row(value)
-            piece = Piece(base, closed.number, closed.size, closed.next_offset, closed.created_at)
-            self._pieces.setdefault(partition, {})[closed.number] = piece
 
     # step 2
 
@@ -274,7 +250,9 @@ class Recovery:
                 f"more records; `magnetar store verify` says more."
             )
             return
-        Cut(self, partition, row, piece, position, offset).apply(salvage)
+        cut = Cut(self._database, self._files, self._batch, partition, row, piece, position, offset)
+        self._logs[partition] = cut.apply(self._pieces[partition], salvage)
+        self._dirty |= cut.made
         for write in self._clip(self._database, partition, offset, kept_from):
             handle = self._handles[write.family]
             if isinstance(write, Put):
@@ -335,207 +313,4 @@ class Recovery:
             )
 
 
-class Cut:
-    """Shortens one log at a batch, and puts back behind it what the journal saved."""
-
-    def __init__(
-        self, recovery: Recovery, partition: int, row: LogRow, piece: Piece, position: int, offset: int
-    ) -> None:
-        self._recovery = recovery
-        self._database = recovery._database
-        self._files = recovery._files
-        self._batch = recovery._batch
-        self._handles = recovery._handles
-        self._partition = partition
-        self._row = row
-        self._piece = piece
-        self._position = position
-        self._offset = offset
-
-    def apply(self, salvage: list[bytes]) -> None:
-        """Everything goes into recovery's one batch; only the salvaged bytes are written here."""
-        partition, offset = self._partition, self._offset
-        ledger, entries, ledger_size = self._count_ledger()
-        for family in (Family.INDEX, Family.SEGMENT):
-            start, end = rows.partition_range(partition, offset)
-            self._batch.delete_range(start, end, self._handles[family])
-        self._drop_later(Family.LEDGER, lambda value: rows.ledger_row(value).first_offset)
-        self._drop_later(Family.EPOCH, lambda value: int(rows.U64.unpack(value)[0]))
-        self._close_piece()
-        size = sum(piece.size for piece in self._recovery._pieces[partition].values())
-        row = self._row._replace(
-            # the next append begins a new segment and a new ledger
-            flags=self._row.flags & ~rows.ACTIVE,
-            end=offset,
-            start=min(self._row.start, offset),
-            size=size,
-            durable_end=min(self._row.durable_end, offset),
-            ledger=ledger,
-            ledger_entries=entries,
-            ledger_size=ledger_size,
-            ledger_opened=0,
-            epoch=self._last_epoch(),
-        )
-        if salvage:
-            row = self._put_back(row, salvage)
-        self._recovery._put_log(partition, row)
-
-    def _drop_later(self, family: Family, first_offset: Callable[[bytes], int]) -> None:
-        for key, value in self._database.scan(family, rows.U32.pack(self._partition)):
-            if first_offset(value) >= self._offset:
-                self._batch.delete(key, self._handles[family])
-
-    def _last_epoch(self) -> int:
-        last = -1
-        for key, value in self._database.scan(Family.EPOCH, rows.U32.pack(self._partition)):
-            if rows.U64.unpack(value)[0] < self._offset:
-                last = rows.PARTITION_U32.unpack(key)[1]
-        return last
-
-    def _count_ledger(self) -> tuple[int, int, int]:
-        """(ledger, entries, bytes) of the ledger in which the cut falls; (0, 0, 0) when nothing is left."""
-        if self._offset == 0:
-            return 0, 0, 0
-        found = self._database.at_or_before(
-            Family.INDEX, rows.PARTITION_OFFSET.pack(self._partition, self._offset - 1)
-        )
-        if found is None:
-            return 0, 0, 0
-        base = rows.PARTITION_OFFSET.unpack(found[0])[1]
-        row = rows.index_row(found[1])
-        piece = self._recovery._pieces[self._partition].get(row.number)
-        count = 0
-        if piece is not None:
-            end = self._position if piece.number == self._piece.number else piece.size
-            descriptor = self._files.open(self._partition, piece.base, piece.number)
-            try:
-                count = check(self._files, descriptor, row.position, end, base).batches
-            finally:
-                self._files.close(descriptor)
-        size = self._ledger_bytes(row.ledger)
-        value = self._database.get(Family.LEDGER, rows.PARTITION_OFFSET.pack(self._partition, row.ledger))
-        if value is not None:
-            closed = rows.ledger_row(value)._replace(entries=row.entry + count, size=size)
-            self._batch.put(
-                rows.PARTITION_OFFSET.pack(self._partition, row.ledger),
-                rows.LEDGER.pack(*closed),
-                self._handles["ledger"],
-            )
-        return row.ledger, row.entry + count, size
-
-    def _ledger_bytes(self, ledger: int) -> int:
-        """Bytes from where a ledger begins (it has an index row there) to the cut."""
-        value = self._database.get(Family.LEDGER, rows.PARTITION_OFFSET.pack(self._partition, ledger))
-        if value is None:
-            return 0
-        first = rows.ledger_row(value).first_offset
-        begin = self._database.get(Family.INDEX, rows.PARTITION_OFFSET.pack(self._partition, first))
-        start = rows.index_row(begin) if begin is not None else None
-        size = 0
-        for piece in sorted(self._recovery._pieces[self._partition].values()):
-            if piece.base > self._piece.base or piece.next_offset <= first:
-                continue
-            size += self._position if piece.number == self._piece.number else piece.size
-            if start is not None and piece.number == start.number:
-                size -= start.position
-        return max(0, size)
-
-    def _close_piece(self) -> None:
-        """The segment in which the cut falls ends there; those behind it are nobody's any more."""
-        pieces = self._recovery._pieces[self._partition]
-        for piece in list(pieces.values()):
-            if piece.base > self._piece.base or (piece.number == self._piece.number and not self._position):
-                del pieces[piece.number]
-                # its row may stand below the offset of the cut: a gap
-                key = rows.PARTITION_OFFSET.pack(self._partition, piece.base)
-                self._batch.delete(key, self._handles["segment"])
-        if not self._position:
-            return
-        piece = self._piece._replace(size=self._position, next_offset=self._offset)
-        pieces[piece.number] = piece
-        descriptor = self._files.open(self._partition, piece.base, piece.number)
-        try:
-            whole = check(self._files, descriptor, 0, self._position, piece.base)
-        finally:
-            self._files.close(descriptor)
-        closed = rows.SegmentRow(
-            piece.number,
-            self._offset,
-            self._position,
-            whole.max_timestamp,
-            whole.max_from,
-            piece.created_at,
-        )
-        self._batch.put(
-            rows.PARTITION_OFFSET.pack(self._partition, piece.base),
-            rows.SEGMENT.pack(*closed),
-            self._handles["segment"],
-        )
-
-    def _put_back(self, row: LogRow, salvage: list[bytes]) -> LogRow:
-        """The journal's batches from behind the gap, in a segment and a ledger row of their own."""
-        partition = self._partition
-        (_, _, base, _) = next(walk(salvage[0]))
-        descriptor, number = self._files.create(partition, base, row.number + 1)
-        try:
-            self._files.write(descriptor, salvage, 0)
-            size = file_size(descriptor)
-            index = Indexer(self, number, row.ledger or self._row.ledger, row.ledger_entries)
-            if not row.ledger:
-                index.begin_ledger(base)
-            checked = check(self._files, descriptor, 0, size, base, index)
-        finally:
-            self._files.close(descriptor)
-        self._recovery._dirty.add((partition, base, number))
-        piece = Piece(base, number, checked.position, checked.next_offset, self._piece.created_at)
-        self._recovery._pieces[partition][number] = piece
-        closed = rows.SegmentRow(
-            number,
-            checked.next_offset,
-            checked.position,
-            checked.max_timestamp,
-            checked.max_from,
-            piece.created_at,
-        )
-        self._batch.put(
-            rows.PARTITION_OFFSET.pack(partition, base), rows.SEGMENT.pack(*closed), self._handles["segment"]
-        )
-        return row._replace(
-            end=checked.next_offset,
-            size=row.size + checked.position,
-            number=number,
-            ledger=index.ledger,
-            ledger_entries=index.entry,
-            ledger_size=row.ledger_size + checked.position,
-        )
-
-
-class Indexer:
-    """Puts an index row for each batch of a segment that is made anew."""
-
-    def __init__(self, cut: Cut, number: int, ledger: int, entry: int) -> None:
-        self._cut = cut
-        self._number = number
-        self._earlier = -1
-        self.ledger = ledger
-        self.entry = entry
-
-    def begin_ledger(self, first_offset: int) -> None:
-        """Nothing is left of the ledger but what is put back: it begins there."""
-        self._cut._batch.put(
-            rows.PARTITION_OFFSET.pack(self._cut._partition, self.ledger),
-            rows.LEDGER.pack(first_offset, 0, 0, 0, 0),
-            self._cut._handles["ledger"],
-        )
-
-    def __call__(self, position: int, base: int, following: int, timestamp: int) -> None:
-        self._cut._batch.put(
-            rows.PARTITION_OFFSET.pack(self._cut._partition, base),
-            rows.INDEX.pack(self._number, position, self._earlier, self.ledger, self.entry),
-            self._cut._handles["index"],
-        )
-        self._earlier = max(self._earlier, timestamp)
-        self.entry += 1
-
-
-__all__ = ["Clip", "Recovered", "Recovery", "file_size", "recover"]
+__all__ = ["Clip", "Recovered", "Recovery", "recover"]

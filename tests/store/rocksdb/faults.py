@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -151,20 +152,25 @@ async def open_faulty(path: Path, faults: Faults, **options: Any) -> RocksStore:
 
 
 async def crash(store: RocksStore) -> None:
-    """Let go of the folder as a killed process does: no checkpoint, no mark of a clean shutdown.
+    """Leave the folder as a killed process does, and let go of it.
 
-    What was queued is finished first, since a thread cannot be killed.
+    What was queued is finished first, since a thread cannot be killed. The folder is put back as it was before
+    RocksDB is closed, because closing writes its memtables.
     """
     await store._writer.stop()
     checkpointer = store._checkpointer
     checkpointer._closing = True
     if checkpointer._timer is not None:
         checkpointer._timer.cancel()
+    image = store.path.with_name(store.path.name + ".image")
+    shutil.copytree(store.path, image)
     store._closed = True
     store._reader.close()
     store._executor.close()
     store._mark.close()
     store._database.close()
+    shutil.rmtree(store.path)
+    image.rename(store.path)
 
 
 def operations(faults: Faults, action: Callable[[], object]) -> list[str]:

@@ -1,0 +1,236 @@
+"""Every batch of a store held against its CRC and the index, while no gateway has the folder.
+
+What a repair may do: move aside bytes that no commit speaks of, since nobody was told that they were stored; or,
+when RocksDB lost commits that were made, take the records behind them back from the segments, since somebody was.
+Nothing that was acknowledged is ever cut off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.api import Family, StoreError
+from store.rocksdb import mark, rows
+from store.rocksdb.adopt import Adopter
+from store.rocksdb.check import check
+from store.rocksdb.database import Database
+from store.rocksdb.files import Files
+from store.rocksdb.layout import DATABASE, MARK, SEGMENTS, Piece, pieces_of
+from store.rocksdb.quarantine import Quarantine
+from store.rocksdb.recovery import lost_commits
+from store.rocksdb.rows import LogRow
+
+Progress = Callable[[int, int], None]
+"""(bytes done, bytes in all)"""
+
+_STEP = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that does not check out. `partition` is -1 when it concerns the whole store."""
+
+    partition: int
+    file: str
+    position: int
+    text: str
+    # whether clients were told that what is wrong here was stored
+    acknowledged: bool
+
+    def __str__(self) -> str:
+        where = f"log {self.partition}: " if self.partition >= 0 else ""
+        place = f"{self.file} at byte {self.position}: " if self.file else ""
+        return f"{where}{place}{self.text}"
+
+
+@dataclass(slots=True)
+class Report:
+    """What was looked at, what is wrong, and what was done about it."""
+
+    logs: int = 0
+    segments: int = 0
+    batches: int = 0
+    bytes: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def _silent(done: int, total: int) -> None:
+    pass
+
+
+def verify(path: Path, repair: bool = False, progress: Progress = _silent) -> Report:
+    """Check the store in a data folder. Raises Locked when it is in use, StoreError when there is none."""
+    if not (path / DATABASE).is_dir():
+        raise StoreError(f"There is no store in {path}.")
+    database = Database(path / DATABASE)
+    try:
+        return Verification(path, database, Files(path / SEGMENTS), repair, progress).run()
+    finally:
+        database.close()
+
+
+class Verification:
+    """One run. Problems are collected first; repairs come after, in one batch."""
+
+    def __init__(
+        self, path: Path, database: Database, files: Files, repair: bool, progress: Progress
+    ) -> None:
+        self._path = path
+        self._database = database
+        self._files = files
+        self._repair = repair
+        self._progress = progress
+        self._report = Report()
+        self._done = 0
+        self._shown = 0
+        self._total = 0
+
+    def run(self) -> Report:
+        report = self._report
+        logs, pieces = pieces_of(self._database)
+        listing = list(self._files.listing())
+        self._total = sum(piece.size for own in pieces.values() for piece in own.values())
+        marked = mark.read(self._path / MARK)
+        lost = lost_commits(self._database, marked, mark.boot_id())
+        if lost:
+            report.problems.append(Problem(-1, "", 0, lost.split(". ")[0] + ".", True))
+        for partition in sorted(logs):
+            report.logs += 1
+            self._check_log(partition, logs[partition], sorted(pieces.get(partition, {}).values()))
+        strangers = self._strangers(pieces, listing, bool(lost))
+        self._progress(self._total, self._total)
+        if self._repair:
+            if lost:
+                adopter = Adopter(self._path, self._database, self._files, logs, pieces)
+                report.repaired += adopter.run(strangers)
+                (self._path / MARK).unlink(missing_ok=True)
+            else:
+                self._move(strangers)
+            self._lift_refusals(logs)
+        return report
+
+    def _problem(
+        self, partition: int, piece: Piece, position: int, text: str, acknowledged: bool = True
+    ) -> None:
+        name = os.path.basename(self._files.path(partition, piece.base, piece.number))
+        self._report.problems.append(Problem(partition, name, position, text, acknowledged))
+
+    def _check_log(self, partition: int, row: LogRow, pieces: list[Piece]) -> None:
+        index = {
+            rows.PARTITION_OFFSET.unpack(key)[1]: rows.index_row(value)
+            for key, value in self._database.scan(Family.INDEX, rows.U32.pack(partition))
+        }
+        expected = 0
+        for piece in pieces:
+            self._report.segments += 1
+            expected = self._check_piece(partition, piece, max(expected, piece.base), index)
+        size = sum(piece.size for piece in pieces)
+        if size != row.size:
+            text = f"the log row counts {row.size} bytes, its segments {size}"
+            self._report.problems.append(Problem(partition, "", 0, text, True))
+        for base, entry in sorted(index.items()):
+            text = f"the index has a row for offset {base} (byte {entry.position} of segment {entry.number}): no batch"
+            self._report.problems.append(Problem(partition, "", entry.position, text, True))
+        if row.flags & rows.REFUSES and not self._of(partition):
+            text = "takes no records since damage was found, and is whole now; `--repair` lets it take them again"
+            self._report.problems.append(Problem(partition, "", 0, text, False))
+
+    def _of(self, partition: int) -> list[Problem]:
+        return [problem for problem in self._report.problems if problem.partition == partition]
+
+    def _check_piece(
+        self, partition: int, piece: Piece, expected: int, index: dict[int, rows.IndexRow]
+    ) -> int:
+        """Check one segment, and take the index rows that are right out of `index`. Answers where the next begins."""
+        try:
+            descriptor = self._files.open(partition, piece.base, piece.number)
+        except FileNotFoundError:
+            self._problem(partition, piece, 0, "the file is missing")
+            self._forget(piece, index)
+            self._done += piece.size
+            return piece.next_offset
+        report = self._report
+
+        def each(position: int, base: int, following: int, timestamp: int) -> None:
+            row = index.get(base)
+            if row is not None and row.number == piece.number and row.position == position:
+                del index[base]
+            if position - self._shown >= _STEP:
+                self._shown = position
+                self._progress(self._done + position, self._total)
+
+        self._shown = 0
+        try:
+            checked = check(self._files, descriptor, 0, piece.size, expected, each)
+        finally:
+            self._files.close(descriptor)
+        report.batches += checked.batches
+        report.bytes += checked.position
+        if checked.position < piece.size:
+            self._problem(
+                partition,
+                piece,
+                checked.position,
+                f"{checked.problem}, at offset {checked.next_offset} or after",
+            )
+            self._forget(piece, index)
+        elif checked.next_offset != piece.next_offset:
+            self._problem(
+                partition,
+                piece,
+                checked.position,
+                f"ends at offset {checked.next_offset}, and {piece.next_offset} was committed",
+            )
+        self._done += piece.size
+        self._progress(self._done, self._total)
+        return piece.next_offset
+
+    @staticmethod
+    def _forget(piece: Piece, index: dict[int, rows.IndexRow]) -> None:
+        """Do not report every index row of a segment that is reported itself."""
+        for base in [base for base, row in index.items() if row.number == piece.number]:
+            del index[base]
+
+    def _strangers(
+        self, pieces: dict[int, dict[int, Piece]], listing: list[tuple[int, int, int, int, str]], lost: bool
+    ) -> list[tuple[int, int, int, int, str]]:
+        """Files and tails that no commit speaks of: (partition, base, number, known bytes, path)."""
+        doomed = {rows.PARTITION_U32.unpack(key) for key, _ in self._database.scan(Family.DOOMED)}
+        found = []
+        for partition, base, number, size, path in listing:
+            piece = pieces.get(partition, {}).get(number)
+            known = piece.size if piece is not None and piece.base == base else 0
+            if size <= known or (partition, number) in doomed:
+                continue
+            text = f"{size - known} bytes that no commit speaks of"
+            self._report.problems.append(Problem(partition, os.path.basename(path), known, text, lost))
+            found.append((partition, base, number, known, path))
+        return found
+
+    def _move(self, strangers: list[tuple[int, int, int, int, str]]) -> None:
+        quarantine = Quarantine(self._path, int(self._database.get(Family.META, rows.EPOCH_COUNTER) or b"0"))
+        for partition, _, _, known, path in strangers:
+            place = quarantine.tail(self._files, path, known) if known else quarantine.whole(path)
+            self._report.repaired.append(
+                f"log {partition}: what stood behind byte {known} of {os.path.basename(path)} was never "
+                f"acknowledged; it is in {place} now"
+            )
+
+    def _lift_refusals(self, logs: dict[int, LogRow]) -> None:
+        batch = self._database.batch()
+        for partition, row in logs.items():
+            if row.flags & rows.REFUSES and not any(each.acknowledged for each in self._of(partition)):
+                lifted = row._replace(flags=row.flags & ~rows.REFUSES)
+                batch.put(rows.U32.pack(partition), rows.LOG.pack(*lifted), self._database.handles["log"])
+                self._report.repaired.append(f"log {partition}: is whole again and takes records")
+        if len(batch):
+            self._database.write(batch)
+            self._database.sync()

@@ -1,0 +1,559 @@
+"""Starts after a crash, and what damage the store finds, says and survives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import batch, rocksdb
+from store.api import (
+    Corrupt,
+    CreateLog,
+    Delete,
+    DeleteRange,
+    DropLog,
+    Durability,
+    Family,
+    Locked,
+    Outcome,
+    Put,
+    Refused,
+    StoreError,
+    Trim,
+)
+from store.rocksdb import RocksStore
+from store.rocksdb.files import Files
+from store.rocksdb.recovery import Rows
+from store.rocksdb.verify import verify
+from tests.store.making import append, bases, content, soon
+from tests.store.rocksdb.faults import crash
+
+Main = Callable[[Path], Coroutine[Any, Any, None]]
+
+
+def in_a_loop(main: Main) -> Callable[[Path], None]:
+    def test(folder: Path) -> None:
+        asyncio.run(main(folder / "data"))
+
+    test.__name__ = main.__name__
+    test.__doc__ = main.__doc__
+    return test
+
+
+def segment_files(data: Path) -> list[Path]:
+    return sorted((data / "segments").glob("*/*.seg"))
+
+
+async def opened(data: Path, **options: Any) -> RocksStore:
+    return await rocksdb.open(data, **options)
+
+
+@in_a_loop
+async def test_epochs_count_starts(data: Path) -> None:
+    for epoch in (1, 2, 3):
+        store = await opened(data)
+        assert store.epoch == epoch
+        await (store.close() if epoch != 2 else crash(store))
+
+
+@in_a_loop
+async def test_the_epoch_is_durable_before_anything_is_appended(data: Path) -> None:
+    store = await opened(data)
+    await crash(store)
+    # what a power cut leaves of the second start: all that was synced
+    second = await opened(data)
+    shutil.copytree(data, data.parent / "image")
+    assert second.epoch == 2
+    await crash(second)
+    third = await rocksdb.open(data.parent / "image", boot="another")
+    assert third.epoch == 3
+    await third.close()
+
+
+@in_a_loop
+async def test_a_clean_stop_leaves_nothing_to_check(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+    await store.write([append(1, 1)], Durability.FSYNC)
+    await store.close()
+    again = await opened(data)
+    assert again.notices == []
+    for family in (Family.JOURNAL, Family.TOUCHED, Family.DOOMED):
+        assert list(again.scan(family)) == []
+    assert bases(await content(again.log(1))) == [0, 1]
+    await again.close()
+
+
+@in_a_loop
+async def test_a_killed_process_loses_nothing(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), CreateLog(2)], Durability.OS)
+    store.log(1).configure(segment_bytes=2000)
+    for base in range(50):
+        await store.write(
+            [append(1, base), append(2, base), Put(Family.GROUP, b"k", b"%d" % base)], Durability.OS
+        )
+    before = await content(store.log(1))
+    await crash(store)
+    again = await opened(data)
+    assert again.notices == []
+    assert await content(again.log(1)) == before
+    assert again.get(Family.GROUP, b"k") == b"49"
+    assert len(again.log(1).segments()) > 2
+    await again.write([append(1, 50)], Durability.OS)
+    await again.close()
+
+
+@in_a_loop
+async def test_bytes_behind_the_last_commit_go_to_quarantine(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+    await crash(store)
+    (path,) = segment_files(data)
+    extra = batch.build(1, b"not committed")
+    with path.open("ab") as file:
+        file.write(extra)
+    stranger = path.with_name("00000001-00000000000000000001-7.seg")
+    stranger.write_bytes(extra)
+    empty = path.with_name("00000001-00000000000000000001-8.seg")
+    empty.touch()
+    again = await opened(data)
+    assert len(again.notices) == 1
+    assert f"{2 * len(extra)} bytes" in again.notices[0]
+    kept = sorted((data / "quarantine").iterdir())
+    assert [each.read_bytes() for each in kept] == [extra, extra]
+    assert bases(await content(again.log(1))) == [0]
+    assert segment_files(data) == [path]
+    await again.write([append(1, 1)], Durability.OS)
+    assert bases(await content(again.log(1))) == [0, 1]
+    await again.close()
+    assert verify(data).ok
+
+
+@in_a_loop
+async def test_lost_bytes_under_os_end_the_log_and_are_reported(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), append(1, 0, [100] * 5)], Durability.OS)
+    await store.checkpoint()
+    for base in range(5, 10):
+        await store.write([append(1, base, [100], epoch=base)], Durability.OS)
+    size = store.log(1).size
+    await crash(store)
+    (path,) = segment_files(data)
+    os.truncate(path, size - 161 - 30)
+    clipped: list[tuple[int, int, int]] = []
+
+    def clip(rows: Rows, partition: int, first: int, last: int) -> Iterable[Put | Delete | DeleteRange]:
+        clipped.append((partition, first, last))
+        return [Put(Family.GROUP, b"clipped", b"%d" % first)]
+
+    again = await opened(data, clip=clip, boot="another")
+    assert clipped == [(1, 8, 10)]
+    assert again.get(Family.GROUP, b"clipped") == b"8"
+    assert any("lost the offsets 8 to 9" in notice for notice in again.notices)
+    log = again.log(1)
+    assert bases(await content(log)) == list(range(8))
+    assert log.position_of(7).entry == 7
+    assert [each.entries for each in log.ledgers()] == [8]
+    assert log.epoch_end(99) == (7, 8)
+    await again.write([append(1, 8, epoch=20)], Durability.OS)
+    assert log.position_of(8).entry == 0
+    assert [each.entries for each in log.ledgers()] == [8, 1]
+    await again.close()
+    assert verify(data).ok
+
+
+@in_a_loop
+async def test_producers_of_a_clipped_log_are_forgotten_unless_the_caller_knows_better(data: Path) -> None:
+    store = await opened(data)
+    key = (1).to_bytes(4, "big") + b"producer"
+    other = (2).to_bytes(4, "big") + b"producer"
+    await store.write(
+        [
+            CreateLog(1),
+            CreateLog(2),
+            append(1, 0),
+            Put(Family.DEDUP, key, b"x"),
+            Put(Family.DEDUP, other, b"x"),
+        ],
+        Durability.OS,
+    )
+    await crash(store)
+    os.truncate(segment_files(data)[0], 10)
+    again = await opened(data, boot="another")
+    assert [found for found, _ in again.scan(Family.DEDUP)] == [other]
+    assert again.log(1).end_offset == 0
+    await again.close()
+
+
+@in_a_loop
+async def test_damaged_bytes_under_fsync_make_the_log_refuse(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), CreateLog(2)], Durability.FSYNC)
+    await store.write([append(1, 0, [300_000])], Durability.FSYNC)
+    await store.write([append(1, 1, [300_000]), append(2, 0)], Durability.FSYNC)
+    await crash(store)
+    path = segment_files(data)[0]
+    with path.open("r+b") as file:
+        file.seek(300_061 + 5000)
+        file.write(b"????")
+    again = await opened(data, boot="another")
+    assert any("damaged at offset 1" in notice for notice in again.notices)
+    assert again.log(1).refuses
+    outcomes: list[Outcome] = []
+    again.commit([append(1, 2)], Durability.OS, outcomes.append)
+    assert isinstance(outcomes[0], Refused)
+    assert not again.log(1).stale
+    assert again.log(1).end_offset == 2
+    assert bases(b"".join(await soon(again.log(1).read(0, 1000)))) == [0]
+    # others are not harmed
+    await again.write([append(2, 1)], Durability.FSYNC)
+    await again.close()
+    # the next start does not forget
+    third = await opened(data)
+    assert third.log(1).refuses
+    await third.close()
+    report = verify(data, repair=True)
+    assert [(problem.partition, problem.position) for problem in report.problems] == [(1, 300_061)]
+    assert report.repaired == [], "nothing that was acknowledged is cut off"
+    # somebody brings the bytes back
+    good = append(1, 1, [300_000]).batches[0]
+    with path.open("r+b") as file:
+        file.seek(300_061)
+        file.write(good)
+    report = verify(data, repair=True)
+    assert len(report.repaired) == 1
+    fourth = await opened(data)
+    await fourth.write([append(1, 2)], Durability.OS)
+    await fourth.close()
+
+
+@in_a_loop
+async def test_the_journal_brings_back_what_the_machine_lost(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(partition) for partition in range(20)], Durability.FSYNC)
+    for base in range(5):
+        await store.write([append(partition, base) for partition in range(20)], Durability.FSYNC)
+    before = {partition: await content(store.log(partition)) for partition in range(20)}
+    await crash(store)
+    for number, path in enumerate(segment_files(data)):
+        if number % 3 == 0:
+            path.unlink()
+        else:
+            os.truncate(path, number * 7)
+    again = await opened(data, boot="another")
+    assert again.notices == []
+    assert {partition: await content(again.log(partition)) for partition in range(20)} == before
+    await again.close()
+    assert verify(data).ok
+
+
+@in_a_loop
+async def test_a_lost_wal_is_noticed_and_nothing_is_written(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+    await store.checkpoint()
+    store._database.settle()
+    for base in range(1, 6):
+        await store.write([append(1, base), Put(Family.GROUP, b"k", b"%d" % base)], Durability.OS)
+    await crash(store)
+    wal = max((data / "db").glob("*.log"))
+    with wal.open("r+b") as file:
+        file.seek(20)
+        file.write(b"damage")
+    before = {path: path.read_bytes() for path in segment_files(data)}
+    for _ in range(2):
+        again = await opened(data)
+        assert again.read_only
+        assert "verify --repair" in again.notices[0]
+        outcomes: list[Outcome] = []
+        again.commit([Put(Family.META, b"k", b"v")], Durability.OS, outcomes.append)
+        assert isinstance(outcomes[0], Refused)
+        assert bases(await content(again.log(1))) == [0]
+        await again.close()
+    assert {path: path.read_bytes() for path in segment_files(data)} == before
+    report = verify(data)
+    assert report.problems[0].acknowledged
+    assert report.repaired == []
+    report = verify(data, repair=True)
+    assert "offset 1 to 5 are back" in report.repaired[0]
+    assert verify(data).ok
+    again = await opened(data)
+    assert not again.read_only
+    assert bases(await content(again.log(1))) == [0, 1, 2, 3, 4, 5]
+    assert again.log(1).position_of(5).entry == 5
+    await again.write([append(1, 6)], Durability.OS)
+    await again.close()
+    assert verify(data).ok
+
+
+@in_a_loop
+async def test_a_machine_that_stops_may_lose_unsynced_commits(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+    size = max((data / "db").glob("*.log")).stat().st_size
+    for base in range(1, 6):
+        await store.write([append(1, base)], Durability.OS)
+    await crash(store)
+    os.truncate(max((data / "db").glob("*.log")), size)
+    again = await opened(data, boot="another")
+    assert not again.read_only
+    assert bases(await content(again.log(1))) == [0]
+    assert len(list((data / "quarantine").iterdir())) == 1
+    await again.close()
+
+
+@in_a_loop
+async def test_segments_without_a_database(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+    await store.close()
+    shutil.rmtree(data / "db")
+    again = await opened(data)
+    assert "no database" in again.read_only
+    await again.close()
+    assert len(segment_files(data)) == 1
+
+
+@in_a_loop
+async def test_files_go_after_the_commit_that_says_so_is_on_disk(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), CreateLog(2), append(2, 0)], Durability.OS)
+    store.log(1).configure(segment_bytes=200)
+    for base in range(6):
+        await store.write([append(1, base, [100])], Durability.OS)
+    await store.write([Trim(1, 3), DropLog(2)], Durability.OS)
+    assert len(segment_files(data)) == 7
+    await store.checkpoint()
+    assert len(segment_files(data)) == 3
+    await store.write([Trim(1, 4)], Durability.OS)
+    await crash(store)
+    assert len(segment_files(data)) == 3
+    again = await opened(data)
+    assert len(segment_files(data)) == 2
+    assert again.notices == []
+    assert list(again.scan(Family.DOOMED)) == []
+    assert bases(await content(again.log(1))) == [4, 5]
+    await again.close()
+
+
+@in_a_loop
+async def test_a_damaged_header_is_corrupt_for_those_who_read_it_and_nobody_else(data: Path) -> None:
+    store = await opened(data, tail_cache_bytes=0)
+    await store.write([CreateLog(1)], Durability.OS)
+    store.log(1).configure(segment_bytes=1000)
+    for base in range(12):
+        await store.write([append(1, base, [300])], Durability.OS)
+    second = segment_files(data)[1]
+    with second.open("r+b") as file:
+        file.write(b"\xff" * 40)
+    log = store.log(1)
+    assert bases(b"".join(await soon(log.read(0, 300)))) == [0]
+    with pytest.raises(Corrupt, match="no record batch"):
+        await soon(log.read(2, 500))
+    assert bases(b"".join(await soon(log.read(4, 500))))[0] == 4
+    segment_files(data)[3].unlink()
+    with pytest.raises(Corrupt, match="missing"):
+        await soon(log.read(6, 500))
+    await store.close()
+
+
+@in_a_loop
+async def test_verify_counts_and_shows_progress(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), CreateLog(2)], Durability.OS)
+    await store.write([append(1, 0, [500] * 100), append(2, 0, [30_000] * 20)], Durability.OS)
+    size = store.log(1).size + store.log(2).size
+    with pytest.raises(Locked):
+        verify(data)
+    await store.close()
+    shown: list[tuple[int, int]] = []
+    report = verify(data, progress=lambda done, total: shown.append((done, total)))
+    assert (report.ok, report.logs, report.segments, report.batches, report.bytes) == (True, 2, 2, 120, size)
+    assert shown == sorted(shown)
+    assert shown[-1] == (size, size)
+
+
+@in_a_loop
+async def test_verify_finds_one_wrong_bit_and_extra_bytes(data: Path) -> None:
+    store = await opened(data)
+    await store.write([CreateLog(1), append(1, 0, [500] * 100)], Durability.OS)
+    await store.close()
+    (path,) = segment_files(data)
+    with path.open("r+b") as file:
+        file.seek(40 * 561 + 300)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 4]))
+        file.seek(0, os.SEEK_END)
+        file.write(b"extra")
+    report = verify(data)
+    assert [(each.position, each.acknowledged) for each in report.problems] == [
+        (40 * 561, True),
+        (56_100, False),
+    ]
+    assert "CRC" in str(report.problems[0])
+    report = verify(data, repair=True)
+    assert len(report.repaired) == 1
+    assert path.stat().st_size == 56_100
+    assert [each.acknowledged for each in verify(data).problems] == [True]
+
+
+def test_verify_without_a_store(folder: Path) -> None:
+    with pytest.raises(StoreError, match="no store"):
+        verify(folder)
+
+
+# folders
+
+
+@in_a_loop
+async def test_a_second_owner_is_told_in_plain_words(data: Path) -> None:
+    store = await opened(data)
+    with pytest.raises(Locked, match="in use by another process"):
+        await opened(data)
+    code = f"import asyncio, pathlib, store.rocksdb as r; asyncio.run(r.open(pathlib.Path({str(data)!r})))"
+    other = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert "Locked: The data folder" in other.stderr
+    await store.close()
+
+
+def test_a_folder_that_cannot_be_written(folder: Path) -> None:
+    file = folder / "file"
+    file.touch()
+    with pytest.raises(StoreError, match="is a file"):
+        asyncio.run(opened(file))
+    with pytest.raises(StoreError):
+        asyncio.run(opened(file / "below"))
+    if os.geteuid() != 0:
+        (folder / "bare").mkdir(mode=0o500)
+        with pytest.raises(Refused, match="read-only"):
+            asyncio.run(opened(folder / "bare"))
+
+
+def test_a_read_only_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
+    with pytest.raises(Refused, match="the folder is read-only or belongs to another user"):
+        asyncio.run(opened(folder / "data"))
+
+
+@in_a_loop
+async def test_a_folder_of_a_newer_version(data: Path) -> None:
+    store = await opened(data)
+    await store.write([Put(Family.META, b"store.format", b"99")], Durability.OS)
+    await store.close()
+    with pytest.raises(StoreError, match="newer Magnetar"):
+        await opened(data)
+
+
+@in_a_loop
+async def test_ten_thousand_idle_logs_cost_a_start_little(data: Path) -> None:
+    """By what is done, not by the clock: no file is opened, and only what was touched is looked at."""
+    store = await opened(data)
+    await store.write([CreateLog(partition) for partition in range(1000)], Durability.OS)
+    for partition in range(100):
+        await store.write([append(partition, 0)], Durability.OS)
+    await store.checkpoint()
+    await store.write([append(7, 1)], Durability.OS)
+    await crash(store)
+    seen: list[int] = []
+
+    class Watched(Files):
+        def open(self, partition: int, base_offset: int, number: int, *, write: bool = False) -> int:
+            seen.append(partition)
+            return super().open(partition, base_offset, number, write=write)
+
+    again = await opened(data, files=Watched)
+    assert set(seen) == {7}
+    await again.close()
+
+
+# kill -9
+
+CHILD = """
+import asyncio, pathlib, sys
+from store import rocksdb
+from store.api import *
+from tests.store.making import append
+
+async def main():
+    store = await rocksdb.open(pathlib.Path(sys.argv[1]), checkpoint_batches=200, checkpoint_pause=0.0)
+    ends = {}
+    for partition in range(1, 5):
+        try:
+            ends[partition] = store.log(partition).end_offset
+        except KeyError:
+            await store.write([CreateLog(partition)], Durability.OS)
+            ends[partition] = 0
+        store.log(partition).configure(segment_bytes=50_000)
+    number = 0
+    free = asyncio.Semaphore(4)
+    while True:
+        await free.acquire()
+        number += 1
+        partition = number % 4 + 1
+        made = append(partition, ends[partition], [100 * (number % 20), 50])
+        ends[partition] = made.next_offset
+        key = partition.to_bytes(4, "big") + made.base_offset.to_bytes(8, "big")
+        def done(outcome, made=made):
+            assert outcome is None, outcome
+            print(made.partition, made.next_offset, flush=True)
+            free.release()
+        durability = Durability.FSYNC if number % 5 == 0 else Durability.OS
+        store.commit([made, Put(Family.GROUP, key, b"x")], durability, done)
+        if number % 50 == 0:
+            await asyncio.sleep(0)
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged(folder: Path) -> None:
+    data = folder / "data"
+    acknowledged = dict.fromkeys(range(1, 5), 0)
+    for after in (3, 200, 1500):
+        child = subprocess.Popen([sys.executable, "-c", CHILD, str(data)], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        lines = [child.stdout.readline() for _ in range(after)]
+        child.send_signal(signal.SIGKILL)
+        lines += child.stdout.read().splitlines(keepends=True)
+        for line in lines:
+            assert line, "the child ended by itself"
+            # the last one may be cut off by the kill
+            if line.endswith("\n"):
+                partition, end = map(int, line.split())
+                acknowledged[partition] = max(acknowledged[partition], end)
+        child.wait()
+
+        async def look() -> None:
+            store = await opened(data)
+            assert not store.read_only
+            for partition, end in acknowledged.items():
+                log = store.log(partition)
+                assert log.end_offset >= end
+                found = await content(log)
+                assert len(found) == log.size
+                assert all(batch.intact(found[at : at + size]) for at, size, _, _ in batch.walk(found))
+                firsts = {base for _, _, base, _ in batch.walk(found)}
+                keys = [
+                    int.from_bytes(key[4:], "big")
+                    for key, _ in store.scan(Family.GROUP, partition.to_bytes(4, "big"))
+                ]
+                assert set(keys) <= firsts, "a row without its batch"
+                assert len(keys) * 2 == len(firsts), "a batch without its row"
+            await crash(store)
+
+        asyncio.run(look())
+    assert sum(acknowledged.values()) > 1000
+    assert verify(data).ok
