@@ -30,7 +30,8 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> b
     """
     key, version = context.api_key, context.api_version
     api = APIS.get(key)
-    if api is None or not api.min_version <= version <= api.max_version:
+    if api is None or not api.min_version <= version <= api.max_version or key == ApiKey.PRODUCE:
+        # Produce comes here only in the versions 0 to 2, which are advertised and not served.
         if key == ApiKey.API_VERSIONS:
             return _unsupported_api_versions(broker, context)
         raise Malformed(f"API {key} version {version} is not served")

@@ -1,7 +1,8 @@
 """00 Produce, versions 3 to 13: the shortest way through the gateway.
 
 Each batch is admitted by its header and its CRC, put into the group of this loop turn, and answered when the group
-is committed. Versions 0 to 2 are advertised because librdkafka needs them to be (KAFKA-18659), and refused.
+is committed. Versions 0 to 2 are advertised because librdkafka needs them to be (KAFKA-18659), and not served: the
+connection is closed, as Kafka does.
 With acks=0 nothing is answered; if something is wrong the connection is closed, as Kafka does.
 """
 
@@ -210,11 +211,6 @@ def _take(
     partition = broker.partition_of(runtime, index)
     if batch is None:
         raise KafkaError(Error.INVALID_RECORD, "A partition without records.")
-    if version < wire.MIN_SERVED:
-        raise KafkaError(
-            Error.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            "Message formats 0 and 1 are not stored; use a client of 0.11 or later.",
-        )
     if partition.short_of_replicas and request.acks == -1:
         raise KafkaError(Error.NOT_ENOUGH_REPLICAS, _TOO_FEW)
     header = admit(batch)
