@@ -27,7 +27,7 @@ def main() -> int:
         help="with --bootstrap: a shell command that restarts the server and returns once it serves again, at "
         "the same address or at the one it prints; without it the restart cases are left out",
     )
-    runs.add_argument("--jobs", type=int, default=2, help="programs at a time")
+    runs.add_argument("--jobs", type=int, default=4, help="programs at a time")
     runs.add_argument(
         "--server",
         choices=("magnetar", "kafka"),

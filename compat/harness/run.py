@@ -138,7 +138,7 @@ def run(
     *,
     cases: Sequence[str] = (),
     restart: Restart | None = None,
-    jobs: int = 2,
+    jobs: int = 4,
     limit: float = 600.0,
     report: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Results:
