@@ -5,130 +5,40 @@ What a command needs is imported inside it, so that `magnetar --help` and the st
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
-from gateway.config import SETTINGS, Settings, SettingsError
+from gateway.cli.options import STARTED_BADLY, USED_BADLY, load, say, settings_options
+from gateway.config import SETTINGS
 from gateway.version import VERSION
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-F = TypeVar("F", bound=Callable[..., Any])
+class Commands(click.Group):
+    """The group, with `store` brought in when it is asked for."""
 
-STARTED_BADLY = 1
-"""Exit code when the settings are fine but the gateway cannot start, or a check found damage."""
-USED_BADLY = 2
-"""Exit code for wrong flags and settings; click uses the same."""
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), "store"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "store":
+            from gateway.cli.store import store
+
+            return store
+        return super().get_command(ctx, cmd_name)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, message="magnetar %(version)s")
 def main() -> None:
     """Magnetar: a gateway for Kafka clients, with Pulsar's messaging semantics.
 
     \b
-    Start one:             magnetar serve
-    See what can be set:   magnetar config
+    Start one:                     magnetar serve
+    See what can be set:           magnetar config
+    Check a stopped one's store:   magnetar store verify
     """
-
-
-def settings_options(command: F) -> F:
-    """The flags that give settings, the same for every command that reads them."""
-    for option in reversed(
-        [
-            click.option(
-                "--listen",
-                "listeners",
-                multiple=True,
-                metavar="HOST:PORT",
-                help="Address for Kafka clients; may be given several times, and as NAME://host:port. Port 0 "
-                "picks a free one. [default: 127.0.0.1:9092]",
-            ),
-            click.option(
-                "--admin",
-                metavar="HOST:PORT",
-                help="Address for HTTP: admin API, metrics, health. [default: 127.0.0.1:8080]",
-            ),
-            click.option("--data", metavar="DIR", help="Folder that holds everything. [default: data]"),
-            click.option(
-                "--durability",
-                metavar="os|fsync",
-                help="What an acknowledgement survives: the death of the process (os), a power cut (fsync). "
-                "[default: os]",
-            ),
-            click.option(
-                "--config", "file", metavar="FILE", help="TOML file with settings. [env: MAGNETAR_CONFIG]"
-            ),
-            click.option(
-                "--set",
-                "sets",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help='Any setting of "magnetar config"; may be given several times.',
-            ),
-            click.option(
-                "--insecure",
-                is_flag=True,
-                help="Allow addresses that other machines can reach, though nothing asks for a password yet.",
-            ),
-            click.option(
-                "--log-level", metavar="LEVEL", help="debug, info, warning or error. [default: info]"
-            ),
-            click.option(
-                "--log-format", metavar="text|json", help="For people or for machines. [default: text]"
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def load(
-    *,
-    listeners: tuple[str, ...] = (),
-    admin: str | None = None,
-    data: str | None = None,
-    durability: str | None = None,
-    file: str | None = None,
-    sets: tuple[str, ...] = (),
-    insecure: bool = False,
-    log_level: str | None = None,
-    log_format: str | None = None,
-) -> Settings:
-    """Settings from the flags, the environment and the file. Says what is wrong and exits with 2."""
-    options = {
-        "listeners": ",".join(listeners) or None,
-        "admin.listen": admin,
-        "data": data,
-        "durability": durability,
-        "insecure": "true" if insecure else None,
-        "log.level": log_level,
-        "log.format": log_format,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    try:
-        return Settings.load(sets, _file(file), os.environ, given)
-    except SettingsError as error:
-        for problem in error.problems:
-            say(problem)
-        sys.exit(USED_BADLY)
-
-
-def _file(given: str | None) -> Path | None:
-    from pathlib import Path
-
-    name = given or os.environ.get("MAGNETAR_CONFIG")
-    return Path(name) if name else None
-
-
-def say(problem: str) -> None:
-    """One thing that is wrong, on stderr."""
-    click.echo(f"magnetar: {problem}", err=True)
 
 
 @main.command(

@@ -269,7 +269,7 @@ class TestPages:
                 command: click.Command | None = PROGRAMS[program]
                 for word in args:
                     assert isinstance(command, click.Group), words
-                    command = command.commands.get(word)
+                    command = command.get_command(click.Context(command), word)
                     assert command is not None, words
 
     def test_there_are_some(self) -> None:
