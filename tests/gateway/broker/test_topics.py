@@ -13,7 +13,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store.api import DiskFull, DropLog, Refused, Trim
-from tests.gateway.broker.asking import delete_records, delete_topic, list_offsets
+from tests.gateway.broker.asking import delete_records, delete_topic, errors, fetch, list_offsets
 from tests.gateway.broker.held import HeldStore, part, run, run_held, until
 from tests.gateway.serving import Client, batch, create, produce_body
 
@@ -105,6 +105,26 @@ def test_batches_in_flight_when_a_topic_is_deleted_are_stored_or_refused_never_l
         assert await deleting == 0
         late = part(await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"4"))))
         assert late.error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
+        second.close()
+
+    run_held(test)
+
+
+def test_a_partition_that_nobody_used_is_not_opened_behind_the_deletion() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t", 2)
+        await create(client, "other")
+        second = await Client.connect(gateway)
+        store.holding = True
+        deleting = asyncio.ensure_future(delete_topic(second, "t"))
+        await store.has(1)
+        late = await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"1"), partition=1))
+        assert part(late).error_code == Error.NOT_LEADER_OR_FOLLOWER
+        assert errors(await fetch(client, {"t": {0: 0, 1: 0}})) == dict.fromkeys(
+            (0, 1), Error.NOT_LEADER_OR_FOLLOWER
+        )
+        store.release()
+        assert await deleting == 0
         second.close()
 
     run_held(test)
