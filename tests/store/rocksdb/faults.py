@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -162,13 +163,18 @@ async def crash(store: RocksStore) -> None:
     checkpointer._closing = True
     if checkpointer._timer is not None:
         checkpointer._timer.cancel()
+    # RocksDB's own threads must not delete files under the copy
+    store._database._db.cancel_all_background(True)
     image = store.path.with_name(store.path.name + ".image")
     shutil.copytree(store.path, image)
     store._closed = True
     store._reader.close()
     store._executor.close()
     store._mark.close()
-    store._database.close()
+    with contextlib.suppress(Exception):
+        # it wants to write its memtables; dropping it releases the lock all the same
+        store._database.close()
+    store._database._db = None
     shutil.rmtree(store.path)
     image.rename(store.path)
 

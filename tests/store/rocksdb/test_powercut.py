@@ -77,6 +77,7 @@ async def one(folder: Path, seed: int, policy: str) -> None:
     contents = await load(store, chance, policy, rows_promised)
     ends = {partition: store.log(partition).end_offset for partition in PARTITIONS}
     before = {partition: await content(store.log(partition)) for partition in PARTITIONS}
+    store._database._db.cancel_all_background(True)
     recorder.image(folder / "data", folder / "image", chance)
     await crash(store)
 
