@@ -30,6 +30,9 @@ class Listener:
         self.broker = broker
         self.name = setting.name
         self.address = f"[{setting.host}]:{port}" if ":" in setting.host else f"{setting.host or '*'}:{port}"
+        # what clients are told to come back to
+        told_host, told_port = broker.endpoints[setting.name]
+        self.advertised = f"[{told_host}]:{told_port}" if ":" in told_host else f"{told_host}:{told_port}"
         self.max_request = settings.integer("socket.request.max.bytes")
         self.max_slots = settings.integer("queued.max.requests")
         self.max_unsent = settings.integer("memory.connection.max.bytes")

@@ -50,7 +50,9 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
         gateway = await start(settings, stack)
         announce(f"magnetar {VERSION}, node {gateway.broker.node_id}, cluster {gateway.broker.cluster_id}")
         for listener in gateway.listeners:
-            announce(f"listening on {listener.address} ({listener.name})")
+            told = listener.advertised
+            also = "" if told == listener.address else f", clients are told {told}"
+            announce(f"listening on {listener.address} ({listener.name}{also})")
         where = "memory: gone when the gateway stops" if gateway.data is None else str(gateway.data)
         announce(f"data in {where}, durability {gateway.broker.durability}")
         if gateway.admin_address is not None:

@@ -177,9 +177,8 @@ def apply_changes(old: dict[str, str], changes: list[Alteration]) -> dict[str, s
                 raise KafkaError(
                     Error.INVALID_CONFIG, f"{name} is no list: it cannot be appended to or subtracted from."
                 )
-            items = [
-                item for item in (new.get(name) or topic_configs.default_text(name) or "").split(",") if item
-            ]
+            text = new[name] if name in new else topic_configs.default_text(name) or ""
+            items = [item for item in text.split(",") if item]
             named = [item.strip() for item in value.split(",") if item.strip()]
             if operation == APPEND:
                 items += [item for item in named if item not in items]

@@ -28,9 +28,6 @@ class Client(Protocol):
     def close(self, reason: str) -> None: ...
 
 
-_TOO_FEW = "min.insync.replicas of this topic asks for more copies than this cluster has nodes (one)."
-
-
 class ProduceSlot:
     """A Produce on its way: the answer is made when the batch is taken and leaves when the commit is done."""
 
@@ -122,8 +119,6 @@ def produce(
         if runtime is not None and batch is not None and 0 <= index < len(runtime.partitions):
             try:
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
-                if partition.short_of_replicas and request.acks == -1:
-                    raise KafkaError(Error.NOT_ENOUGH_REPLICAS, _TOO_FEW)
                 header = admit(batch)
                 base_offset = partition.append(batch, header, now)
             except KafkaError as error:
@@ -211,8 +206,6 @@ def _take(
     partition = broker.partition_of(runtime, index)
     if batch is None:
         raise KafkaError(Error.INVALID_RECORD, "A partition without records.")
-    if partition.short_of_replicas and request.acks == -1:
-        raise KafkaError(Error.NOT_ENOUGH_REPLICAS, _TOO_FEW)
     header = admit(batch)
     base_offset = partition.append(batch, header, now)
     append_time = partition.append_time(header, base_offset, now) if partition.log_append_time else -1

@@ -80,7 +80,6 @@ class Partition:
         "prefix",
         "prefix_by_id",
         "producers",
-        "short_of_replicas",
         "stale",
         "topic",
         "waiters",
@@ -122,7 +121,6 @@ class Partition:
         self.log.configure(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms)
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.log_append_time
-        self.short_of_replicas = config.min_insync_replicas > 1
         # False when batches must be looked at more closely, or rewritten, before they are stored
         self.plain = not (
             config.log_append_time

@@ -251,8 +251,7 @@ _ROWS = [
         "min.insync.replicas",
         Kind.INT,
         1,
-        "Copies that must have a record before acks=all is answered. More than this cluster has refuses such "
-        "writes.",
+        "Copies that must have a record before acks=all is answered, counted up to the copies there are: one.",
         at_least(1),
         dynamic=True,
     ),

@@ -117,8 +117,8 @@ def header(data: Buffer, position: int = 0) -> Header:
 def admit(batch: bytes) -> Header:
     """Checks what a producer sent as one batch, without touching its records.
 
-    Raises BatchError: CORRUPT_MESSAGE for wrong lengths or CRC, INVALID_RECORD for a batch that Kafka does
-    not take from a client, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1, UNSUPPORTED_COMPRESSION_TYPE,
+    Raises BatchError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for wrong lengths and for a batch that Kafka
+    does not take from a client, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1, UNSUPPORTED_COMPRESSION_TYPE,
     INVALID_TIMESTAMP. A transactional batch passes: whether its transaction is open is the broker's to know
     (`header.transactional`).
     """
@@ -150,13 +150,14 @@ def _refusal(batch: bytes) -> BatchError:
             Error.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"Message format {batch[16]} is not stored; only 2 is."
         )
     if len(batch) < HEADER_SIZE:
-        return BatchError(Error.CORRUPT_MESSAGE, f"A batch has at least 61 bytes, this one {len(batch)}.")
+        # as Kafka: what is cut short would be cut short again, and CORRUPT_MESSAGE asks for another try
+        return BatchError(Error.INVALID_RECORD, f"A batch has at least 61 bytes, this one {len(batch)}.")
     found = Header(*_unpack(batch))
     if found.magic != 2:
         return BatchError(Error.CORRUPT_MESSAGE, f"There is no message format {found.magic}.")
     if found.size > len(batch) or found.length < HEADER_SIZE - LOG_OVERHEAD:
         return BatchError(
-            Error.CORRUPT_MESSAGE, f"The batch says it has {found.size} bytes, but there are {len(batch)}."
+            Error.INVALID_RECORD, f"The batch says it has {found.size} bytes, but there are {len(batch)}."
         )
     if found.size < len(batch):
         return BatchError(Error.INVALID_RECORD, "A request may hold one batch for each partition, not more.")

@@ -62,7 +62,7 @@ def test_several_topics_and_partitions(version: int) -> None:
             ("missing", [(0, batch(b"v"))]),
             ("b", [(0, batch(b"v"))]),
         )
-        expected = [(1, 0, 0), (0, Error.CORRUPT_MESSAGE, -1), (7, MISSING, -1), (0, MISSING, -1), (0, 0, 0)]
+        expected = [(1, 0, 0), (0, Error.INVALID_RECORD, -1), (7, MISSING, -1), (0, MISSING, -1), (0, 0, 0)]
         assert await put(client, version, request) == expected
         assert offsets(told(await fetch(client, {"a": {1: 0}}))[1].records) == [0, 1]
 
@@ -152,7 +152,7 @@ def test_a_failed_commit_fails_only_what_was_taken(version: int) -> None:
         _, answer = await client.receive()
         first, second = answer.responses[0].partition_responses
         assert (first.error_code, first.base_offset) == (Error.KAFKA_STORAGE_ERROR, -1)
-        assert second.error_code == Error.CORRUPT_MESSAGE
+        assert second.error_code == Error.INVALID_RECORD
         if version >= 8:
             assert "the disk said no" in first.error_message
         client.send(ApiKey.PRODUCE, version, body((name, [(0, batch(b"v"))])))

@@ -211,12 +211,12 @@ def changed(batch: bytes, position: int, layout: str, value: int, *, valid_crc: 
 GOOD = records.build_batch(sample(), 0, NONE, producer_id=7, producer_epoch=3, base_sequence=11)
 
 REFUSED = {
-    "nothing": (b"", Error.CORRUPT_MESSAGE),
-    "short": (GOOD[:60], Error.CORRUPT_MESSAGE),
-    "cut off": (GOOD[:-1], Error.CORRUPT_MESSAGE),
+    "nothing": (b"", Error.INVALID_RECORD),
+    "short": (GOOD[:60], Error.INVALID_RECORD),
+    "cut off": (GOOD[:-1], Error.INVALID_RECORD),
     "two batches": (GOOD + GOOD, Error.INVALID_RECORD),
-    "length below the header's": (changed(GOOD, 8, ">i", 10), Error.CORRUPT_MESSAGE),
-    "negative length": (changed(GOOD, 8, ">i", -1), Error.CORRUPT_MESSAGE),
+    "length below the header's": (changed(GOOD, 8, ">i", 10), Error.INVALID_RECORD),
+    "negative length": (changed(GOOD, 8, ">i", -1), Error.INVALID_RECORD),
     "magic 0": (changed(GOOD, 16, ">b", 0), Error.UNSUPPORTED_FOR_MESSAGE_FORMAT),
     "magic 1, short": (changed(GOOD, 16, ">b", 1)[:40], Error.UNSUPPORTED_FOR_MESSAGE_FORMAT),
     "magic 3": (changed(GOOD, 16, ">b", 3), Error.CORRUPT_MESSAGE),
