@@ -62,7 +62,7 @@ def test_several_topics_and_partitions(version: int) -> None:
             ("missing", [(0, batch(b"v"))]),
             ("b", [(0, batch(b"v"))]),
         )
-        expected = [(1, 0, 0), (0, Error.INVALID_RECORD, -1), (7, MISSING, -1), (0, MISSING, -1), (0, 0, 0)]
+        expected = [(1, 0, 0), (0, Error.CORRUPT_MESSAGE, -1), (7, MISSING, -1), (0, MISSING, -1), (0, 0, 0)]
         assert await put(client, version, request) == expected
         assert offsets(told(await fetch(client, {"a": {1: 0}}))[1].records) == [0, 1]
 

@@ -144,5 +144,5 @@ def part(answer: Any, index: int = 0) -> Any:
 async def until(condition: Callable[[], Any]) -> None:
     """Let the loop turn until the condition holds."""
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 (there is nothing to wait for but the loop)
+        while not condition():
             await asyncio.sleep(0)
