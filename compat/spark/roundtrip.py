@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -99,14 +99,15 @@ def fill(feed: Feed, topic: str, count: int, partitions: int) -> None:
         )
 
 
-def pipeline(*arguments: str, timeout: float = 1_200.0) -> subprocess.CompletedProcess[str]:
+def pipeline(*arguments: str, timeout: float = 1_200.0) -> None:
     """Run `magnetar-pipeline` in a process of its own; its lines go on to our standard error too."""
     command = [sys.executable, "-m", "pipeline.cli", *arguments]
     done = subprocess.run(
         command, cwd=PROJECT, env=environment(), capture_output=True, text=True, timeout=timeout, check=False
     )
     sys.stderr.write(done.stderr)
-    return done
+    if done.returncode:
+        raise SystemExit(f"magnetar-pipeline {arguments[0]} ended with {done.returncode}")
 
 
 def environment() -> dict[str, str]:
@@ -157,8 +158,10 @@ def differences(name: str, found: Mapping[int, Digest], wanted: Mapping[int, Dig
     ]
 
 
-def roundtrip(bootstrap: str, records: int, partitions: int, folder: Path) -> tuple[Figures, list[str]]:
-    """Do it all. What differs, if anything, is in the second value."""
+def roundtrip(
+    bootstrap: str, records: int, partitions: int, folder: Path, run: Callable[..., None] = pipeline
+) -> tuple[Figures, list[str]]:
+    """Do it all; `run` is given the command lines. What differs, if anything, is in the second value."""
     feed = Feed(bootstrap, timeout=120)
     source, target = topic_name("roundtrip"), topic_name("roundtrip-again")
     feed.create(source, partitions)
@@ -173,9 +176,7 @@ def roundtrip(bootstrap: str, records: int, partitions: int, folder: Path) -> tu
         ("replay", "--input", str(output), "--topic", source, "--to", target, "--compression", "lz4"),
     )
     for step in steps:
-        done = pipeline(*step, "--bootstrap", bootstrap, "--master", "local[2]")
-        if done.returncode:
-            raise SystemExit(f"{' '.join(step)} ended with {done.returncode}: {done.stderr.strip()}")
+        run(*step, "--bootstrap", bootstrap, "--master", "local[2]")
         marks.append(time.monotonic())
 
     wanted = of_topic(feed, source)
