@@ -95,7 +95,7 @@ def _note(client: Client, case: str, sign: str, ours: Results, kafka: Results) -
 def _line(text: str, length: int = 300) -> str:
     """One line of Markdown without surprises, the same after each run: no ports and no names made up for it."""
     flat = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-    flat = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", flat)
+    flat = re.sub(r"127\.0\.0\.1:\d+(/\w+)?", "HOST:PORT", flat)
     flat = re.sub(r"compat\.\w+\.\w+\.[0-9a-f-]{10}", "NAME", flat)
     return flat if len(flat) <= length else flat[:length] + " …"
 

@@ -139,7 +139,7 @@ def run(
     cases: Sequence[str] = (),
     restart: Restart | None = None,
     jobs: int = 4,
-    limit: float = 600.0,
+    limit: float = 300.0,
     report: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Results:
     """Run the programs against `bootstrap`, `jobs` at a time, all of them within `limit` seconds.

@@ -1,13 +1,15 @@
 """Unmodified clients against a gateway: one test for each case of each program in compat/clients.
 
 The programs run once, side by side, against one gateway, and the tests read what they reported: a JVM or a
-client start for each test would take longer than all the cases.
+client start for each test would take longer than all the cases. Workers of pytest-xdist share that one run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import fcntl
+import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -20,14 +22,45 @@ pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients"), pytes
 CASES = [(client.name, case) for client in catalogue.clients().values() for case in client.cases]
 
 
-class Shared(NamedTuple):
-    results: Results
-    gateway: GatewayProcess
+class Run:
+    """What one run of the programs found, kept in a folder that the workers share."""
+
+    def __init__(self, folder: Path) -> None:
+        self._outcomes, self._errors = folder / "outcomes.json", folder / "errors.json"
+
+    @property
+    def done(self) -> bool:
+        return self._errors.exists()
+
+    def save(self, results: Results, log: str) -> None:
+        results.save(self._outcomes)
+        wrong = [line for line in log.splitlines() if " ERROR " in line or line.startswith("Traceback")]
+        self._errors.write_text(json.dumps(wrong))
+
+    def results(self) -> Results:
+        return Results.load(self._outcomes)
+
+    def errors(self) -> list[str]:
+        """Lines of the gateway's own log that speak of an error."""
+        found: list[str] = json.loads(self._errors.read_text())
+        return found
 
 
 @pytest.fixture(scope="module")
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """What the programs reported for the cases that this run of pytest has selected."""
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run, made by the first that asks, for the cases that this run of pytest has selected."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "client-programs"
+    folder.mkdir(exist_ok=True)
+    found = Run(folder)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not found.done:
+            _work(request, folder, found)
+    return found
+
+
+def _work(request: pytest.FixtureRequest, folder: Path, found: Run) -> None:
     asked: set[tuple[str, str]] = {
         (str(item.callspec.params["client"]), str(item.callspec.params["case"]))
         for item in request.session.items
@@ -35,21 +68,20 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     }
     programs = catalogue.chosen(dict.fromkeys(client for client, _ in sorted(asked)))
     cases = [] if len(asked) == len(CASES) else sorted({case for _, case in asked})
-    flags = ("--set", "group.initial.rebalance.delay.ms=0")
-    with GatewayProcess(tmp_path_factory.mktemp("clients") / "data", *flags) as gateway:
+    with GatewayProcess(folder / "data", "--set", "group.initial.rebalance.delay.ms=0") as gateway:
 
         def restart() -> None:
             gateway.kill()  # harder than a clean stop: what was acknowledged must be there after it
             gateway.start()
 
-        found = run(gateway.bootstrap, programs, cases=cases, restart=restart)
-        found.save(RESULTS / "magnetar.json")
-        yield Shared(found, gateway)
+        results = run(gateway.bootstrap, programs, cases=cases, restart=restart)
+    found.save(results, gateway.log())
+    results.save(RESULTS / "magnetar.json")
 
 
 @pytest.mark.parametrize(("client", "case"), CASES)
-def test_case(shared: Shared, client: str, case: str) -> None:
-    outcome = shared.results.outcomes[client, case]
+def test_case(shared: Run, client: str, case: str) -> None:
+    outcome = shared.results().outcomes[client, case]
     why = catalogue.clients()[client].known.get(case)
     if why and not outcome.ok:
         pytest.xfail(f"the client's own fault: {why}")
@@ -60,7 +92,5 @@ def test_case(shared: Shared, client: str, case: str) -> None:
         assert not outcome.refused, outcome.refused
 
 
-def test_the_gateway_had_no_errors_of_its_own(shared: Shared) -> None:
-    log = shared.gateway.log()
-    wrong = [line for line in log.splitlines() if " ERROR " in line or "Traceback" in line]
-    assert not wrong, "\n".join(wrong[:20])
+def test_the_gateway_had_no_errors_of_its_own(shared: Run) -> None:
+    assert shared.errors() == []
