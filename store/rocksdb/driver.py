@@ -24,9 +24,10 @@ from store.api import (
 from store.rocksdb import rows
 from store.rocksdb.cache import Tail, TailCache
 from store.rocksdb.checkpoint import Checkpointer
+from store.rocksdb.commits import Commit, Result
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.group import Commit, Executor, Result
+from store.rocksdb.group import Executor
 from store.rocksdb.log import RocksLog
 from store.rocksdb.mark import Mark
 from store.rocksdb.options import Options

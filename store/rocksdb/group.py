@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from store.api import (
@@ -27,15 +27,13 @@ from store.api import (
     DropLog,
     Durability,
     Family,
-    Outcome,
     Put,
     Refused,
     StoreError,
-    Unknown,
-    Write,
 )
-from store.rocksdb import rows
-from store.rocksdb.append import Flush, LogWriter, Rolled
+from store.rocksdb import removal, rows
+from store.rocksdb.append import LogWriter
+from store.rocksdb.commits import Commit, Published, Result
 from store.rocksdb.database import Database, plain
 from store.rocksdb.files import Files
 from store.rocksdb.mark import Mark
@@ -49,76 +47,6 @@ JOURNAL_LOG_BYTES = 1 << 20
 
 CARRIED_BYTES = 64 * 1024
 """A carried payload above this syncs its segment even under `os`."""
-
-FEW_ROWS = 32
-"""So many rows are deleted one by one: range tombstones make later reads slow, and a dropped log is often
-empty.
-"""
-
-OF_A_LOG = (Family.INDEX, Family.SEGMENT, Family.LEDGER, Family.EPOCH, Family.DEDUP)
-"""Families whose keys begin with the partition: they go with DropLog."""
-
-
-class Commit:
-    """One fact in the queue. `task` is set instead of writes for what must run between groups."""
-
-    __slots__ = ("done", "durability", "failed", "generation", "size", "task", "writes")
-
-    def __init__(
-        self,
-        writes: Sequence[Write],
-        durability: Durability,
-        done: Callable[[Outcome], None],
-        size: int,
-        generation: int,
-    ) -> None:
-        self.writes = writes
-        self.durability = durability
-        self.done = done
-        # bytes of batches
-        self.size = size
-        # counts failures: commits queued before one was seen fail with it
-        self.generation = generation
-        self.task: Callable[[], None] | None = None
-        # an outcome known beforehand, waiting for its turn
-        self.failed: Outcome = None
-
-
-class Published:
-    """What the reading end of a log learns from a group."""
-
-    __slots__ = ("chunks", "partition", "rolled", "row", "trimmed")
-
-    def __init__(
-        self,
-        partition: int,
-        row: tuple[int, ...],
-        chunks: list[tuple[int, bytes]],
-        rolled: list[Rolled],
-        trimmed: bool,
-    ) -> None:
-        self.partition = partition
-        self.row = row
-        self.chunks = chunks
-        self.rolled = rolled
-        self.trimmed = trimmed
-
-
-class Result:
-    """A group that is over. `stalled` means that nothing happened and that a thread should try."""
-
-    __slots__ = ("commits", "doomed", "outcome", "published", "size", "stalled", "sync_seconds", "syncs")
-
-    def __init__(self, commits: list[Commit]) -> None:
-        self.commits = commits
-        self.outcome: Outcome = None
-        self.published: list[Published] = []
-        # files to unlink: (partition, base offset, number)
-        self.doomed: list[tuple[int, int, int]] = []
-        self.size = 0
-        self.syncs = 0
-        self.sync_seconds = 0.0
-        self.stalled = False
 
 
 class Snapshot(NamedTuple):
@@ -375,91 +303,23 @@ class Executor:
             self.files.close(descriptor)
         self._closing.clear()
 
-    def _trim(self, log: LogWriter, offset: int, result: Result) -> None:
-        if offset <= log.start:
-            return
-        log.start = offset
-        log.trimmed = True
-        prefix = log.key
-        segments = [
-            (rows.PARTITION_OFFSET.unpack(key)[1], rows.segment_row(value))
-            for key, value in self._database.scan(Family.SEGMENT, prefix)
-        ]
-        segments += [(each.base, each.row) for each in log.rolled]
-        first = log.end
-        for base, row in segments:
-            if row.next_offset > offset:
-                first = base
-                break
-            self._doom(log.partition, base, row.number, result)
-            self._batch.delete(rows.PARTITION_OFFSET.pack(log.partition, base), self.handles["segment"])
-            log.size -= row.size
-        else:
-            if log.open and log.segment_size:
-                if log.end <= offset:
-                    self._doom(log.partition, log.segment_base, log.number, result)
-                    log.size -= log.segment_size
-                    log.open = False
-                    if log.descriptor >= 0:
-                        self._closing.append(log.descriptor)
-                        log.descriptor = -1
-                        self._opened.pop(log.partition, None)
-                else:
-                    first = log.segment_base
-        if first > 0:
-            pack = rows.PARTITION_OFFSET.pack
-            self._batch.delete_range(
-                pack(log.partition, 0), pack(log.partition, first), self.handles["index"]
-            )
-        self._drop_heads(Family.LEDGER, prefix, offset, lambda value: rows.ledger_row(value).first_offset)
-        self._drop_heads(Family.EPOCH, prefix, offset, lambda value: int(rows.U64.unpack(value)[0]))
-
-    def _drop_heads(
-        self, family: Family, prefix: bytes, offset: int, first_offset: Callable[[bytes], int]
-    ) -> None:
-        """Rows of ledgers or epochs that ended at or below the offset: those with a successor that begins
-        there.
-        """
-        previous: bytes | None = None
-        for key, value in self._database.scan(family, prefix):
-            if first_offset(value) > offset:
-                break
-            if previous is not None:
-                self._batch.delete(previous, self.handles[family])
-            previous = key
-
-    def _doom(self, partition: int, base: int, number: int, result: Result) -> None:
-        self.put(rows.PARTITION_U32.pack(partition, number), rows.DOOMED.pack(base), self.handles["doomed"])
-        result.doomed.append((partition, base, number))
-
     def _drop(self, partition: int, touched: list[LogWriter], result: Result) -> None:
         log = self._touch(partition, touched)
-        many = bool(log.flushes or log.rolled)
-        for key, value in self._database.scan(Family.SEGMENT, log.key):
-            base = rows.PARTITION_OFFSET.unpack(key)[1]
-            self._doom(partition, base, rows.segment_row(value).number, result)
-        for each in log.rolled:
-            self._doom(partition, each.base, each.row.number, result)
-        if log.open:
-            self._doom(partition, log.segment_base, log.number, result)
+        removal.drop(log, self._database, self._batch, result)
         if log.descriptor >= 0:
             self._closing.append(log.descriptor)
             self._opened.pop(partition, None)
-        self._batch.delete(log.key, self.handles["log"])
-        end = rows.successor(log.key)
-        for family in OF_A_LOG:
-            found = [key for key, _ in self._database.scan(family, log.key, limit=FEW_ROWS + 1)]
-            if many or family is Family.DEDUP or len(found) > FEW_ROWS:
-                # rows of this very group are not found by a scan
-                if many or found:
-                    self._batch.delete_range(log.key, end, self.handles[family])
-            else:
-                for key in found:
-                    self._batch.delete(key, self.handles[family])
         touched.remove(log)
         del self._writers[partition]
         self._seals.discard(partition)
         self._fresh.discard(partition)
+
+    def _trim(self, log: LogWriter, offset: int, result: Result) -> None:
+        removal.trim(log, offset, self._database, self._batch, result)
+        if not log.open and log.descriptor >= 0:
+            self._closing.append(log.descriptor)
+            log.descriptor = -1
+            self._opened.pop(log.partition, None)
 
     # steps 2 and 3
 
@@ -636,6 +496,3 @@ def _nowhere(key: bytes, value: bytes, handle: Any) -> None:
 def _refused(error: OSError, files: Files) -> Refused:
     found = plain(error, f"write to the segments in {files.root}")
     return found if isinstance(found, Refused) else Refused(str(found))
-
-
-__all__ = ["Commit", "Executor", "Flush", "Published", "Result", "Unknown"]

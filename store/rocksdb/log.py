@@ -17,8 +17,8 @@ from store.api import Buffer, Corrupt, Family, LedgerInfo, Position, SegmentInfo
 from store.rocksdb import rows
 from store.rocksdb.append import LOOK_AHEAD
 from store.rocksdb.cache import Tail
+from store.rocksdb.commits import Published
 from store.rocksdb.database import Database
-from store.rocksdb.group import Published
 from store.rocksdb.reader import Reader
 from store.rocksdb.rows import LogRow
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from store.api import Durability, Outcome, Refused, StoreError, Unknown
-from store.rocksdb.group import Commit, Executor, Result
+from store.rocksdb.commits import Commit, Result
+from store.rocksdb.group import Executor
 
 log = logging.getLogger("magnetar.store")
 
