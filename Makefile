@@ -34,7 +34,7 @@ check: $(VENV)/.dev ## format, lint, types, import rules, unit tests: under a mi
 
 test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; under 10 minutes on 2 cores
 	$(BIN)/python -m compat.tools
-	$(BIN)/pytest -n 2 --dist loadgroup --durations 15
+	$(BIN)/pytest -n 2 --dist loadfile --durations 15
 
 demo: $(VENV)/.dev ## a tour of five minutes or less: produce, consume, Spark, archive, replay
 	$(BIN)/python -m compat.demo
@@ -43,7 +43,7 @@ bench: $(VENV)/.dev ## Magnetar and real Apache Kafka side by side, by turns; wr
 	$(BIN)/python -m compat.bench $(ARGS)
 
 compatibility: $(VENV)/.dev ## every client program against a gateway; writes docs/COMPATIBILITY.md
-	$(BIN)/python -m compat.harness $(or $(ARGS),report)
+	$(BIN)/python -m compat.harness $(or $(ARGS),run --report)
 
 roundtrip: $(VENV)/.dev ## a million records to Parquet and back, compared
 	$(BIN)/python -m compat.spark.roundtrip --records 1000000 $(ARGS)

@@ -138,11 +138,20 @@ class Broker:
         """Queue writes into the group of this loop turn; `done(outcome)` when they are durable or have failed."""
         self.turn.write(writes, done, durability)
 
-    async def write(self, writes: Sequence[Write], durability: Durability | None = None) -> None:
-        """`commit` to wait for. Raises StoreError."""
+    async def write(
+        self,
+        writes: Sequence[Write],
+        durability: Durability | None = None,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """`commit` to wait for. `then` runs as soon as the writes are durable, before anything else can happen,
+        also when nobody waits any more. Raises StoreError.
+        """
         future: asyncio.Future[None] = self.loop.create_future()
 
         def done(outcome: Outcome) -> None:
+            if outcome is None and then is not None:
+                then()
             if future.cancelled():
                 return
             if outcome is None:
@@ -225,6 +234,9 @@ class Broker:
                 partition = partitions[index] = Partition(self, runtime, index)
             except StoreError as error:
                 raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
+            except KeyError:
+                # The topic went between the look into the catalog and this one.
+                raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
         return partition
 
     def partition(self, topic: Topic, index: int) -> Partition:
@@ -301,9 +313,9 @@ class Broker:
         await self.topics.grow(name, count)
 
     def disk(self) -> tuple[str, int, int]:
-        """(data folder, bytes of its file system, bytes free); empty and -1 for a store in memory."""
+        """(data folder, bytes of its file system, bytes free); "memory" and -1 for a store in memory."""
         if self.data is None:
-            return "", -1, -1
+            return "memory", -1, -1
         usage = shutil.disk_usage(self.data)
         return str(self.data), usage.total, usage.free
 

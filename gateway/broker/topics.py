@@ -95,10 +95,9 @@ class Topics:
         )
         self._creating[plain(name)] = name
         try:
-            await self._write(broker.catalog.writes_create(topic))
+            await self._write(broker.catalog.writes_create(topic), name, topic)
         finally:
             del self._creating[plain(name)]
-        broker.topic_changed(name, topic)
         notice(topic)
         return topic
 
@@ -118,12 +117,12 @@ class Topics:
                 if partition is not None:
                     partition.retire()
             try:
-                await self._write([*broker.catalog.writes_delete(topic), *broker.groups.topic_deleted(topic)])
+                writes = [*broker.catalog.writes_delete(topic), *broker.groups.topic_deleted(topic)]
+                await self._write(writes, name, None)
             except KafkaError:
                 runtime.deleting = False
                 runtime.partitions[:] = [None] * len(runtime.partitions)
                 raise
-            broker.topic_changed(name, None)
             broker.fetch_sessions.forget_topic(topic.topic_id)
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
@@ -148,8 +147,7 @@ class Topics:
             return
         added = broker.catalog.allocate(count - have)
         grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added])
-        await self._write(broker.catalog.writes_update(grown, added))
-        broker.topic_changed(name, grown)
+        await self._write(broker.catalog.writes_update(grown, added), name, grown)
 
     async def configure(
         self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False
@@ -163,8 +161,7 @@ class Topics:
             if validate_only or configs == topic.configs:
                 return
             changed = msgspec.structs.replace(topic, configs=configs)
-            await self._write(broker.catalog.writes_update(changed))
-            broker.topic_changed(name, changed)
+            await self._write(broker.catalog.writes_update(changed), name, changed)
             notice(changed)
 
     async def delete_records(self, partition: Partition, offset: int) -> int:
@@ -180,8 +177,10 @@ class Topics:
             # The topic is being deleted: a trim behind the drop would spoil the group of everybody else.
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
         if offset > partition.log_start:
-            await self._write([Trim(partition.id, offset)])
-            partition.changed()
+            try:
+                await self._broker.write([Trim(partition.id, offset)], then=partition.changed)
+            except StoreError as error:
+                raise from_store(error) from error
         return partition.log_start
 
     def get(self, name: str) -> Topic:
@@ -204,9 +203,11 @@ class Topics:
             if users > 1:
                 self._locks[name] = lock, users - 1
 
-    async def _write(self, writes: list[Write]) -> None:
+    async def _write(self, writes: list[Write], name: str, topic: Topic | None) -> None:
+        """Commit a change of the catalog. It shows at once: nobody may meet a topic whose logs are gone."""
+        broker = self._broker
         try:
-            await self._broker.write(writes)
+            await broker.write(writes, then=lambda: broker.topic_changed(name, topic))
         except StoreError as error:
             raise from_store(error) from error
 
