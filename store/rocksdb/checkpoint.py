@@ -143,6 +143,7 @@ class Checkpointer:
         doomed, self._doomed = self._doomed, []
         gone, self._unlinked = self._unlinked, []
         await self._store.write_own([*self._forget(snapshot), *_forget_files(gone)], Durability.FSYNC)
+        self._store.forget_idle()
         if doomed:
             self._unlinked += await self._loop.run_in_executor(self._pool, self._unlink, doomed)
 

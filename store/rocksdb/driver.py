@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from store.api import (
     Family,
     Outcome,
     Refused,
+    StoreError,
     StoreStats,
     Trim,
     Write,
@@ -35,6 +37,9 @@ from store.rocksdb.reader import Reader
 from store.rocksdb.writer import Writer
 
 log = logging.getLogger("magnetar.store")
+
+KEPT_LOGS = 1000
+"""So many logs are kept open however idle."""
 
 
 class RocksStore:
@@ -284,6 +289,15 @@ class RocksStore:
             self._writer.threaded_groups,
         )
 
+    def forget_idle(self) -> None:
+        """Let go of logs that nobody else holds and that have nothing in the tail cache."""
+        if len(self._logs) <= KEPT_LOGS or not self._writer.idle:
+            return
+        for partition, each in list(self._logs.items()):
+            # the dict, the loop's name, the list and the call itself
+            if sys.getrefcount(each) <= 4 and not each.tail.blocks:
+                del self._logs[partition]
+
     async def checkpoint(self) -> None:
         """Sync what was written so far, so that a start after a crash need not look at it.
 
@@ -299,6 +313,8 @@ class RocksStore:
         try:
             if not self.read_only:
                 await self._checkpointer.close()
+        except StoreError as error:
+            log.warning("the last checkpoint did not happen, the next start checks more: %s", error)
         finally:
             await self._writer.stop()
             self._reader.close()

@@ -45,6 +45,9 @@ JOURNAL_BYTES = 128 * 1024
 JOURNAL_LOG_BYTES = 1 << 20
 """A log with more than this in one group syncs its own segment, whatever the others do."""
 
+KEPT_WRITERS = 1000
+"""So many logs are kept ready for the next append, however idle."""
+
 CARRIED_BYTES = 64 * 1024
 """A carried payload above this syncs its segment even under `os`."""
 
@@ -462,7 +465,19 @@ class Executor:
         self.generation += 1
         self.dirty = {}
         self.since_checkpoint = self.batches_since_checkpoint = self.journal_since_checkpoint = 0
+        self._forget_idle()
         return snapshot
+
+    def _forget_idle(self) -> None:
+        """Logs without an append for two checkpoints: all of them is in their rows."""
+        if len(self._writers) <= KEPT_WRITERS:
+            return
+        for partition, log in list(self._writers.items()):
+            if log.generation < self.generation - 2 and not log.seal:
+                self._forget(log)
+                del self._writers[partition]
+                if not self._unsynced.get(partition):
+                    self._unsynced.pop(partition, None)
 
     def synced(self, snapshot: Snapshot) -> None:
         """The files of a snapshot are on disk, but for those whose sync failed."""

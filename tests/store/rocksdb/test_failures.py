@@ -218,7 +218,7 @@ def test_a_full_disk_refuses_and_recovers(folder: Path) -> None:
         assert held.stale
         log = store.log(1)
         assert log.end_offset == 1
-        assert len(await content(log)) == log.size
+        assert [each.stat().st_size for each in (folder / "data" / "segments").glob("*/*")] == [log.size]
         await store.write([append(1, 1, [100, 100])], Durability.OS)
         assert len(await content(log)) == log.size
         assert [each.base_offset for each in log.segments()] == [0], "cut back, not given up"
@@ -239,6 +239,29 @@ def test_a_segment_whose_sync_failed_is_given_up(folder: Path) -> None:
         faults.disarm()
         await store.write([append(1, 1, [300_000])], Durability.FSYNC)
         assert [each.base_offset for each in store.log(1).segments()] == [0, 1]
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", ["before", "after"])
+def test_after_an_unknown_outcome_a_new_file_is_begun_and_the_old_one_kept(folder: Path, mode: str) -> None:
+    async def main() -> None:
+        faults = Faults()
+        store = await open_faulty(folder / "data", faults)
+        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        faults.arm((1, mode))
+        with pytest.raises(Unknown):
+            await store.write([append(1, 1, [500])], Durability.OS)
+        faults.disarm()
+        (path,) = (folder / "data" / "segments").glob("*/*")
+        kept = path.stat().st_size
+        assert kept > 500, "the WAL may bring the row back, so the bytes stay"
+        end = store.log(1).end_offset
+        assert end == (1 if mode == "before" else 2), "what the store says is what counts"
+        await store.write([append(1, end)], Durability.OS)
+        assert [each.base_offset for each in store.log(1).segments()] == [0, end]
+        assert path.stat().st_size == kept
         await store.close()
 
     asyncio.run(main())
@@ -318,6 +341,49 @@ def test_a_failed_checkpoint_keeps_what_recovery_needs(folder: Path) -> None:
             assert reopened.log(partition).end_offset == 3
             assert len(await content(reopened.log(partition))) == reopened.log(partition).size
         await reopened.close()
+
+    asyncio.run(main())
+
+
+def test_checkpoints_come_by_themselves(folder: Path) -> None:
+    async def main() -> None:
+        store = await open_faulty(folder / "data", Faults(), checkpoint_batches=10, checkpoint_pause=0.0)
+        await store.write([CreateLog(1)], Durability.OS)
+        for base in range(10):
+            await store.write([append(1, base)], Durability.OS)
+        while store._checkpointer._running is not None:
+            await asyncio.sleep(0)
+        assert store._checkpointer.checkpoints == 1
+        assert list(store.scan(Family.TOUCHED)) == []
+        await store.write([append(1, 10)], Durability.OS)
+        assert len(list(store.scan(Family.TOUCHED))) == 1
+        # and by the clock
+        assert store._checkpointer._timer is not None
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_idle_logs_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.rocksdb.group.KEPT_WRITERS", 3)
+    monkeypatch.setattr("store.rocksdb.driver.KEPT_LOGS", 3)
+
+    async def main() -> None:
+        store = await open_faulty(folder / "data", Faults(), tail_cache_bytes=0)
+        for partition in range(8):
+            await store.write([CreateLog(partition), append(partition, 0)], Durability.OS)
+        held = store.log(5)
+        for base in range(1, 4):
+            await store.checkpoint()
+            await store.write([append(0, base)], Durability.OS)
+        assert set(store._executor._writers) == {0}
+        assert 5 in store._logs
+        assert len(store._logs) <= 3
+        await store.write([append(partition, 1) for partition in range(1, 8)], Durability.FSYNC)
+        assert held.end_offset == 2
+        for partition in range(1, 8):
+            assert len(await content(store.log(partition))) == store.log(partition).size
+        await store.close()
 
     asyncio.run(main())
 
