@@ -25,9 +25,9 @@ class Options:
     # a group up to this is written on the loop
     inline_bytes: int = 256 * 1024
     # a write that took longer sends the next ones to the thread ...
-    slow_seconds: float = 0.004
+    slow_seconds: float = 0.010
     # ... for so long
-    thread_seconds: float = 0.25
+    thread_seconds: float = 0.05
     # a checkpoint begins when one of these is reached; recovery after a crash reads no more than this
     checkpoint_bytes: int = 512 * MEGABYTE
     checkpoint_batches: int = 250_000
