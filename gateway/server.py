@@ -132,7 +132,11 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         admin_socket.listen(128)
         gateway.admin_address = _shown(admin_socket)
         admin = asyncio.ensure_future(
-            _start_admin(broker, admin_socket, lambda: "the gateway stops" if stopping.is_set() else None)
+            _start_admin(
+                broker,
+                admin_socket,
+                lambda: "the gateway stops" if stopping.is_set() else store.read_only or None,
+            )
         )
 
         async def stop_admin() -> None:
