@@ -56,7 +56,7 @@ def connect(app: str, options: SparkOptions) -> SparkSession:
         from pyspark.sql import SparkSession
     except ImportError:
         raise PipelineError(
-            "pyspark is not installed: pip install 'magnetar[pipeline]', or use spark-submit."
+            "pyspark is not installed: pip install pyspark==4.2.0 into this environment, or use spark-submit."
         ) from None
     builder = SparkSession.builder.appName(app)
     if submitted():
