@@ -52,6 +52,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_answering",
+        "_began",
         "_blocked",
         "_broker",
         "_buffer",
@@ -98,6 +99,8 @@ class Connection(asyncio.Protocol):
         # the parked fetch, or the task of a handler that waits
         self._fetch: Fetch | None = None
         self._task: asyncio.Future[Any] | None = None
+        # when the fetch came that is parked, or asks a disk
+        self._began = 0.0
         # True while the handler that waits may wait for long and has no effect yet (JoinGroup, SyncGroup)
         self._parks = False
         # True when the gateway stops: close as soon as nothing is in flight
@@ -289,12 +292,14 @@ class Connection(asyncio.Protocol):
             if result is None:
                 self._blocked = True
                 self._fetch = fetch
+                self._began = started
                 fetch.done = self._fetched
             elif type(result) is list:
                 self._send_all(result)
                 self._listener.observe(key, perf_counter() - started)
             else:
-                self._wait(self._later_fetch(cast("Awaitable[list[Buffer]]", result), started))
+                self._began = started
+                self._wait(self._later_fetch(cast("Awaitable[list[Buffer]]", result)))
             return
         frame = data[position + 4 : stop]
         *_, client_id, body = codec.decode_request_header(frame)
@@ -324,24 +329,24 @@ class Connection(asyncio.Protocol):
         self._listener.observe(key, perf_counter() - started)
         self._unblock(frame)
 
-    async def _later_fetch(self, answer: Awaitable[list[Buffer]], started: float) -> None:
+    async def _later_fetch(self, answer: Awaitable[list[Buffer]]) -> None:
         try:
             buffers = await answer
         except Exception:
             log.exception("a fetch failed")
             self.close("an internal error, see the log")
             return
-        self._listener.observe(FETCH, perf_counter() - started)
         self._fetched(buffers)
 
     def _fetched(self, answer: list[Buffer] | Awaitable[list[Buffer]]) -> None:
         """A fetch that was parked, or asked a disk, has its answer."""
         self._fetch = None
         if not isinstance(answer, list):
-            self._wait(self._later_fetch(answer, perf_counter()))
+            self._wait(self._later_fetch(answer))
             return
         if not self.closed:
             self._send_all(answer)
+            self._listener.observe(FETCH, perf_counter() - self._began)
         self._blocked = False
         self._task = None
         if self._buffer or self._paused_reading or self._stopping:
