@@ -39,12 +39,15 @@ log = logging.getLogger("magnetar.connection")
 _HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
 MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
-SMALL_REQUEST = 4 * 1024 * 1024
-"""The largest frame of any API but Produce and Fetch: its values take many times its bytes when they are decoded."""
-LARGE_FETCH = 16 * 1024 * 1024
-"""The largest Fetch: some 400,000 partitions without a session."""
-PRODUCE, FETCH = 0, 1
-LARGEST = {FETCH: LARGE_FETCH}
+PRODUCE, FETCH, SYNC_GROUP, CREATE_TOPICS = 0, 1, 14, 19
+SMALL_REQUEST = 1024 * 1024
+"""The largest frame of most APIs: decoding takes many times its bytes, and all of it in one turn of the loop."""
+LARGEST = {FETCH: 2 * SMALL_REQUEST, SYNC_GROUP: 8 * SMALL_REQUEST, CREATE_TOPICS: 2 * SMALL_REQUEST}
+"""Those that may be larger: a fetch of 60,000 partitions without a session, the assignments of a large group, 10,000
+topics. Produce goes by socket.request.max.bytes."""
+FAIR_SHARE = 32
+"""Requests that are answered at once, after which others get their turn: a client that pipelines without end must not
+keep the loop to itself."""
 
 
 class Connection(asyncio.Protocol):
@@ -65,6 +68,7 @@ class Connection(asyncio.Protocol):
         "_paused_reading",
         "_paused_writing",
         "_pieces",
+        "_served",
         "_slots",
         "_stopping",
         "_task",
@@ -99,6 +103,8 @@ class Connection(asyncio.Protocol):
         # the parked fetch, or the task of a handler that waits
         self._fetch: Fetch | None = None
         self._task: asyncio.Future[Any] | None = None
+        # requests answered at once since others had their turn
+        self._served = 0
         # when the fetch came that is parked, or asks a disk
         self._began = 0.0
         # True while the handler that waits may wait for long and has no effect yet (JoinGroup, SyncGroup)
@@ -180,6 +186,7 @@ class Connection(asyncio.Protocol):
                 stop = position + 4 + size
                 limit = self._listener.max_request if key == PRODUCE else LARGEST.get(key, SMALL_REQUEST)
                 if not 10 <= size <= limit:
+                    self._listener.malformed.inc()
                     self.close(f"a frame of {size} bytes for API {key}: not a Kafka request, or too large")
                     return
                 if stop > end:
@@ -209,6 +216,11 @@ class Connection(asyncio.Protocol):
                 if self.closed:
                     return
                 position = stop
+                if self._served >= FAIR_SHARE and not self._blocked:
+                    self._served = 0
+                    self._hold(data, position)
+                    self._broker.loop.call_soon(self._proceed)
+                    return
                 if (
                     self._in_flight > MAX_IN_FLIGHT
                     or len(self._slots) > self._listener.max_slots
@@ -232,6 +244,7 @@ class Connection(asyncio.Protocol):
             if len(rest) >= 4:
                 size = int.from_bytes(rest[:4], "big", signed=True)
                 if size < 10 or size > self._listener.max_request:
+                    self._listener.malformed.inc()
                     self.close(f"a frame of {size} bytes: not a Kafka request, or too large")
                     return
                 self._need = max(14, size + 4)
@@ -270,7 +283,10 @@ class Connection(asyncio.Protocol):
         if type(answer) is ProduceSlot:
             self._slots.append(answer)
             self._in_flight += answer.size
-        elif answer is not None:
+        elif answer is None:
+            self._served += 1
+        else:
+            self._served += 1
             if self._slots:
                 self._slots.append(_Ready(cast(bytes, answer)))
             else:
@@ -281,6 +297,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """A request that is not pipelined: nothing before it is unanswered."""
         started = perf_counter()
+        self._served += 1
         if key == FETCH and fetch_wire.MIN_VERSION <= version <= fetch_wire.MAX_VERSION:
             client_length = int.from_bytes(data[position + 12 : position + 14], "big", signed=True)
             body = position + 14 + (client_length if client_length > 0 else 0)

@@ -54,39 +54,67 @@ def metadata(
     create = (version < 4 or request.allow_auto_topic_creation) and broker.settings.flag(
         "auto.create.topics.enable"
     )
-    missing: list[str] = []
-    for name, topic_id in dict.fromkeys((each.name, each.topic_id) for each in asked):
-        if name is None:
-            if version < 12:
-                # These versions have the field, but not the meaning, and cannot say "no name".
-                response.topics.append(_failed("", Error.INVALID_REQUEST, topic_id))
-                continue
-            topic = broker.catalog.by_id(topic_id)
-            if topic is None:
-                response.topics.append(_failed(None, Error.UNKNOWN_TOPIC_ID, topic_id))
-            else:
-                response.topics.append(_topic(broker, topic, operations))
-            continue
-        topic = broker.catalog.get(name)
-        if topic is not None:
-            response.topics.append(_topic(broker, topic, operations))
-            continue
-        try:
-            check_name(name)
-        except KafkaError as error:
-            response.topics.append(_failed(name, error.code))
-            continue
-        if create and name not in missing:
-            missing.append(name)
-        response.topics.append(_failed(name, Error.UNKNOWN_TOPIC_OR_PARTITION))
-    if missing:
-        return _create(broker, response, missing, operations)
+    # a topic named twice is answered once; the order is that of the question
+    names = list(dict.fromkeys((each.name, each.topic_id) for each in asked))
+    missing: dict[str, None] = {}
+    if len(names) <= SLICE:
+        response.topics = [_answer(broker, version, each, operations, missing) for each in names]
+        if not (create and missing):
+            return response
+        names = []
+    return _slowly(broker, version, response, names, operations, missing, create)
+
+
+SLICE = 500
+"""Topics that are answered before others get their turn: a request may name 100,000."""
+
+
+def _answer(
+    broker: Broker, version: int, asked: tuple[str | None, bytes], operations: int, missing: dict[str, None]
+) -> messages.MetadataResponse.MetadataResponseTopic:
+    """One topic of the answer. Legal names of topics that are not there are put into `missing`."""
+    name, topic_id = asked
+    if name is None:
+        if version < 12:
+            # These versions have the field, but not the meaning, and cannot say "no name".
+            return _failed("", Error.INVALID_REQUEST, topic_id)
+        topic = broker.catalog.by_id(topic_id)
+        if topic is None:
+            return _failed(None, Error.UNKNOWN_TOPIC_ID, topic_id)
+        return _topic(broker, topic, operations)
+    topic = broker.catalog.get(name)
+    if topic is not None:
+        return _topic(broker, topic, operations)
+    try:
+        check_name(name)
+    except KafkaError as error:
+        return _failed(name, error.code)
+    missing[name] = None
+    return _failed(name, Error.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+async def _slowly(
+    broker: Broker,
+    version: int,
+    response: messages.MetadataResponse,
+    names: list[tuple[str | None, bytes]],
+    operations: int,
+    missing: dict[str, None],
+    create: bool,
+) -> messages.MetadataResponse:
+    """The rest of an answer that is long, or for which topics must be made."""
+    for start in range(0, len(names), SLICE):
+        part = names[start : start + SLICE]
+        response.topics += [_answer(broker, version, each, operations, missing) for each in part]
+        await asyncio.sleep(0)
+    if create and missing:
+        await _create(broker, response, missing, operations)
     return response
 
 
 async def _create(
-    broker: Broker, response: messages.MetadataResponse, missing: list[str], operations: int
-) -> messages.MetadataResponse:
+    broker: Broker, response: messages.MetadataResponse, missing: dict[str, None], operations: int
+) -> None:
     errors: dict[str, Error] = {}
 
     async def create(name: str) -> None:
@@ -107,7 +135,6 @@ async def _create(
                 response.topics[index] = _topic(broker, topic, operations)
             else:
                 answer.error_code = errors.get(answer.name, Error.UNKNOWN_TOPIC_OR_PARTITION)
-    return response
 
 
 def _broker(broker: Broker, context: Context) -> messages.MetadataResponse.MetadataResponseBroker:

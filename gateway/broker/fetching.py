@@ -37,6 +37,7 @@ class Fetch:
         "_correlation_id",
         "_full",
         "_max_bytes",
+        "_missing",
         "_request",
         "_state",
         "_timer",
@@ -120,6 +121,8 @@ class Fetch:
         budget = self._max_bytes
         if self._broker.unsent_bytes > self._broker.memory_limit:
             budget = min(budget, _SCARCE_BYTES)
+        # topics that this look found missing: 100,000 partitions of one must not ask the store 100,000 times
+        self._missing: dict[bytes, Error] = {}
         found: list[_Found] = []
         waiting = speaks = False
         size = 0
@@ -144,6 +147,8 @@ class Fetch:
         partition = wanted.partition
         if partition is None or partition.stale:
             wanted.unwatch()
+            if wanted.topic in self._missing:
+                return _Found(wanted, self._missing[wanted.topic])
             broker = self._broker
             runtime: TopicRuntime | None
             if self._state.by_id:
@@ -153,6 +158,7 @@ class Fetch:
                 runtime = broker.topic(wanted.topic)
                 missing = Error.UNKNOWN_TOPIC_OR_PARTITION
             if runtime is None:
+                self._missing[wanted.topic] = missing
                 return _Found(wanted, missing)
             try:
                 partition = broker.partition_of(runtime, wanted.index)

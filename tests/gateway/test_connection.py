@@ -252,3 +252,61 @@ def test_more_connections_than_allowed_are_closed() -> None:
         third.close()
 
     run(test, "max.connections=1")
+
+
+@pytest.mark.parametrize("key", [ApiKey.API_VERSIONS, ApiKey.PRODUCE])
+def test_a_client_that_pipelines_without_end_leaves_others_their_turn(key: int) -> None:
+    """The flood stays ahead of its answers all the time; a question beside it is answered long before its end."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        flood = await Client.connect(gateway)
+        body = produce_body("t", batch(b"v"), acks=0)
+        count = 20_000
+        if key == ApiKey.PRODUCE:
+            for _ in range(count):
+                flood.send(key, 9, body)
+            flood.send(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+            count = 1
+        else:
+            for _ in range(count):
+                flood.send(key, 0, messages.ApiVersionsRequest())
+        answered = 0
+
+        async def drain() -> None:
+            nonlocal answered
+            for _ in range(count):
+                await flood.receive()
+                answered += 1
+
+        draining = asyncio.ensure_future(drain())
+        for _ in range(20):
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert answered < count, "the question waited for the flood to end"
+        await draining
+        flood.close()
+
+    run(test)
+
+
+def test_a_fetch_of_many_partitions_of_a_missing_topic_asks_for_it_once() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        asked: list[bytes] = []
+        look_up = gateway.broker.topic
+
+        def topic(name: bytes) -> Any:
+            asked.append(name)
+            return look_up(name)
+
+        gateway.broker.topic = topic  # type: ignore[method-assign]
+        request = fetch_body("missing", 0)
+        part_of = messages.FetchRequest.FetchPartition
+        request.topics[0].partitions = [
+            part_of(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(5000)
+        ]
+        answer = await client.ask(ApiKey.FETCH, 11, request)
+        (found,) = answer.responses
+        assert {each.error_code for each in found.partitions} == {Error.UNKNOWN_TOPIC_OR_PARTITION}
+        assert asked == [b"missing"]
+
+    run(test)
