@@ -32,12 +32,10 @@ _PULSAR = {
     "pulsar_topics_count": "Topics, each partition counted.",
     "pulsar_storage_size": "Bytes stored.",
     "pulsar_rate_in": "Messages a second coming in.",
-    "pulsar_rate_out": "Messages a second going out.",
     "pulsar_throughput_in": "Bytes a second coming in.",
     "pulsar_throughput_out": "Bytes a second going out.",
     "pulsar_in_messages_total": "Messages that came in while the topic has been in use.",
     "pulsar_in_bytes_total": "Bytes that came in while the topic has been in use.",
-    "pulsar_out_messages_total": "Messages that went out while the topic has been in use.",
     "pulsar_out_bytes_total": "Bytes that went out while the topic has been in use.",
 }
 _GROUPS = {
@@ -152,12 +150,10 @@ def _span(store: Store, partition_id: int) -> Span | None:
 def _traffic(families: _Families, labels: str, partition: Partition, context: Context) -> None:
     rate = context.rates.of(partition, context.broker.loop.time())
     families.add("pulsar_rate_in", labels, rate.messages_in)
-    families.add("pulsar_rate_out", labels, rate.messages_out)
     families.add("pulsar_throughput_in", labels, rate.bytes_in)
     families.add("pulsar_throughput_out", labels, rate.bytes_out)
     families.add("pulsar_in_messages_total", labels, partition.messages_in)
     families.add("pulsar_in_bytes_total", labels, partition.bytes_in)
-    families.add("pulsar_out_messages_total", labels, partition.messages_out)
     families.add("pulsar_out_bytes_total", labels, partition.bytes_out)
 
 

@@ -26,8 +26,6 @@ class Counted(Protocol):
     @property
     def bytes_in(self) -> int: ...
     @property
-    def messages_out(self) -> int: ...
-    @property
     def bytes_out(self) -> int: ...
 
 
@@ -36,13 +34,12 @@ class Rate(NamedTuple):
 
     messages_in: float
     bytes_in: float
-    messages_out: float
     bytes_out: float
 
 
-ZERO = Rate(0.0, 0.0, 0.0, 0.0)
+ZERO = Rate(0.0, 0.0, 0.0)
 
-_Counts = tuple[int, int, int, int]
+_Counts = tuple[int, int, int]
 
 
 class Rates:
@@ -66,11 +63,11 @@ class Rates:
         seconds = now - then
         if seconds <= 0:
             return ZERO
-        old = counts.get(partition.id, (0, 0, 0, 0))
+        old = counts.get(partition.id, (0, 0, 0))
         new = _counts(partition)
         # a partition that was let go and taken up again counts from 0
         if any(after < before for after, before in zip(new, old, strict=True)):
-            old = (0, 0, 0, 0)
+            old = (0, 0, 0)
         return Rate(*[(after - before) / seconds for after, before in zip(new, old, strict=True)])
 
     def _read(self) -> dict[int, _Counts]:
@@ -78,4 +75,4 @@ class Rates:
 
 
 def _counts(partition: Counted) -> _Counts:
-    return partition.messages_in, partition.bytes_in, partition.messages_out, partition.bytes_out
+    return partition.messages_in, partition.bytes_in, partition.bytes_out

@@ -70,7 +70,6 @@ class Partition:
         "log_append_time",
         "max_message_bytes",
         "messages_in",
-        "messages_out",
         "next_offset",
         "pending",
         "pending_base",
@@ -106,7 +105,7 @@ class Partition:
         # True after a failed commit: nobody may append here any more; the next user gets a fresh one
         self.stale = False
         # counters since this runtime was made
-        self.messages_in = self.batches_in = self.bytes_in = self.messages_out = self.bytes_out = 0
+        self.messages_in = self.batches_in = self.bytes_in = self.bytes_out = 0
         # how the answer to a batch of this partition begins
         self.prefix = produce.prefix(topic.name_utf8, index)
         self.prefix_by_id = produce.prefix_by_id(topic.topic_id, index)

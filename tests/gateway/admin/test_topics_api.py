@@ -224,7 +224,9 @@ def test_stats_count_what_came_in_and_what_is_kept(serve: Serve) -> None:
         stats = (await admin.ask("GET", "P/plain/stats?getPreciseBacklog=true&x=y")).json
         assert stats["msgInCounter"] == 3
         assert stats["bytesInCounter"] == stats["storageSize"] > 0
-        assert stats["msgOutCounter"] == stats["bytesOutCounter"] == 0
+        assert stats["bytesOutCounter"] == 0
+        # a Fetch sends bytes without counting records: better no number than one that is always 0
+        assert not {"msgOutCounter", "msgRateOut"} & stats.keys()
         assert stats["msgRateIn"] > 0
         assert stats["averageMsgSize"] == pytest.approx(stats["storageSize"] / 3)
         assert stats["magnetar"]["logStartOffset"] == 0
