@@ -132,11 +132,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         admin_socket.listen(128)
         gateway.admin_address = _shown(admin_socket)
         admin = asyncio.ensure_future(
-            _start_admin(
-                broker,
-                admin_socket,
-                lambda: "the gateway stops" if stopping.is_set() else store.read_only or None,
-            )
+            _start_admin(broker, admin_socket, lambda: not_ready(broker, stopping.is_set()))
         )
 
         async def stop_admin() -> None:
@@ -146,6 +142,20 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
 
         stack.push_async_callback(stop_admin)
     return gateway
+
+
+def not_ready(broker: Broker, stopping: bool) -> str | None:
+    """Why clients should rather not come here at present, for /health/ready; None when they may."""
+    if stopping:
+        return "The gateway stops."
+    if broker.store.read_only:
+        return broker.store.read_only
+    if broker.failing:
+        reason = broker.failing_reason
+        # clients that stay away because of this answer do not write: the next answer is from this one
+        broker.probe()
+        return f"Writes fail: {reason}"
+    return None
 
 
 async def _start_admin(broker: Broker, sock: socket.socket, not_ready: Callable[[], str | None]) -> AdminStop:

@@ -25,7 +25,7 @@ from gateway.broker.topics import Topics
 from gateway.broker.turn import Turn
 from gateway.topic_configs import effective
 from gateway.wire.errors import Error
-from store.api import Durability, Outcome, Store, StoreError, Write
+from store.api import Durability, Family, Outcome, Put, Store, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.groups import Groups
@@ -39,6 +39,9 @@ log = logging.getLogger("magnetar.broker")
 
 DECOMPRESSION_LIMIT = 128 * 1024 * 1024
 """Bytes that one batch may unfold to where its records must be looked at: 8 KB of zstd can grow to 256 MB."""
+
+
+_PROBE = b"probe"
 
 
 class Answering(Protocol):
@@ -92,7 +95,7 @@ class Broker:
         self.unsent_bytes = 0
         self.decompression_limit = DECOMPRESSION_LIMIT
         # why commits fail at present, or empty
-        self._failing = ""
+        self.failing_reason = ""
         self._by_name: dict[bytes, TopicRuntime] = {}
         self._by_id: dict[bytes, TopicRuntime] = {}
         self._produce_seconds = metrics.request_seconds.labels("Produce")
@@ -128,7 +131,7 @@ class Broker:
     @property
     def failing(self) -> bool:
         """Whether the last commit that wrote something failed."""
-        return bool(self._failing)
+        return bool(self.failing_reason)
 
     # -- commits ----------------------------------------------------------------------------------------------------
 
@@ -165,15 +168,23 @@ class Broker:
     def commit_failed(self, partitions: list[Partition], outcome: StoreError) -> None:
         """Throw away the partitions concerned: whoever needs them next reads them again from the store."""
         self.metrics.commits_failed.inc()
-        if self._failing != str(outcome):
+        if self.failing_reason != str(outcome):
             # Once for each reason: clients try again many times a second.
-            self._failing = str(outcome)
+            self.failing_reason = str(outcome)
             log.error("writes fail, clients are told to try again: %s", outcome)
         for partition in partitions:
             partition.retire()
             runtime = partition.topic
             if runtime.partitions[partition.index] is partition:
                 runtime.partitions[partition.index] = None
+
+    def probe(self) -> None:
+        """While writes fail, try a small one: when no client writes, nothing else would find out that they
+        succeed again. Does nothing while one is under way.
+        """
+        if self.failing and not self.turn.in_flight:
+            row = Put(Family.META, _PROBE, self.clock.wall_ms().to_bytes(8, "big"))
+            self.commit([row], lambda outcome: None)
 
     def observe_commit(self, seconds: float, requests: int, partitions: int) -> None:
         metrics = self.metrics
@@ -183,7 +194,7 @@ class Broker:
 
     def commit_succeeded(self) -> None:
         """The first commit that is done after some that were not."""
-        self._failing = ""
+        self.failing_reason = ""
         log.warning("writes succeed again")
 
     def observe_produce(self, seconds: float, requests: int, batches: int, messages: int, size: int) -> None:

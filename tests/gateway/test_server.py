@@ -1,0 +1,75 @@
+"""Starting and stopping, as far as it can be seen within one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+from unittest import mock
+
+from gateway.config import Settings
+from gateway.server import Gateway, start
+from store.api import DiskFull, Family, Put
+from tests.gateway.broker.held import HeldStore, until
+
+
+async def get(gateway: Gateway, path: str) -> tuple[int, str]:
+    """Status and body of a GET at the admin address."""
+    address = gateway.admin_address
+    assert address is not None
+    host, port = address.rsplit(":", 1)
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    head, _, body = answer.partition("\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+def with_admin(store: HeldStore, body: Any) -> None:
+    """A test against a gateway with an admin address."""
+
+    async def main() -> None:
+        async def opened(settings: Settings) -> tuple[Any, None]:
+            return store, None
+
+        settings = Settings.load(options={"listeners": "127.0.0.1:0", "admin.listen": "127.0.0.1:0"})
+        with mock.patch("gateway.server.open_store", opened):
+            async with contextlib.AsyncExitStack() as stack:
+                await body(await start(settings, stack))
+
+    asyncio.run(main())
+
+
+def test_not_ready_while_writes_fail_with_the_reason_and_ready_again_though_nobody_writes() -> None:
+    store = HeldStore()
+
+    async def test(gateway: Gateway) -> None:
+        assert await get(gateway, "/health/ready") == (200, "ok")
+        store.holding = True
+        gateway.broker.commit([Put(Family.META, b"x", b"y")], lambda outcome: None)
+        await store.has(1)
+        store.fail(DiskFull("Cannot write: no space is left on the device."))
+        status, answer = await get(gateway, "/health/ready")
+        assert (status, "no space is left" in answer) == (503, True)
+        # being asked made it try; while that one is under way it does not try once more
+        await store.has(1)
+        assert (await get(gateway, "/health/ready"))[0] == 503
+        assert len(store.queued) == 1
+        store.release()
+        await until(lambda: not gateway.broker.failing)
+        assert await get(gateway, "/health/ready") == (200, "ok")
+
+    with_admin(store, test)
+
+
+def test_a_read_only_store_is_not_ready() -> None:
+    store = HeldStore()
+    store.inner.read_only = "The store takes no writes: restore the folder."
+
+    async def test(gateway: Gateway) -> None:
+        status, answer = await get(gateway, "/health/ready")
+        assert (status, "restore the folder" in answer) == (503, True)
+
+    with mock.patch("gateway.server.cluster_id", mock.AsyncMock(return_value=bytes(16))):
+        with_admin(store, test)
