@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway import apis
+from gateway import apis, reserve
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.groups import Groups
@@ -26,7 +26,7 @@ from gateway.listener import Listener
 from gateway.metrics_catalog import GatewayMetrics
 from gateway.version import VERSION
 from gateway.wire import codec
-from store.api import Durability, Family, Put, Store, StoreError
+from store.api import DiskFull, Durability, Family, Put, Store, StoreError
 
 if TYPE_CHECKING:
     from gateway.config import Settings
@@ -188,7 +188,23 @@ async def open_store(settings: Settings) -> tuple[Store, Path | None]:
         from store import rocksdb
 
         data = Path(settings.text("data")).absolute()
-        return await rocksdb.open(data, clip=clip, tail_cache_bytes=cache), data
+        try:
+            store = await rocksdb.open(data, clip=clip, tail_cache_bytes=cache)
+        except DiskFull as error:
+            if not reserve.give_up(data):
+                raise
+            log.warning(
+                "%s For this start the gateway gave up the %d MiB that it keeps aside for it: delete topics or free "
+                "space otherwise before they are used up too.",
+                error,
+                reserve.SIZE >> 20,
+            )
+            store = await rocksdb.open(data, clip=clip, tail_cache_bytes=cache)
+        else:
+            if not store.read_only:
+                # beside what is going on: nobody waits for it
+                asyncio.get_running_loop().run_in_executor(None, reserve.keep, data)
+        return store, data
     except StoreError as error:
         raise StartError(str(error)) from error
 

@@ -9,6 +9,7 @@ lock after `close`, so none leaves this file. The GIL is held in all calls but `
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,8 @@ PREFIXES = {
     Family.LANE: 8,
 }
 """Bytes of the fixed prefix by family: scans within one prefix end there, whatever was deleted behind it."""
+
+log = logging.getLogger("magnetar.store")
 
 MEGABYTE = 1 << 20
 _CHUNK = 2000
@@ -214,9 +217,16 @@ class Database:
             key = found[-1][0] + b"\0"
 
     def close(self) -> None:
+        """Let go of the folder. Never fails: rows that cannot be put in tables now are in the WAL."""
         self.handles.clear()
         self._families.clear()
-        self._db.close()
+        try:
+            self._db.close()
+        except Exception as error:
+            found = plain(error, f"write to the database in {self.path.parent}")
+            log.warning("the database's log was not made into tables, the next start does it: %s", found)
+        # a close that failed let go of nothing
+        del self._db
 
 
 def check_folder(path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from store.api import Family, StoreError
+from store.api import Family, Refused, StoreError, Unknown
 from store.rocksdb import mark, recovery, rows
 from store.rocksdb.database import Database, check_folder, plain
 from store.rocksdb.driver import RocksStore
@@ -57,9 +58,14 @@ async def open(
             mark.boot_id() if boot is None else boot,
             settings,
         )
-    except OSError as error:
+    except (OSError, Unknown) as error:
+        # handles in the frames of the failure would keep the folder locked for whoever tries again
+        traceback.clear_frames(error.__traceback__)
         opened.close()
-        raise StoreError(str(plain(error, f"read the data folder {path}"))) from error
+        # Of a write that failed while opening nobody was told: what matters is why, a full disk most of all.
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        found = plain(cause, f"open the data folder {path}")
+        raise found if isinstance(found, Refused) else StoreError(str(found)) from error
     except BaseException:
         opened.close()
         raise

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
+
+from gateway import reserve
 from gateway.config import Settings
-from gateway.server import Gateway, start
+from gateway.errors import StartError
+from gateway.server import Gateway, open_store, start
+from store import memory
 from store.api import DiskFull, Family, Put
 from tests.gateway.broker.held import HeldStore, until
 
@@ -73,3 +79,25 @@ def test_a_read_only_store_is_not_ready() -> None:
 
     with mock.patch("gateway.server.cluster_id", mock.AsyncMock(return_value=bytes(16))):
         with_admin(store, test)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_store_that_finds_no_space_is_opened_once_more_without_the_reserve(
+    kept: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    if kept:
+        (tmp_path / reserve.NAME).write_bytes(bytes(reserve.SIZE))
+    outcomes = [DiskFull("no space is left"), memory.open()]
+
+    async def main() -> None:
+        with mock.patch("store.rocksdb.open", mock.AsyncMock(side_effect=outcomes)):
+            settings = Settings.load(options={"data": str(tmp_path)})
+            if not kept:
+                with pytest.raises(StartError, match="no space is left"):
+                    await open_store(settings)
+                return
+            assert await open_store(settings) == (outcomes[1], tmp_path)
+
+    asyncio.run(main())
+    assert not (tmp_path / reserve.NAME).exists()
+    assert ("gave up the 8 MiB" in caplog.text) is kept

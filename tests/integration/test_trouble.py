@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -43,6 +45,13 @@ def read(gateway: GatewayProcess, topic: str, partition: int) -> list[Message]:
             consumer.close()
             return found
         found.append(message)
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
 
 
 class Load:
@@ -136,14 +145,32 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed_under_load(
 def test_a_full_disk_refuses_writers_serves_readers_and_recovers(own_gateway: Start, tmp_path: Path) -> None:
     if shutil.which("unshare") is None:
         pytest.fail("unshare (util-linux) is missing: it gives this test a small disk of its own")
+    # The disk is mounted by a process that stays while the gateway is started anew.
     small = tmp_path / "small"
     small.mkdir()
-    mount = f'mount -t tmpfs -o size=48m tmpfs {small} && exec "$@"'
-    gateway = own_gateway(name="small/data", wrapper=("unshare", "-rm", "sh", "-c", mount, "sh"))
-    inside = Path(f"/proc/{gateway.pid}/root{small}")
-    ballast = inside / "ballast"
+    mount = f"mount -t tmpfs -o size=104m tmpfs {small} && echo mounted && exec cat"
+    holder = subprocess.Popen(
+        ["unshare", "-rm", "sh", "-c", mount], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"mounted\n"
+        wrapper = ("nsenter", f"--target={holder.pid}", "--user", "--mount", "--preserve-credentials")
+        gateway = own_gateway(name="small/data", wrapper=wrapper)
+        try:
+            fill_free_and_fill_again(gateway, Path(f"/proc/{holder.pid}/root{small}"))
+        finally:
+            gateway.__exit__()
+            assert holder.stdin is not None
+            holder.stdin.close()
+
+
+def fill_free_and_fill_again(gateway: GatewayProcess, disk: Path) -> None:
+    """What happens on a small disk: it runs full, gets space again, runs full, and the gateway starts on it."""
+    eventually(lambda: (disk / "data" / "reserve").exists(), "the gateway keeps space aside")
+    ballast = disk / "ballast"
     with open(ballast, "wb") as file:
-        file.write(bytes(16 << 20))
+        file.write(bytes(60 << 20))
     create(gateway, "t")
     acked: list[tuple[int, bytes]] = []
     errors: list[KafkaError] = []
@@ -162,12 +189,17 @@ def test_a_full_disk_refuses_writers_serves_readers_and_recovers(own_gateway: St
             "compression.type": "none",
         }
     )
-    number = 0
-    while not errors and number < 200:
-        producer.produce("t", b"%08d" % number + os.urandom(500_000), on_delivery=delivered)
-        number += 1
-        producer.flush(20)
-    assert errors, "the disk never filled"
+
+    def fill() -> None:
+        errors.clear()
+        for number in range(200):
+            producer.produce("t", b"%08d" % number + os.urandom(500_000), on_delivery=delivered)
+            producer.flush(20)
+            if errors:
+                return
+        raise AssertionError("the disk never filled")
+
+    fill()
     assert all(error.code() == KafkaError._MSG_TIMED_OUT or error.retriable() for error in errors), errors
     before = read(gateway, "t", 0)
     assert [(m.offset(), (m.value() or b"")[:8]) for m in before] == acked, (
@@ -182,6 +214,24 @@ def test_a_full_disk_refuses_writers_serves_readers_and_recovers(own_gateway: St
     assert again.flush(60) == 0
     assert len(acked) == count + 1, "space is back, and so are writers"
     assert [(m.offset(), (m.value() or b"")[:8]) for m in read(gateway, "t", 0)] == acked
+
+    with open(ballast, "wb") as file:
+        file.write(bytes(60 << 20))
+    fill()
+    with open(disk / "crumbs", "wb", buffering=0) as crumbs, contextlib.suppress(OSError):
+        while crumbs.write(bytes(4096)):
+            pass
+    gateway.restart()
+    assert "gave up the 8 MiB" in gateway.log()
+    assert not (disk / "data" / "reserve").exists()
+    assert [(m.offset(), (m.value() or b"")[:8]) for m in read(gateway, "t", 0)] == acked
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
+    admin.delete_topics(["t"])["t"].result(30)
+    create(gateway, "u")
+    more = Producer({"bootstrap.servers": gateway.bootstrap, "delivery.timeout.ms": 60000})
+    more.produce("u", b"%08d" % 88888888, on_delivery=delivered)
+    assert more.flush(60) == 0
+    assert [m.value() for m in read(gateway, "u", 0)] == [b"88888888"]
 
 
 def test_nonsense_harms_nobody_else(gateway: GatewayProcess) -> None:

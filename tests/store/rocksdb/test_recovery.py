@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from store.api import (
     CreateLog,
     Delete,
     DeleteRange,
+    DiskFull,
     DropLog,
     Durability,
     Family,
@@ -29,8 +31,10 @@ from store.api import (
     Refused,
     StoreError,
     Trim,
+    Unknown,
 )
 from store.rocksdb import RocksStore
+from store.rocksdb.database import Database
 from store.rocksdb.files import Files
 from store.rocksdb.recovery import Rows
 from store.rocksdb.verify import verify
@@ -446,6 +450,45 @@ def test_a_read_only_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(os, "access", lambda *arguments: False)
     with pytest.raises(Refused, match="the folder is read-only or belongs to another user"):
         asyncio.run(opened(folder / "data"))
+
+
+@in_a_loop
+async def test_no_space_for_what_a_start_writes(data: Path) -> None:
+    """The caller can tell it from other troubles, and the folder is let go of."""
+
+    class Full(Database):
+        def write(self, batch: Any, *, wait: bool = True) -> bool:
+            raise Unknown("the database cannot be written") from OSError(errno.ENOSPC, "full")
+
+    try:
+        await opened(data, database=Full)
+    except DiskFull as error:
+        assert "no space is left" in str(error)
+        # at once, while the failure is being dealt with
+        await (await opened(data)).close()
+    else:
+        pytest.fail("it was opened")
+
+
+@in_a_loop
+async def test_a_database_that_cannot_make_tables_is_closed_all_the_same(data: Path) -> None:
+    class Stuck:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def close(self) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+    store = await opened(data)
+    await store.write([CreateLog(1), Put(Family.GROUP, b"g", b"x")], Durability.OS)
+    store._database._db = Stuck(store._database._db)
+    await store.close()
+    again = await opened(data)
+    assert again.get(Family.GROUP, b"g") == b"x"
+    await again.close()
 
 
 @in_a_loop
