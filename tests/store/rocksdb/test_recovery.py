@@ -460,14 +460,11 @@ async def test_no_space_for_what_a_start_writes(data: Path) -> None:
         def write(self, batch: Any, *, wait: bool = True) -> bool:
             raise Unknown("the database cannot be written") from OSError(errno.ENOSPC, "full")
 
-    try:
+    with pytest.raises(DiskFull, match="no space is left") as caught:
         await opened(data, database=Full)
-    except DiskFull as error:
-        assert "no space is left" in str(error)
-        # at once, while the failure is being dealt with
-        await (await opened(data)).close()
-    else:
-        pytest.fail("it was opened")
+    # at once, while somebody still holds the error and with it the frames of the failure
+    await (await opened(data)).close()
+    assert caught.value.__traceback__ is not None
 
 
 @in_a_loop
