@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.registry import APIS
 from gateway.connection import Connection
+from gateway.open_files import room_for_connections
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -39,6 +40,8 @@ class Listener:
         # monotonic ms, renewed by housekeeping: near enough to tell an idle connection
         self.now = broker.clock.monotonic_ms()
         self.connections: set[Connection] = set()
+        # what the limit of open files leaves to connections
+        self._room = room_for_connections()
         self._by_host: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
         self._stopping: asyncio.Event | None = None
@@ -65,12 +68,12 @@ class Listener:
         settings = self.broker.settings
         host = connection.host
         if (
-            len(self.connections) >= settings.integer("max.connections")
+            len(self.connections) >= min(settings.integer("max.connections"), self._room)
             or self._by_host[host] >= settings.integer("max.connections.per.ip")
             or self._stopping is not None
         ):
             self._over_limit.inc()
-            connection.close("too many connections (max.connections, max.connections.per.ip)")
+            connection.close("too many connections (max.connections, max.connections.per.ip, ulimit -n)")
             return
         self.connections.add(connection)
         self._by_host[host] += 1

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway import apis, reserve
+from gateway import apis, open_files, reserve
+from gateway.apis.registry import APIS
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.groups import Groups
@@ -42,6 +43,7 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
 
     `announce` gets the few lines that a person wants to see: version, listeners, data folder, admin address.
     """
+    open_files.raise_limit()
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -112,6 +114,8 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         listeners.append(Listener(broker, setting, port))
     # What clients ask first should not wait for its codec to be made.
     codec.preload()
+    # The rest is made when it is asked for, from memory: later there may be no file to be had (5 ms).
+    codec.load_schemas(APIS)
     gateway = Gateway(broker, listeners, data)
     for listener, sock in zip(listeners, sockets, strict=True):
         await listener.start(sock, backlog)

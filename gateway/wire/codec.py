@@ -27,6 +27,7 @@ __all__ = [
     "encode_request_header",
     "encode_response",
     "encode_response_header",
+    "load_schemas",
     "preload",
     "request_header_version",
     "response_header_version",
@@ -136,6 +137,14 @@ def preload(pairs: Iterable[tuple[int, int]] = FIRST_USED) -> None:
             name = _name(api_key)
             _request_decoders[api_key, version] = compiler.compile_decoder(name + "Request", version)
             _response_encoders[api_key, version] = compiler.compile_encoder(name + "Response", version)
+
+
+def load_schemas(api_keys: Iterable[int]) -> None:
+    """Reads the schemas of these APIs, so that no file is opened for them later."""
+    for api_key in api_keys:
+        name = _name(api_key)
+        schema.load(name + "Request")
+        schema.load(name + "Response")
 
 
 def _name(api_key: int) -> str:

@@ -90,6 +90,8 @@ def plain(error: Exception, doing: str) -> StoreError:
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC or "No space left" in text or "Disk quota exceeded" in text:
         return DiskFull(f"Cannot {doing}: no space is left on the device; free some and try again.")
+    if number in (errno.EMFILE, errno.ENFILE) or "Too many open files" in text:
+        return Refused(f"Cannot {doing}: too many files are open; raise the limit with ulimit -n.")
     if (
         number in (errno.EACCES, errno.EPERM, errno.EROFS)
         or "Permission denied" in text

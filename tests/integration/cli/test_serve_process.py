@@ -29,10 +29,10 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def serving(*args: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A gateway that has said its lines, and these lines."""
+def serving(*args: str, wrapper: Sequence[str] = ()) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A gateway that has said its lines, and these lines; `wrapper` is a command that runs it."""
     process = subprocess.Popen(
-        [*SERVE, *FREE, *args],
+        [*wrapper, *SERVE, *FREE, *args],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -116,6 +116,15 @@ class TestStart:
             listening = [line for line in lines if line.startswith("listening on ")]
             assert ["PLAINTEXT" in listening[0], "SECOND" in listening[1]] == [True, True]
             assert len({port_of(line) for line in listening}) == 2
+
+    @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="Linux shows limits of a process")
+    def test_it_may_open_as_many_files_as_the_system_lets_it(self, tmp_path: Path) -> None:
+        few = ("sh", "-c", 'ulimit -Sn 200 && exec "$@"', "sh")
+        with serving("--data", str(tmp_path / "data"), wrapper=few) as (process, _):
+            text = Path(f"/proc/{process.pid}/limits").read_text()
+        (line,) = [line for line in text.splitlines() if line.startswith("Max open files")]
+        soft, hard = line.split()[3:5]
+        assert soft == hard or int(soft) == 1_048_576
 
 
 class TestRefused:

@@ -34,7 +34,7 @@ from store.api import (
     Unknown,
 )
 from store.rocksdb import RocksStore
-from store.rocksdb.database import Database
+from store.rocksdb.database import Database, plain
 from store.rocksdb.files import Files
 from store.rocksdb.recovery import Rows
 from store.rocksdb.verify import verify
@@ -450,6 +450,12 @@ def test_a_read_only_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(os, "access", lambda *arguments: False)
     with pytest.raises(Refused, match="the folder is read-only or belongs to another user"):
         asyncio.run(opened(folder / "data"))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_too_many_open_files_are_told_with_what_to_do(number: int) -> None:
+    for error in (OSError(number, os.strerror(number)), Exception(f"IO error: {os.strerror(number)}: x")):
+        assert "raise the limit with ulimit -n" in str(plain(error, "open the data folder d"))
 
 
 @in_a_loop
