@@ -13,7 +13,7 @@ _TOPIC = re.compile(r"(?:(?P<domain>persistent|non-persistent)://)?(?P<rest>[^/]
 
 
 class AdminError(Exception):
-    """A call that failed. `status` is 0 when there was no answer at all."""
+    """A call that failed. `status` is 0 when no gateway answered, or not like one."""
 
     def __init__(self, reason: str, status: int = 0) -> None:
         super().__init__(reason)
@@ -73,7 +73,7 @@ class Client:
             try:
                 return json.loads(text)
             except ValueError:
-                raise AdminError(f"{self.url} does not answer like a Magnetar gateway.", status) from None
+                raise AdminError(f"{self.url} does not answer like a Magnetar gateway.") from None
         return text
 
     def _once(self, method: str, url: str, data: bytes | None) -> tuple[int, str, str, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import click
@@ -69,11 +70,18 @@ class Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except AdminError as error:
-            # pulsar-admin's form: what happened, an empty line, and the reason by name for scripts to find
-            click.echo(
-                f"{error.reason}\n\nReason: {error.reason}" if error.status else error.reason, err=True
-            )
+            # pulsar-admin's form: the status, an empty line, and the reason by name for scripts to find
+            said = f"{_status(error.status)}\n\nReason: {error.reason}" if error.status else error.reason
+            click.echo(said, err=True)
             ctx.exit(1)
+
+
+def _status(number: int) -> str:
+    """`HTTP 404 Not Found`."""
+    try:
+        return f"HTTP {number} {HTTPStatus(number).phrase}"
+    except ValueError:
+        return f"HTTP {number}"
 
 
 pass_options = click.make_pass_decorator(Options)

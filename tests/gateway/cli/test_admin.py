@@ -226,7 +226,9 @@ def test_a_refusal_is_told_on_stderr_with_its_reason(peer: Peer) -> None:
     peer.says("PUT", "persistent/public/default/x", {"reason": "There is one."}, 409)
     result = peer.run("topics", "create", "x")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "There is one.\n\nReason: There is one.\n"
+    assert result.stderr == "HTTP 409 Conflict\n\nReason: There is one.\n"
+    peer.says("PUT", "persistent/public/default/x", {"reason": "There is one."}, 499)
+    assert peer.run("topics", "create", "x").stderr == "HTTP 499\n\nReason: There is one.\n"
 
 
 @pytest.mark.parametrize(
