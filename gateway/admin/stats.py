@@ -136,13 +136,9 @@ def in_use(context: Context, topic: Topic, index: int) -> Partition | None:
 def notices(context: Context, topic: Topic) -> list[str]:
     """What a user of this topic should know, in plain sentences."""
     runtime = context.broker.topic(topic.name.encode())
-    if runtime is None or not runtime.config.compact:
+    # with delete beside compact the topic is trimmed by time and size as it says
+    if runtime is None or not runtime.config.compact or runtime.config.delete:
         return []
-    if runtime.config.delete:
-        return [
-            "cleanup.policy of this topic has compact: it is kept without compaction for now;"
-            " delete in it trims the topic by time and size."
-        ]
     return [
         "cleanup.policy of this topic is compact: it is kept without compaction for now."
         " Nothing is trimmed by time or size, so the topic grows with each record."

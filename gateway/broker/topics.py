@@ -214,7 +214,9 @@ class Topics:
 
 def notice(topic: Topic) -> None:
     """Say in the log what a topic's configuration does not do yet."""
-    if "compact" in topic.configs.get("cleanup.policy", ""):
+    policies = [each.strip() for each in topic.configs.get("cleanup.policy", "").split(",")]
+    # with delete beside it the topic is trimmed by time and size as it says
+    if "compact" in policies and "delete" not in policies:
         log.warning(
             "kept without compaction: cleanup.policy=compact is not served yet", extra={"topic": topic.name}
         )
