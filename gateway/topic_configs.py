@@ -20,7 +20,9 @@ from gateway.config.schema import (
     Value,
     at_least,
     between,
+    complaint,
     nearest,
+    quoted,
 )
 from gateway.config.settings import Settings
 from gateway.config.table import SETTINGS
@@ -306,7 +308,7 @@ def validate(name: str, value: str | None) -> str | None:
     try:
         row.setting.parse(value)
     except ValueError as error:
-        return f'{name} {error}, not "{value}".'
+        return f"{name} {complaint(error, quoted(value))}."
     return None
 
 

@@ -98,7 +98,7 @@ def each_of(*choices: str) -> Check:
         assert isinstance(value, tuple)
         if any(item not in choices for item in value):
             return f"may only hold {_either(choices)}"
-        return "must not name a thing twice" if len(set(value)) < len(value) else None
+        return "must name each thing once" if len(set(value)) < len(value) else None
 
     return check
 
@@ -144,7 +144,7 @@ class Setting(NamedTuple):
             case Kind.LIST:
                 value = tuple(item.strip() for item in stripped.split(",")) if stripped else ()
                 if "" in value:
-                    raise ValueError("must not hold an empty entry")
+                    raise ValueError("must have something between all commas")
             case _:
                 value = stripped
         return self._checked(value)
@@ -216,6 +216,19 @@ _EXPECTED = {
     Kind.DOUBLE: "a number",
     Kind.LIST: "a list of texts",
 }
+
+
+def complaint(error: ValueError, shown: str) -> str:
+    """What `parse` and `accept` raised, with the value: `must be at least 1, not 0`.
+
+    Where it goes on with ", and ..." it has said already what is wrong with the value.
+    """
+    text = str(error)
+    return text if ", and " in text else f"{text}, not {shown}"
+
+
+def quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 def nearest(name: str, names: list[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.config.listeners import Address, Listener, is_loopback, parse, resolve
-from gateway.config.schema import Described, Source, Synonym, Value
+from gateway.config.schema import Described, Source, Synonym, Value, complaint, quoted
 from gateway.config.sources import Given, Layer, from_environment, from_file, from_flags, unknown
 from gateway.config.table import SETTINGS
 
@@ -130,7 +130,7 @@ class Settings:
         try:
             setting.parse(text)
         except ValueError as error:
-            return f'{name} {error}, not "{text}".'
+            return f"{name} {complaint(error, quoted(text))}."
         return None
 
     def integer(self, name: str) -> int:

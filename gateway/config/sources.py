@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.config.schema import Setting, Value, nearest
+from gateway.config.schema import Setting, Value, complaint, nearest
 from gateway.config.table import ELSEWHERE, SETTINGS
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ Layer = dict[str, Given]
 
 
 def from_flags(flags: Iterable[str], options: Mapping[str, str], problems: list[str]) -> Layer:
-    """`flags` are the `name=value` of --set; `options`, by setting, flags of their own that win."""
+    """`flags` are the `name=value` of --set; `options`, by setting, flags of their own."""
     layer: Layer = {}
+    named: set[str] = set()
     for flag in flags:
         name, equals, text = flag.partition("=")
         name = name.strip()
@@ -43,10 +45,15 @@ def from_flags(flags: Iterable[str], options: Mapping[str, str], problems: list[
         elif name not in SETTINGS:
             problems.append(f"--set {flag}: {unknown(name)}")
         else:
+            named.add(name)
             _parse(layer, SETTINGS[name], text, f"--set {name}", problems)
     for name, text in options.items():
         setting = SETTINGS[name]
-        _parse(layer, setting, text, setting.flag or f"--set {name}", problems)
+        flag = setting.flag or f"--set {name}"
+        if name in named:
+            problems.append(f"{flag} and --set {name}: {name} is given twice; leave one of them out.")
+        else:
+            _parse(layer, setting, text, flag, problems)
     return layer
 
 
@@ -84,7 +91,15 @@ def from_file(file: Path, problems: list[str]) -> Layer:
         return {}
     layer: Layer = {}
     lines = key_lines(text)
-    for name, value in _flatten(tree, ""):
+    given = list(_flatten(tree, ""))
+    times = Counter(name for name, _ in given)
+    for name in (name for name, count in times.items() if count > 1):
+        where = " and ".join(str(line) for line in lines.get(name, ()))
+        where = f", {'lines' if ' ' in where else 'line'} {where}" if where else ""
+        problems.append(f"file {file}{where}: {name} is given twice; leave one of them out.")
+    for name, value in given:
+        if times[name] > 1:
+            continue
         line = _line_of(name, lines)
         origin = f"file {file}, line {line}" if line else f"file {file}"
         setting = SETTINGS.get(name)
@@ -94,7 +109,7 @@ def from_file(file: Path, problems: list[str]) -> Layer:
         try:
             layer[name] = Given(setting.accept(value), origin)
         except ValueError as error:
-            problems.append(f"{origin}: {name} {error}, not {_shown(value)}.")
+            problems.append(f"{origin}: {name} {complaint(error, _shown(value))}.")
     return layer
 
 
@@ -122,7 +137,7 @@ def _parse(layer: Layer, setting: Setting, text: str, origin: str, problems: lis
     except ValueError as error:
         # a flag's origin names the setting already, a variable's does not
         name = "" if setting.name in origin else f"{setting.name} "
-        problems.append(f"{origin}: {name}{error}, not {_shown(text)}.")
+        problems.append(f"{origin}: {name}{complaint(error, _shown(text))}.")
 
 
 def _shown(value: object) -> str:
@@ -165,16 +180,16 @@ _HEADER = re.compile(rf"\s*\[\s*({_KEYS})\s*\]")
 _ASSIGNMENT = re.compile(rf"\s*({_KEYS})\s*=")
 
 
-def key_lines(text: str) -> dict[str, int]:
-    """Dotted name to line number (from 1) of each key and table of a TOML text: tomllib does not tell."""
-    lines: dict[str, int] = {}
+def key_lines(text: str) -> dict[str, list[int]]:
+    """Dotted name to line numbers (from 1) of each key and table of a TOML text: tomllib does not tell."""
+    lines: dict[str, list[int]] = {}
     prefix = ""
     for number, line in enumerate(text.splitlines(), 1):
         if (header := _HEADER.match(line)) is not None:
             prefix = _dotted(header[1]) + "."
-            lines.setdefault(prefix[:-1], number)
+            lines.setdefault(prefix[:-1], []).append(number)
         elif (assignment := _ASSIGNMENT.match(line)) is not None:
-            lines.setdefault(prefix + _dotted(assignment[1]), number)
+            lines.setdefault(prefix + _dotted(assignment[1]), []).append(number)
     return lines
 
 
@@ -182,10 +197,10 @@ def _dotted(keys: str) -> str:
     return ".".join(part[1:-1] if part[0] in "\"'" else part for part in re.findall(_KEY, keys))
 
 
-def _line_of(name: str, lines: Mapping[str, int]) -> int | None:
+def _line_of(name: str, lines: Mapping[str, list[int]]) -> int | None:
     """The key's own line, or that of the table (an inline one, say) that holds it."""
     while name:
         if name in lines:
-            return lines[name]
+            return lines[name][0]
         name = name.rpartition(".")[0]
     return None

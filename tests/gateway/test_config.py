@@ -48,8 +48,8 @@ class TestSources:
         assert settings.origin("fetch.max.bytes") == f"file {file}, line 3"
         assert settings.origin("durability") == "default"
 
-    def test_options_beat_set(self) -> None:
-        settings = Settings.load(["data=a"], options={"data": "b"})
+    def test_a_flag_of_its_own(self) -> None:
+        settings = Settings.load(["node.id=2"], options={"data": "b"})
         assert settings.text("data") == "b"
         assert settings.origin("data") == "--data"
 
@@ -165,7 +165,7 @@ class TestProblems:
             ),
             (
                 'log.cleanup.policy = "delete,delete"',
-                'log.cleanup.policy must not name a thing twice, not "delete,delete".',
+                'log.cleanup.policy must name each thing once, not "delete,delete".',
             ),
         ],
     )
@@ -195,6 +195,54 @@ class TestProblems:
         ]
         (problem,) = problems("message.max.bytes=200000000")
         assert problem.startswith("--set message.max.bytes: message.max.bytes (200000000) must not be above")
+
+    @pytest.mark.parametrize(
+        ("flag", "name", "value"),
+        [
+            ("--listen", "listeners", "127.0.0.1:1"),
+            ("--admin", "admin.listen", "127.0.0.1:1"),
+            ("--data", "data", "a"),
+            ("--durability", "durability", "os"),
+            ("--insecure", "insecure", "true"),
+            ("--log-level", "log.level", "info"),
+            ("--log-format", "log.format", "text"),
+        ],
+    )
+    def test_a_flag_beside_set_for_the_same(self, flag: str, name: str, value: str) -> None:
+        assert problems(f"{name}={value}", options={name: value}) == [
+            f"{flag} and --set {name}: {name} is given twice; leave one of them out."
+        ]
+
+    @pytest.mark.parametrize(
+        ("toml", "where"),
+        [
+            ('"log.retention.ms" = 3\nlog.retention.ms = 4\n', ", lines 1 and 2"),
+            ('[log]\nretention.ms = 4\n[log.roll]\nms = 5\n["log.retention"]\nms = 4\n', ", lines 2 and 6"),
+            ('log = { retention.ms = 3 }\n"log.retention.ms" = 4\n', ", line 2"),
+            ('log = { retention.ms = 3 }\n"log.retention" = { ms = 4 }\n', ""),
+        ],
+    )
+    def test_twice_in_one_file_by_different_spellings(self, toml: str, where: str, tmp_path: Path) -> None:
+        assert problems(toml=toml, tmp_path=tmp_path) == [
+            f"file m.toml{where}: log.retention.ms is given twice; leave one of them out."
+        ]
+
+    @pytest.mark.parametrize(
+        ("flag", "said"),
+        [
+            (
+                "listeners=localhost",
+                'must be host:port, [IPv6]:port or NAME://host:port, and "localhost" is not.',
+            ),
+            ("listeners=a:70000", 'must have a port from 0 to 65535, and "a:70000" has not.'),
+            ("listeners=A://a:1,A://a:2", "must have different names, and A is there twice."),
+            ("log.cleanup.policy=compact,compact", 'must name each thing once, not "compact,compact".'),
+            ("node.id=-1", 'must be at least 0, not "-1".'),
+        ],
+    )
+    def test_what_is_wrong_is_said_once(self, flag: str, said: str) -> None:
+        name = flag.partition("=")[0]
+        assert problems(flag) == [f"--set {name}: {said}"]
 
     @given(st.text(), st.text())
     def test_no_flag_breaks_it(self, name: str, value: str) -> None:
@@ -268,7 +316,7 @@ class TestListeners:
             ("listeners=127.0.0.1:1,127.0.0.1:1", "must name each address once"),
             ("listeners=A://127.0.0.1:1,A://127.0.0.1:2", "must have different names, and A is there twice"),
             ("listeners=", "must name one address at least"),
-            ("listeners=127.0.0.1:1,,127.0.0.1:2", "must not hold an empty entry"),
+            ("listeners=127.0.0.1:1,,127.0.0.1:2", "must have something between all commas"),
             ("advertised.listeners=0.0.0.0:1", "must hold names that clients can reach"),
             (
                 "advertised.listeners=X://a:1",
