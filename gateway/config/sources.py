@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.config.elsewhere import elsewhere
 from gateway.config.schema import Setting, Value, complaint, nearest
-from gateway.config.table import ELSEWHERE, SETTINGS
+from gateway.config.table import SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,17 +116,18 @@ def from_file(file: Path, problems: list[str]) -> Layer:
 
 def unknown(name: str) -> str:
     """What to say of a name that is not in the table."""
-    if name in ELSEWHERE:
-        return f'Kafka\'s "{name}" has no effect here: {ELSEWHERE[name]}.'
+    known = elsewhere(name)
+    if known is not None:
+        return known
     near = nearest(name, list(SETTINGS))
     hint = f' Did you mean "{near}"?' if near else ' "magnetar config" lists them all.'
     return f'there is no setting "{name}".{hint}'
 
 
 def _unknown_variable(variable: str, by_variable: Mapping[str, Setting]) -> str:
-    for name, advice in ELSEWHERE.items():
-        if variable == PREFIX + name.upper().replace(".", "_"):
-            return f'Kafka\'s "{name}" has no effect here: {advice}.'
+    known = elsewhere(variable.removeprefix(PREFIX).lower().replace("_", "."))
+    if known is not None:
+        return known
     near = nearest(variable, list(by_variable))
     hint = f"Did you mean {near}?" if near else '"magnetar config" lists them all.'
     return f"there is no such setting. {hint}"

@@ -418,32 +418,3 @@ _ROWS = [
 
 SETTINGS: dict[str, Setting] = {row.name: row for row in _ROWS}
 """Every setting by name, in the order in which they are shown."""
-
-ELSEWHERE: dict[str, str] = {
-    "advertised.host.name": 'use "advertised.listeners"',
-    "advertised.port": 'use "advertised.listeners"',
-    "background.threads": "there are no thread pools to size here",
-    "broker.id": 'use "node.id"',
-    "controller.listener.names": "there is no controller here",
-    "controller.quorum.bootstrap.servers": "there is no controller here",
-    "controller.quorum.voters": "there is no controller here",
-    "host.name": 'use "listeners"',
-    "inter.broker.listener.name": "a node here talks to no other",
-    "listener.security.protocol.map": "all listeners are plain text until security comes",
-    "log.dir": 'use "data"',
-    "log.dirs": 'use "data"',
-    "log.flush.interval.messages": 'use "durability"',
-    "log.flush.interval.ms": 'use "durability"',
-    "num.io.threads": "there are no thread pools to size here",
-    "num.network.threads": "there are no thread pools to size here",
-    "num.recovery.threads.per.data.dir": "there are no thread pools to size here",
-    "offsets.topic.num.partitions": "offsets are not kept in a topic here",
-    "offsets.topic.replication.factor": "offsets are not kept in a topic here",
-    "port": 'use "listeners"',
-    "process.roles": "there is no controller here",
-    "transaction.max.timeout.ms": "there are no transactions yet",
-    "transaction.state.log.min.isr": "there are no transactions yet",
-    "transaction.state.log.replication.factor": "there are no transactions yet",
-    "zookeeper.connect": "there is no ZooKeeper here",
-}
-"""Kafka's settings that people bring along and that have no effect here, with what to do about each."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config import SETTINGS, Kind, Listener, Settings, SettingsError, Source
+from gateway.config.elsewhere import elsewhere
 from gateway.config.sources import from_environment, key_lines
 
 
@@ -147,6 +148,17 @@ class TestProblems:
             'file m.toml, line 1: Kafka\'s "log.dirs" has no effect here: use "data".',
             'variable MAGNETAR_BROKER_ID: Kafka\'s "broker.id" has no effect here: use "node.id".',
         ]
+
+    def test_a_family_of_kafkas_without_effect(self) -> None:
+        assert problems("log.cleaner.threads=2", environ={"MAGNETAR_SSL_CLIENT_AUTH": "none"}) == [
+            'variable MAGNETAR_SSL_CLIENT_AUTH: Kafka\'s "ssl.client.auth" has no effect here: '
+            "nothing here asks who somebody is or encrypts until security comes.",
+            '--set log.cleaner.threads=2: Kafka\'s "log.cleaner.threads" has no effect here: '
+            "nothing is compacted yet.",
+        ]
+
+    def test_nothing_that_has_an_effect_is_said_to_have_none(self) -> None:
+        assert [name for name in SETTINGS if elsewhere(name) is not None] == []
 
     @pytest.mark.parametrize(
         ("toml", "said"),

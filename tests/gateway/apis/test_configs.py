@@ -87,7 +87,7 @@ async def replace(
 def test_a_topics_configs(version: int) -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t", retention__ms="5000")
-        for keys in (None, []):
+        for keys in (None, list[str]()):
             every = await describe(client, TOPIC, "t", keys, version=version, include_synonyms=True)
             rows = {row.name: row for row in every.configs}
             assert len(rows) > 30
@@ -226,6 +226,27 @@ def test_a_broker_and_all_brokers() -> None:
         checked = await alter(client, BROKER, "1", (name, SET, "1"), validate_only=True)
         assert checked.error_code == 0
         assert await value(client, BROKER, "1", name) == default
+
+    run(test, "node.id=1")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("num.io.threads", "thread pools"),
+        ("log.cleaner.threads", "compacted"),
+        ("ssl.keystore.location", "security"),
+        ("leader.replication.throttled.rate", "replicas"),
+        ("max.connection.creation.rate", "rate"),
+    ],
+)
+def test_a_broker_setting_without_effect_here_says_so_and_why(name: str, why: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        for resource in ("1", ""):
+            answer = await alter(client, BROKER, resource, (name, SET, "1"))
+            assert answer.error_code == BAD_REQUEST
+            assert f'"{name}" has no effect here: ' in answer.error_message
+            assert why in answer.error_message
 
     run(test, "node.id=1")
 

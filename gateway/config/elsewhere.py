@@ -1,0 +1,86 @@
+"""Kafka's settings that people bring along and that have no effect here, with what to do about each, or why."""
+
+from __future__ import annotations
+
+_POOLS = "there are no thread pools to size here"
+_CONTROLLER = "there is no controller here"
+_SECURITY = "nothing here asks who somebody is or encrypts until security comes"
+_REPLICAS = "a node here has no replicas"
+_FILES = "the store here has no such files"
+_TRANSACTIONS = "there are no transactions yet"
+_SHARE = "there are no share groups here"
+_ALONE = "a node here talks to no other"
+
+ELSEWHERE: dict[str, str] = {
+    "advertised.host.name": 'use "advertised.listeners"',
+    "advertised.port": 'use "advertised.listeners"',
+    "allow.everyone.if.no.acl.found": _SECURITY,
+    "authorizer.class.name": _SECURITY,
+    "auto.leader.rebalance.enable": _REPLICAS,
+    "background.threads": _POOLS,
+    "broker.id": 'use "node.id"',
+    "broker.id.generation.enable": 'use "node.id"',
+    "controlled.shutdown.enable": "a node here always finishes what is in flight before it stops",
+    "host.name": 'use "listeners"',
+    "listener.security.protocol.map": "all listeners are plain text until security comes",
+    "log.dir": 'use "data"',
+    "log.dirs": 'use "data"',
+    "log.message.downconversion.enable": "stored batches are never converted",
+    "log.preallocate": _FILES,
+    "log.roll.jitter.hours": "segments roll when they are due",
+    "log.roll.jitter.ms": "segments roll when they are due",
+    "log.segment.delete.delay.ms": "files of deleted records go at once",
+    "max.connection.creation.rate": "connections are not held back by their rate",
+    "max.connections.per.ip.overrides": 'use "max.connections.per.ip", which is for all',
+    "num.io.threads": _POOLS,
+    "num.network.threads": _POOLS,
+    "num.recovery.threads.per.data.dir": _POOLS,
+    "num.replica.alter.log.dirs.threads": _REPLICAS,
+    "num.replica.fetchers": _REPLICAS,
+    "port": 'use "listeners"',
+    "principal.builder.class": _SECURITY,
+    "process.roles": _CONTROLLER,
+    "request.timeout.ms": _ALONE,
+    "socket.receive.buffer.bytes": "the system sizes the buffers of sockets",
+    "socket.send.buffer.bytes": "the system sizes the buffers of sockets",
+    "super.users": _SECURITY,
+    "unclean.leader.election.enable": _REPLICAS,
+}
+"""By name."""
+
+FAMILIES: dict[str, str] = {
+    "controller.": _CONTROLLER,
+    "delegation.token.": _SECURITY,
+    "follower.": _REPLICAS,
+    "group.consumer.": "groups are of the classic protocol here",
+    "group.share.": _SHARE,
+    "group.streams.": "there are no streams groups here",
+    "inter.broker.": _ALONE,
+    "leader.": _REPLICAS,
+    "log.cleaner.": "nothing is compacted yet",
+    "log.flush.": 'use "durability"',
+    "log.index.": _FILES,
+    "metadata.log.": _CONTROLLER,
+    "metric.": 'metrics are at /metrics of "admin.listen"',
+    "metrics.": 'metrics are at /metrics of "admin.listen"',
+    "offsets.topic.": "offsets are not kept in a topic here",
+    "password.": _SECURITY,
+    "remote.log.": "segments are not moved to other storage here",
+    "replica.": _REPLICAS,
+    "sasl.": _SECURITY,
+    "security.": _SECURITY,
+    "share.": _SHARE,
+    "ssl.": _SECURITY,
+    "transaction.": _TRANSACTIONS,
+    "transactional.": _TRANSACTIONS,
+    "zookeeper.": "there is no ZooKeeper here",
+}
+"""By how the names begin, for things that are not here at all."""
+
+
+def elsewhere(name: str) -> str | None:
+    """Why a setting of Kafka's has no effect here; None for a name that means nothing here."""
+    advice = ELSEWHERE.get(name)
+    if advice is None:
+        advice = next((each for start, each in FAMILIES.items() if name.startswith(start)), None)
+    return None if advice is None else f'Kafka\'s "{name}" has no effect here: {advice}.'
