@@ -133,10 +133,11 @@ FIRST_USED = (
 def preload(pairs: Iterable[tuple[int, int]] = FIRST_USED) -> None:
     """Generates the request decoder and response encoder of each (api key, version)."""
     for api_key, version in pairs:
-        if (api_key, version) not in _request_decoders:
-            name = _name(api_key)
-            _request_decoders[api_key, version] = compiler.compile_decoder(name + "Request", version)
-            _response_encoders[api_key, version] = compiler.compile_encoder(name + "Response", version)
+        pair, name = (api_key, version), _name(api_key)
+        if pair not in _request_decoders:
+            _request_decoders[pair] = compiler.compile_decoder(name + "Request", version)
+        if pair not in _response_encoders:
+            _response_encoders[pair] = compiler.compile_encoder(name + "Response", version)
 
 
 def load_schemas(api_keys: Iterable[int]) -> None:

@@ -407,6 +407,8 @@ def test_numbers_off_the_network_leave_nothing_behind() -> None:
 
 
 def test_preload() -> None:
+    # one half may be there already: somebody asked first
+    codec._response_encoders.pop((68, 1), None)
     codec.preload([(68, 1), (68, 1)])
     assert (68, 1) in codec._request_decoders
     assert (68, 1) in codec._response_encoders
