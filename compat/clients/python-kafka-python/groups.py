@@ -164,9 +164,7 @@ def member_timeout(ctx: Context) -> None:
 @case
 def new_partitions_in_group(ctx: Context) -> None:
     topic, group = create(ctx, 1), ctx.name("g")
-    # A heartbeat that falls together with the new metadata can leave this client (3.0.12) without a word between
-    # SyncGroup and OffsetFetch, for good: its own race, so the two have different beats here.
-    member = Member(ctx, topic, group, metadata_max_age_ms=500, heartbeat_interval_ms=2700)
+    member = Member(ctx, topic, group, metadata_max_age_ms=500)
     settle(ctx, [member], [1])
     admin(ctx).create_partitions({topic: 3})
     settle(ctx, [member], [3])
