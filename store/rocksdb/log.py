@@ -309,6 +309,11 @@ class RocksLog:
                 raise IndexError(f"offset {offset} has no record at or after it")
             segment, position, row = self._locate(following.base)
             found = yield from self._walk(segment, position, lambda header: True)
+        if found.base > offset:
+            # in a gap: a ledger may have begun behind it, and only its own index row says so
+            segment, position, row = self._locate(found.base)
+            found = yield from self._walk(segment, position, lambda header: header.next_offset > offset)
+            assert found is not None
         return Position(row.ledger, row.entry + found.nth, max(0, offset - found.base))
 
     def offset_of(self, ledger: int, entry: int) -> int:

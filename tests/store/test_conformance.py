@@ -258,6 +258,17 @@ async def test_message_ids(store: Store, clock: Clock) -> None:
 
 
 @with_store
+async def test_the_message_id_of_a_gap_is_that_of_the_next_ledger_when_one_began_behind_it(
+    store: Store, clock: Clock
+) -> None:
+    await write(store, CreateLog(1), append(1, 0))
+    clock.now += limits.LEDGER_MS
+    await write(store, append(1, 6))
+    log = store.log(1)
+    assert [log.position_of(offset) for offset in (1, 5, 6)] == [(log.ledgers()[1].ledger, 0, 0)] * 3
+
+
+@with_store
 async def test_ledgers_end_at_a_number_of_entries(store: Store, clock: Clock) -> None:
     await write(store, CreateLog(1))
     at, part = 0, 5000
