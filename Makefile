@@ -42,8 +42,8 @@ demo: $(VENV)/.dev ## a tour of five minutes or less: produce, consume, Spark, a
 bench: $(VENV)/.dev ## Magnetar and real Apache Kafka side by side, by turns; writes docs/PERFORMANCE.md
 	$(BIN)/python -m compat.bench $(ARGS)
 
-compatibility: $(VENV)/.dev ## every client program against a gateway; writes docs/COMPATIBILITY.md
-	$(BIN)/python -m compat.harness $(or $(ARGS),run --report)
+compat: $(VENV)/.dev ## every client family against a gateway; writes docs/COMPATIBILITY.md; ARGS="--client go-franz"
+	$(BIN)/python -m compat.harness run --report $(ARGS)
 
 roundtrip: $(VENV)/.dev ## a million records to Parquet and back, compared
 	$(BIN)/python -m compat.spark.roundtrip --records 1000000 $(ARGS)
@@ -56,4 +56,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: help run check test demo bench compatibility roundtrip fmt lock
+.PHONY: help run check test demo bench compat roundtrip fmt lock

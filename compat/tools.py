@@ -1,4 +1,4 @@
-"""What the client programs need and pip does not bring: Java, jars from Maven, kcat.
+"""What the client programs need and pip does not bring: Java, jars from Maven, kcat, Go, Rust, Node.
 
 Each `ensure_…` gives the path, fetching what can be fetched, or raises `MissingToolError` with one plain
 sentence that says what is missing and how to get it. `python -m compat.tools` fetches all of them.
@@ -59,6 +59,59 @@ def ensure_jdk() -> Path:
             "(Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME to one."
         )
     return java
+
+
+@cache
+def ensure_javac() -> Path:
+    """The compiler beside `ensure_jdk`."""
+    javac = ensure_jdk().resolve().with_name("javac")
+    if not javac.exists():
+        raise MissingToolError(
+            f"There is no javac beside {ensure_jdk()}: install a JDK "
+            "(Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME to one."
+        )
+    return javac
+
+
+@cache
+def ensure_go() -> Path:
+    """The `go` command, 1.21 or newer (from there on it fetches the version that a go.mod asks for)."""
+    return _ensure("Go", "go", ["version"], (1, 21), "see https://go.dev/dl")
+
+
+@cache
+def ensure_cargo() -> Path:
+    """Rust's `cargo`."""
+    return _ensure("Rust (cargo)", "cargo", ["--version"], (1, 74), "see https://rustup.rs")
+
+
+@cache
+def ensure_node() -> Path:
+    """Node.js."""
+    return _ensure("Node.js", "node", ["--version"], (18, 0), "Debian: apt-get install nodejs npm")
+
+
+@cache
+def ensure_npm() -> Path:
+    """Node.js's package manager."""
+    return _ensure("npm", "npm", ["--version"], (8, 0), "Debian: apt-get install nodejs npm")
+
+
+def _ensure(title: str, name: str, question: list[str], oldest: tuple[int, int], how: str) -> Path:
+    """The program of this name on the PATH, if it is not too old."""
+    wanted = f"{title} {oldest[0]}.{oldest[1]} or newer"
+    path = _which(name)
+    if path is None:
+        raise MissingToolError(f"{wanted} is missing: install it ({how}).")
+    done = subprocess.run(
+        [path, *question], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
+    version = re.search(r"(\d+)\.(\d+)", done.stdout)
+    if version is None or (int(version[1]), int(version[2])) < oldest:
+        raise MissingToolError(
+            f"{wanted} is needed, and {path} is {done.stdout.strip() or 'not usable'} ({how})."
+        )
+    return path
 
 
 def ensure_jars(name: str) -> Path:

@@ -1,99 +1,227 @@
-"""`python -m compat.harness run | report | list`."""
+"""`python -m compat.harness run | build | report | list`: what `make compat` runs."""
 
 from __future__ import annotations
 
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
 
 from compat.bench.servers import Kafka, Magnetar, Server, ServerError
 from compat.harness import catalogue, report
+from compat.harness.build import build
+from compat.harness.catalogue import Client
 from compat.harness.run import RESULTS, Outcome, Restart, Results, run
+from compat.harness.verdict import Verdict, verdict
+from compat.peers.kafka.jars import JarsError
+from compat.tools import MissingToolError
 
 # What keeps the cases quick on both servers, and lets short sessions be asked for.
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+WAVE = 6
+"""Programs that share one restart of the server. Up to it all of them stay alive, so not all at once."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m compat.harness", description=report.__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    runs = verbs.add_parser("run", help="run client programs against a server, by default one that it starts")
-    runs.add_argument("--bootstrap", help="HOST:PORT of a server that runs already")
-    runs.add_argument("--client", action="append", default=[], help="only this program; may be repeated")
-    runs.add_argument("--case", action="append", default=[], help="only this case; may be repeated")
-    runs.add_argument(
-        "--restart-command",
-        help="with --bootstrap: a shell command that restarts the server and returns once it serves again, at "
-        "the same address or at the one it prints; without it the restart cases are left out",
+    parser = argparse.ArgumentParser(
+        prog="python -m compat.harness", description="Unmodified Kafka clients against Magnetar."
     )
-    runs.add_argument("--jobs", type=int, default=4, help="programs at a time")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    runs = verbs.add_parser(
+        "run",
+        help="run client programs against a server, by default one that it starts",
+        description="Build the client programs, run them against a server (by default a gateway that is started "
+        "for it), restart that in the middle, and say of each failure whose it is: what fails runs against Apache "
+        "Kafka too. Ends with 1 when something fails that is Magnetar's fault.",
+    )
+    runs.add_argument("--client", action="append", default=[], help="only this client; may be repeated")
+    runs.add_argument("--case", action="append", default=[], help="only this case; may be repeated")
+    runs.add_argument("--suite", choices=catalogue.SUITES, action="append", help="only clients of this suite")
+    runs.add_argument("--jobs", type=int, default=3, help="programs at a time (default: 3)")
     runs.add_argument(
         "--server",
         choices=("magnetar", "kafka"),
         default="magnetar",
         help="which server to start, and whose results these are: Apache Kafka's are the reference",
     )
+    runs.add_argument(
+        "--reference",
+        choices=("none", "failed", "all"),
+        default="failed",
+        help="what also runs against Apache Kafka: what failed and was not run there yet (default), all, or nothing",
+    )
+    runs.add_argument("--bootstrap", help="HOST:PORT of a server that runs already, instead of starting one")
+    runs.add_argument(
+        "--restart-command",
+        help="with --bootstrap: a shell command that restarts the server and returns once it serves again, at "
+        "the same address or at the one it prints; without it the restart cases are left out",
+    )
     runs.add_argument("--no-save", action="store_true", help="leave the saved results alone")
-    runs.add_argument("--report", action="store_true", help=f"write {report.PAGE.name} at the end")
-    verbs.add_parser("report", help=f"write {report.PAGE.name} from the saved results")
-    verbs.add_parser("list", help="the programs and how many cases each has")
+    runs.add_argument("--report", action="store_true", help=f"write docs/{report.PAGE.name} at the end")
+    builds = verbs.add_parser("build", help="build the client programs, or say what is missing")
+    builds.add_argument("--client", action="append", default=[], help="only this client; may be repeated")
+    builds.add_argument(
+        "--suite", choices=catalogue.SUITES, action="append", help="only clients of this suite"
+    )
+    verbs.add_parser("report", help=f"write docs/{report.PAGE.name} from the saved results")
+    verbs.add_parser("list", help="the clients and how many cases each has")
     options = parser.parse_args()
-    if options.verb == "run":
-        return _run(options)
     if options.verb == "report":
         print(report.write())
-    else:
+        return 0
+    if options.verb == "list":
         for client in catalogue.clients().values():
-            print(f"{client.name:<28} {len(client.cases):>3} cases, lacks {len(client.lacks)}")
-    return 0
-
-
-def _run(options: argparse.Namespace) -> int:
+            print(
+                f"{client.name:<28} {client.suite:<7} {len(client.cases):>3} cases, lacks {len(client.lacks)}"
+            )
+        return 0
     try:
-        programs = catalogue.chosen(options.client)
+        programs = catalogue.chosen(options.client, options.suite or catalogue.SUITES)
     except KeyError as name:
         print(
             f"no client program is called {name}; there are: {', '.join(catalogue.clients())}",
             file=sys.stderr,
         )
         return 2
+    return _build(programs) if options.verb == "build" else _run(programs, options)
+
+
+def _build(programs: Sequence[Client]) -> int:
+    missing = 0
+    for client in programs:
+        try:
+            build(client, print)
+            client.command_line()
+        except MissingToolError as error:
+            print(f"{client.name}: {error}", file=sys.stderr)
+            missing += 1
+    print(f"{len(programs) - missing} of {len(programs)} client programs are ready")
+    return 1 if missing else 0
+
+
+def _run(programs: Sequence[Client], options: argparse.Namespace) -> int:
     wrong = set(options.case) - {case for cases in catalogue.sections().values() for case in cases}
     if wrong:
         print(f"cases.toml has no {', '.join(sorted(wrong))}", file=sys.stderr)
         return 2
-    failed: list[Outcome] = []
-
-    def show(outcome: Outcome) -> None:
-        sign = "ok    " if outcome.ok else "FAILED"
-        if outcome.refused:
-            sign = "later "
-        text = outcome.refused or outcome.detail
-        print(f"{sign} {outcome.client:<26} {outcome.case:<34} {outcome.ms:>6} ms  {text}", flush=True)
-        if not outcome.ok:
-            failed.append(outcome)
-
-    def work(bootstrap: str, restart: Restart | None) -> Results:
-        return run(bootstrap, programs, cases=options.case, restart=restart, jobs=options.jobs, report=show)
-
+    results, reference = Results(), Results()
     try:
         if options.bootstrap:
+            work = _worker(programs, options)
             results = work(options.bootstrap, _restarter(options.restart_command))
         else:
-            results = _with_server(Kafka(SETTINGS) if options.server == "kafka" else Magnetar(SETTINGS), work)
-    except ServerError as error:
+            results = _started(options.server, _worker(programs, options))
+        if not options.no_save:
+            results.save(RESULTS / f"{options.server}.json")
+        if options.server == "kafka":
+            return _summary(programs, results, results)
+        reference = Results.load(RESULTS / "kafka.json")
+        doubtful = _to_refer(programs, results, reference, options.reference)
+        if doubtful:
+            cases = sorted({case for names in doubtful.values() for case in names})
+            print(
+                f"\nNow against Apache Kafka, to know whose the failures are: {', '.join(cases)}\n",
+                flush=True,
+            )
+            options.case = [] if options.reference == "all" else cases
+            found = _started("kafka", _worker([catalogue.clients()[name] for name in doubtful], options))
+            if not options.no_save:
+                found.save(RESULTS / "kafka.json")
+            reference.update(found)
+    except (ServerError, JarsError) as error:
         print(error, file=sys.stderr)
         return 1
-    if not options.no_save:
-        results.save(RESULTS / f"{options.server}.json")
     if options.report:
-        print(report.write())
-    print(f"{len(results.outcomes) - len(failed)} of {len(results.outcomes)} cases passed")
-    return 1 if failed else 0
+        print(f"\nwritten: {report.write()}")
+    return _summary(programs, results, reference)
 
 
-def _with_server(server: Server, work: Callable[[str, Restart | None], Results]) -> Results:
-    """Run against a server that is started for it, restarts included."""
+def _to_refer(
+    programs: Sequence[Client], results: Results, reference: Results, which: str
+) -> dict[str, list[str]]:
+    """Client -> cases whose outcome on Apache Kafka is wanted."""
+    found: dict[str, list[str]] = {}
+    for client in programs:
+        if client.no_reference or which == "none":
+            continue
+        for case in client.cases:
+            known = (client.name, case) in reference.outcomes
+            ours = verdict(client, case, results, reference) is Verdict.OURS
+            if which == "all" or (ours and not known):
+                found.setdefault(client.name, []).append(case)
+    return found
+
+
+def _worker(
+    programs: Sequence[Client], options: argparse.Namespace
+) -> Callable[[str, Restart | None], Results]:
+    """What runs the programs against a server, some at a time, with a line for each case."""
+
+    def work(bootstrap: str, restart: Restart | None) -> Results:
+        asked = [
+            case for client in programs for case in client.cases if case in (options.case or client.cases)
+        ]
+        results = Results()
+        with tqdm(total=len(asked), unit="case", disable=None) as bar:
+
+            def show(outcome: Outcome) -> None:
+                sign = "later " if outcome.refused else "ok    " if outcome.ok else "FAILED"
+                text = outcome.refused or outcome.detail
+                line = f"{sign} {outcome.client:<26} {outcome.case:<34} {outcome.ms:>6} ms  {text}"
+                tqdm.write(line, file=sys.stdout)
+                bar.update()
+
+            for first in range(0, len(programs), WAVE):
+                wave = programs[first : first + WAVE]
+                found = run(
+                    bootstrap,
+                    wave,
+                    cases=options.case,
+                    restart=restart,
+                    jobs=options.jobs,
+                    limit=600.0,
+                    report=show,
+                    say=lambda line: tqdm.write(line, file=sys.stdout),
+                )
+                results.update(found)
+        return results
+
+    return work
+
+
+def _summary(programs: Sequence[Client], results: Results, reference: Results) -> int:
+    """Figures for each client; 1 when something is Magnetar's fault, or failed on the reference itself."""
+    print()
+    ours = 0
+    for client in programs:
+        counts = Counter(verdict(client, case, results, reference) for case in client.cases)
+        words = [
+            f"{counts[kind]:>3} {word}"
+            for kind, word in (
+                (Verdict.PASSED, "passed"),
+                (Verdict.LATER, "not supported yet"),
+                (Verdict.CLIENTS, "the client's fault"),
+                (Verdict.OURS, "OURS"),
+            )
+            if counts[kind]
+        ]
+        print(
+            f"{client.name:<28} {results.versions.get(client.name, ''):<12} {', '.join(words) or 'nothing ran'}"
+        )
+        ours += counts[Verdict.OURS]
+        if results is reference:
+            ours += counts[Verdict.CLIENTS]
+    good = sum(outcome.ok for outcome in results.outcomes.values())
+    print(f"{good} of {len(results.outcomes)} cases passed or were refused clearly")
+    return 1 if ours else 0
+
+
+def _started(name: str, work: Callable[[str, Restart | None], Results]) -> Results:
+    """Run against a fresh server that is started for it, restarts included."""
+    server: Server = Kafka(SETTINGS) if name == "kafka" else Magnetar(SETTINGS)
     with server:
         server.prepare()
         server.start()

@@ -1,10 +1,11 @@
-"""Which cases and client programs there are: cases.toml, and one client.toml in each program's folder."""
+"""Which cases and client programs there are: cases.toml, and one client.toml in each client's folder."""
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any
 from compat import tools
 
 CLIENTS = Path(__file__).resolve().parents[1] / "clients"
-TOOLS_SECTION = "Kafka's console tools"
+BUILDS = tools.PROJECT / ".cache" / "compat-build"
+SUITES = ("test", "compat")
 RESTART = "restart_"  # a case whose name starts so asks for a restart of the server
 
 
 @dataclass(frozen=True)
 class Client:
-    """One program. `cases` are those it must report; `lacks` says of each other one why it has none."""
+    """One client. `cases` are those its program must report; `lacks` says of each other one why it has none."""
 
     name: str
     title: str
@@ -30,10 +32,61 @@ class Client:
     lacks: dict[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
     """Case -> why it fails through a fault of the client's own."""
+    build: list[list[str]] = field(default_factory=list)
+    """What must be run, in the folder, before the command can be."""
+    suite: str = "test"
+    """"test": part of `make test` and `make compat`; "compat": of `make compat` alone."""
+    family: str = ""
+    """The chapter of the page that it stands in."""
+    no_reference: str = ""
+    """Why Apache Kafka's answers to this client say nothing; "" when they do."""
+
+    @property
+    def build_folder(self) -> Path:
+        """`{build}`: for what the build makes. It may be removed at any time."""
+        return BUILDS / self.name
+
+    @property
+    def shared_folder(self) -> Path:
+        """`{shared}`: what the programs of one language share. Need not exist."""
+        return self.folder.parent / f"{self.name.split('-')[0]}-common"
 
     def command_line(self) -> list[str]:
         """The program's command, tools and jars fetched. Raises `tools.MissingToolError`."""
-        return [_fill(part) for part in self.command]
+        return [self._fill(part) for part in self.command]
+
+    def build_lines(self) -> list[list[str]]:
+        """The build's commands, likewise."""
+        return [[self._fill(part) for part in command] for command in self.build]
+
+    def _fill(self, part: str) -> str:
+        return re.sub(r"\{([a-z]+)(?::([^{}]*))?\}", self._meaning, part)
+
+    def _meaning(self, found: re.Match[str]) -> str:
+        kind, argument = found.groups()
+        if argument is not None and kind == "jars":
+            return str(tools.ensure_jars(argument))
+        if argument is None and kind in TOOLS:
+            return str(TOOLS[kind]())
+        if argument is None and kind in ("folder", "build", "shared"):
+            return str(
+                {"folder": self.folder, "build": self.build_folder, "shared": self.shared_folder}[kind]
+            )
+        raise ValueError(f"{found[0]} means nothing in {self.name}/client.toml")
+
+
+TOOLS: dict[str, Callable[[], Path | str]] = {
+    "python": lambda: sys.executable,
+    "java": lambda: tools.ensure_java(),
+    "jdk": lambda: tools.ensure_jdk(),
+    "javac": lambda: tools.ensure_javac(),
+    "kcat": lambda: tools.ensure_kcat(),
+    "go": lambda: tools.ensure_go(),
+    "cargo": lambda: tools.ensure_cargo(),
+    "node": lambda: tools.ensure_node(),
+    "npm": lambda: tools.ensure_npm(),
+}
+"""What the placeholders of a client.toml stand for; `{jars:NAME}` besides, and the client's folders."""
 
 
 @cache
@@ -51,62 +104,49 @@ def not_yet() -> dict[str, str]:
 
 @cache
 def clients() -> dict[str, Client]:
-    """The programs by name, i.e. by folder."""
-    found = (_client(path) for path in sorted(CLIENTS.glob("*/client.toml")))
-    return {client.name: client for client in found}
+    """The clients by name, i.e. by folder, those of `make test` first."""
+    tables = {path.parent: _toml(path) for path in sorted(CLIENTS.glob("*/client.toml"))}
+    own = {table["section"] for table in tables.values() if "section" in table}
+    found = [_client(folder, table, own) for folder, table in tables.items()]
+    return {client.name: client for client in sorted(found, key=lambda client: SUITES.index(client.suite))}
 
 
-def chosen(names: Iterable[str]) -> list[Client]:
-    """The programs with these names, all without a name. Raises KeyError with the wrong name."""
+def chosen(names: Iterable[str], suites: Collection[str] = SUITES) -> list[Client]:
+    """The clients with these names; without a name all of these suites. KeyError with the wrong name."""
     wanted = list(names)
-    return [clients()[name] for name in wanted] if wanted else list(clients().values())
+    if wanted:
+        return [clients()[name] for name in wanted]
+    return [client for client in clients().values() if client.suite in suites]
 
 
-def _client(path: Path) -> Client:
-    table = _toml(path)
-    wanted = table.get("sections") or [title for title in sections() if title != TOOLS_SECTION]
+def _client(folder: Path, table: dict[str, Any], own: Collection[str]) -> Client:
+    only = table.get("section")
     reasons: dict[str, str] = table.get("lacks", {})
     cases, lacks = [], {}
     for title, names in sections().items():
+        if title != only if only else title in own:
+            continue
         for name in names:
-            reason = reasons.get(name) or reasons.get(title)
-            if title not in wanted:
-                continue
-            if reason:
+            if reason := reasons.get(name) or reasons.get(title):
                 lacks[name] = reason
             else:
                 cases.append(name)
     return Client(
-        name=path.parent.name,
+        name=folder.name,
         title=table["title"],
         language=table["language"],
-        folder=path.parent,
+        folder=folder,
         command=table["command"],
         cases=cases,
         lacks=lacks,
         known=table.get("known", {}),
+        build=table.get("build", []),
+        suite=table.get("suite", SUITES[0]),
+        family=table.get("family", table["language"]),
+        no_reference=table.get("no_reference", ""),
     )
 
 
 def _toml(path: Path) -> dict[str, Any]:
     with open(path, "rb") as file:
         return tomllib.load(file)
-
-
-def _fill(part: str) -> str:
-    """`{python}`, `{java}`, `{jdk}`, `{kcat}` and `{jars:NAME}` in a command."""
-    if not part.startswith("{"):
-        return part
-    name, _, rest = part[1:].partition("}")
-    kind, _, argument = name.partition(":")
-    if kind == "python":
-        return sys.executable + rest
-    if kind == "java":
-        return str(tools.ensure_java()) + rest
-    if kind == "jdk":
-        return str(tools.ensure_jdk()) + rest
-    if kind == "kcat":
-        return str(tools.ensure_kcat()) + rest
-    if kind == "jars":
-        return str(tools.ensure_jars(argument)) + rest
-    raise ValueError(f"{{{name}}} means nothing in a client.toml")

@@ -8,7 +8,9 @@ its standard input: `restarted HOST:PORT`. All programs meet there, so one resta
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import queue
 import subprocess
 import threading
@@ -18,12 +20,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from compat.harness.build import build
 from compat.harness.catalogue import RESTART, Client
 from compat.tools import PROJECT, MissingToolError
 
 RESULTS = PROJECT / ".cache" / "compat"
 CASE_LIMIT = 45.0
 """Seconds for a case: far more than it takes, as all of them share two cores with the server."""
+BOUNDS = {"GOMAXPROCS": "2", "GOMEMLIMIT": "384MiB", "NODE_OPTIONS": "--max-old-space-size=384"}
+"""What keeps one program from taking the machine; those in Java have -Xmx in their command."""
 
 
 @dataclass
@@ -48,14 +53,20 @@ class Results:
     def add(self, outcome: Outcome) -> None:
         self.outcomes[outcome.client, outcome.case] = outcome
 
+    def update(self, other: Results) -> None:
+        """Take what `other` found, over what is here."""
+        self.versions.update(other.versions)
+        self.outcomes.update(other.outcomes)
+
     def save(self, path: Path) -> None:
         """Write as JSON, over what an earlier run left of other clients and cases."""
-        merged = Results.load(path)
-        merged.versions.update(self.versions)
-        merged.outcomes.update(self.outcomes)
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [asdict(outcome) for _, outcome in sorted(merged.outcomes.items())]
-        path.write_text(json.dumps({"versions": merged.versions, "outcomes": rows}, indent=1))
+        with open(path.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            merged = Results.load(path)
+            merged.update(self)
+            rows = [asdict(outcome) for _, outcome in sorted(merged.outcomes.items())]
+            path.write_text(json.dumps({"versions": merged.versions, "outcomes": rows}, indent=1))
 
     @classmethod
     def load(cls, path: Path) -> Results:
@@ -90,6 +101,7 @@ class _Program:
         self.process = subprocess.Popen(
             arguments,
             cwd=client.folder,
+            env={**os.environ, **BOUNDS},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -141,24 +153,14 @@ def run(
     jobs: int = 4,
     limit: float = 300.0,
     report: Callable[[Outcome], None] = lambda outcome: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Results:
-    """Run the programs against `bootstrap`, `jobs` at a time, all of them within `limit` seconds.
+    """Build the programs, then run them against `bootstrap`, `jobs` at a time, all of them within `limit` seconds.
 
     `cases` limits them to these names. Without `restart` the cases that need it are left out. Every case
     asked for is in the results: a program that ends early or cannot start fails those it has not reported.
     """
     results = Results()
-    todo: list[tuple[Client, list[str]]] = []
-    for client in clients:
-        names = [name for name in client.cases if not cases or name in cases]
-        if restart is None:
-            names = [name for name in names if not name.startswith(RESTART)]
-        if names:
-            todo.append((client, names))
-    events: queue.Queue[Any] = queue.Queue()
-    active: list[_Program] = []
-    waiting: list[_Program] = []
-    end = time.monotonic() + limit
 
     def take(outcome: Outcome) -> None:
         results.add(outcome)
@@ -167,6 +169,23 @@ def run(
     def fail(client: Client, names: Sequence[str], why: str) -> None:
         for name in names:
             take(Outcome(client.name, name, ok=False, detail=why))
+
+    todo: list[tuple[Client, list[str]]] = []
+    for client in clients:
+        names = [name for name in client.cases if not cases or name in cases]
+        if restart is None:
+            names = [name for name in names if not name.startswith(RESTART)]
+        if names:
+            try:
+                build(client, say)
+            except MissingToolError as error:
+                fail(client, names, str(error))
+            else:
+                todo.append((client, names))
+    events: queue.Queue[Any] = queue.Queue()
+    active: list[_Program] = []
+    waiting: list[_Program] = []
+    end = time.monotonic() + limit
 
     try:
         while todo or active or waiting:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from compat.harness import catalogue
-from compat.harness.report import render, verdict
+from compat.harness.report import render
 from compat.harness.run import Outcome, Results
+from compat.harness.verdict import Verdict, verdict
 
 KCAT = catalogue.clients()["c-kcat"]
 
@@ -22,23 +25,44 @@ PASSED = Outcome("c-kcat", "headers", ok=True)
 FAILED = Outcome("c-kcat", "headers", ok=False, detail="it | broke\nhere")
 
 
+def refused(case: str) -> Outcome:
+    return Outcome("c-kcat", case, ok=True, refused="not here")
+
+
 @pytest.mark.parametrize(
-    ("ours", "kafka", "sign"),
+    ("ours", "kafka", "expected"),
     [
-        ([PASSED], [], "✓"),
-        ([FAILED], [], "✗"),
-        ([FAILED], [PASSED], "✗"),
-        ([FAILED], [FAILED], "✗ client"),
-        ([Outcome("c-kcat", "headers", ok=True, refused="no")], [], "later"),
-        ([], [], "?"),
+        ([PASSED], [], Verdict.PASSED),
+        ([FAILED], [], Verdict.OURS),
+        ([FAILED], [PASSED], Verdict.OURS),
+        ([FAILED], [FAILED], Verdict.CLIENTS),
+        ([refused("headers")], [PASSED], Verdict.OURS),
+        ([], [], Verdict.NOT_RUN),
     ],
 )
-def test_the_sign_of_a_case(ours: list[Outcome], kafka: list[Outcome], sign: str) -> None:
-    assert verdict(KCAT, "headers", results(*ours), results(*kafka)) == sign
+def test_whose_fault_it_is(ours: list[Outcome], kafka: list[Outcome], expected: Verdict) -> None:
+    assert verdict(KCAT, "headers", results(*ours), results(*kafka)) is expected
+
+
+def test_a_refusal_of_what_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compat.harness.verdict.not_yet", lambda: {"headers": "another day"})
+    assert verdict(KCAT, "headers", results(refused("headers")), results()) is Verdict.LATER
+    assert verdict(KCAT, "headers", results(FAILED), results()) is Verdict.OURS
+
+
+def test_a_known_fault_of_the_client() -> None:
+    client = replace(KCAT, known={"headers": "forgets them"})
+    assert verdict(client, "headers", results(FAILED), results()) is Verdict.CLIENTS
+    assert verdict(client, "headers", results(PASSED), results()) is Verdict.PASSED
+
+
+def test_where_apache_kafka_serves_the_client_not_at_all_its_failures_excuse_nothing() -> None:
+    client = replace(KCAT, no_reference="too old")
+    assert verdict(client, "headers", results(FAILED), results(FAILED)) is Verdict.OURS
 
 
 def test_a_case_that_the_client_lacks() -> None:
-    assert verdict(KCAT, "commit_metadata", results(), results()) == "–"
+    assert verdict(KCAT, "commit_metadata", results(), results()) is Verdict.LACKS
 
 
 def test_a_failure_has_a_note_on_one_line() -> None:

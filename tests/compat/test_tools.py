@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,24 @@ import pytest
 
 from compat import tools
 
+CACHED = (
+    tools.ensure_java,
+    tools.ensure_jdk,
+    tools.ensure_javac,
+    tools.ensure_kcat,
+    tools.ensure_go,
+    tools.ensure_cargo,
+    tools.ensure_node,
+    tools.ensure_npm,
+)
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    for cached in (tools.ensure_java, tools.ensure_jdk, tools.ensure_kcat):
+    for cached in CACHED:
         cached.cache_clear()
     yield
-    for cached in (tools.ensure_java, tools.ensure_jdk, tools.ensure_kcat):
+    for cached in CACHED:
         cached.cache_clear()
 
 
@@ -74,6 +85,33 @@ def test_no_kcat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only(tmp_path, monkeypatch)
     with pytest.raises(tools.MissingToolError, match="apt-get install kcat"):
         tools.ensure_kcat()
+
+
+@pytest.mark.parametrize(
+    ("ensure", "words"),
+    [
+        (tools.ensure_go, "Go .* is missing: install it .*go.dev"),
+        (tools.ensure_cargo, "Rust .* is missing: install it .*rustup"),
+        (tools.ensure_node, "Node.js .* is missing: install it .*nodejs"),
+        (tools.ensure_npm, "npm .* is missing: install it .*npm"),
+    ],
+)
+def test_no_toolchain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ensure: Callable[[], Path], words: str
+) -> None:
+    only(tmp_path, monkeypatch)
+    with pytest.raises(tools.MissingToolError, match=words):
+        ensure()
+
+
+def test_an_old_toolchain_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path, monkeypatch)
+    fake(tmp_path / "go", "echo go version go1.9.7 linux/amd64")
+    with pytest.raises(tools.MissingToolError, match=r"go1\.9\.7"):
+        tools.ensure_go()
+    tools.ensure_go.cache_clear()
+    new = fake(tmp_path / "go", "echo go version go1.24.0 linux/amd64")
+    assert tools.ensure_go() == new
 
 
 def test_no_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
