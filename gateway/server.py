@@ -13,7 +13,7 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway import apis, open_files, reserve
 from gateway.apis.registry import APIS
@@ -183,7 +183,10 @@ class AdminStop:
 
 async def open_store(settings: Settings) -> tuple[Store, Path | None]:
     """The store by `store.driver`. Raises StartError with what is wrong with the folder."""
-    cache = settings.integer("store.tail.cache.bytes")
+    options: dict[str, Any] = {
+        "tail_cache_bytes": settings.integer("store.tail.cache.bytes"),
+        "page_cache_bytes": settings.integer("store.page.cache.bytes"),
+    }
     try:
         if settings.text("store.driver") == "memory":
             from store import memory
@@ -193,7 +196,7 @@ async def open_store(settings: Settings) -> tuple[Store, Path | None]:
 
         data = Path(settings.text("data")).absolute()
         try:
-            store = await rocksdb.open(data, clip=clip, tail_cache_bytes=cache)
+            store = await rocksdb.open(data, clip=clip, **options)
         except DiskFull as error:
             if not reserve.give_up(data):
                 raise
@@ -203,7 +206,7 @@ async def open_store(settings: Settings) -> tuple[Store, Path | None]:
                 error,
                 reserve.SIZE >> 20,
             )
-            store = await rocksdb.open(data, clip=clip, tail_cache_bytes=cache)
+            store = await rocksdb.open(data, clip=clip, **options)
         else:
             if not store.read_only:
                 # beside what is going on: nobody waits for it

@@ -90,6 +90,14 @@ _ROWS = [
         "Bytes of newly written batches kept in memory, so that consumers who keep up need no disk.",
         at_least(0),
     ),
+    Setting(
+        "store.page.cache.bytes",
+        Kind.LONG,
+        1_073_741_824,
+        "Bytes of large streams that stay in the system's page cache after they were written; older ones are given "
+        "back once they are on disk, and consumers that far behind read from the disk. 0 leaves it to the system.",
+        at_least(0),
+    ),
     # -- topics
     Setting(
         "auto.create.topics.enable",

@@ -104,6 +104,7 @@ class LogWriter:
         "group_end",
         "group_number",
         "group_size",
+        "handed_over",
         "key",
         "ledger",
         "ledger_entries",
@@ -172,6 +173,8 @@ class LogWriter:
         # segments (base, number) with bytes that are neither synced nor in the journal, by the checkpoint
         # generation of the latest of them
         self.unsynced = unsynced
+        # position in the active segment up to which the write-behind knows of it
+        self.handed_over = row.segment_size
         self._reset()
 
     def _reset(self) -> None:

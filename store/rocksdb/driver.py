@@ -24,6 +24,7 @@ from store.api import (
     Write,
 )
 from store.rocksdb import rows
+from store.rocksdb.behind import WriteBehind
 from store.rocksdb.cache import Tail, TailCache
 from store.rocksdb.checkpoint import Checkpointer
 from store.rocksdb.commits import Commit, Result
@@ -73,6 +74,7 @@ class RocksStore:
         # logs that queued commits make and drop
         self._creating: set[int] = set()
         self._dropping: set[int] = set()
+        self._behind = WriteBehind(files, options.page_cache_bytes)
         self._executor = Executor(
             database,
             files,
@@ -82,6 +84,7 @@ class RocksStore:
             next_ledger=next_ledger,
             open_files=options.open_files,
             configured=self._configured,
+            behind=self._behind,
         )
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(
@@ -319,6 +322,7 @@ class RocksStore:
             await self._writer.stop()
             self._reader.close()
             self._executor.close()
+            self._behind.close()
             for each in self._logs.values():
                 each.stale = True
             self._logs.clear()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,11 @@ from pathlib import Path
 _BUFFERS = min(1024, os.sysconf("SC_IOV_MAX"))
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _SYNC = getattr(os, "fdatasync", os.fsync)
+# Linux; not in the os module
+_sync_file_range = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
+if _sync_file_range is not None:
+    _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+_SYNC_FILE_RANGE_WRITE = 2
 
 
 class Short(OSError):
@@ -28,6 +34,8 @@ class Files:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        # whether the system tells what is in the page cache
+        self.tells = bool(_NOWAIT)
         self._folders: set[int] = set()
 
     def folder(self, partition: int) -> str:
@@ -114,6 +122,22 @@ class Files:
             finally:
                 os.close(descriptor)
 
+    # the page cache
+
+    can_write_behind = _sync_file_range is not None and hasattr(os, "posix_fadvise")
+
+    def start_writing(self, descriptor: int, position: int, size: int) -> None:
+        """Have the system begin to write these bytes. Waits for no disk, and makes nothing durable."""
+        if _sync_file_range is not None and _sync_file_range(
+            descriptor, position, size, _SYNC_FILE_RANGE_WRITE
+        ):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+
+    def give_back(self, descriptor: int, position: int, size: int) -> None:
+        """Drop the pages of these bytes from the page cache, those that are on disk."""
+        os.posix_fadvise(descriptor, position, size, os.POSIX_FADV_DONTNEED)
+
     def unlink(self, partition: int, base_offset: int, number: int) -> None:
         try:
             os.unlink(self.path(partition, base_offset, number))
@@ -128,22 +152,31 @@ class Files:
 
         Without RWF_NOWAIT (macOS) this is None, and the caller asks a thread.
         """
-        if not _NOWAIT:
+        if not self.tells:
             return None
         buffer = bytearray(size)
         try:
             done = os.preadv(descriptor, [buffer], position, _NOWAIT)
         except OSError as error:
-            if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                self.tells = False
+                return None
+            if error.errno == errno.EAGAIN:
                 return None
             raise
         return memoryview(buffer) if done == size else None
 
     def read(self, descriptor: int, size: int, position: int) -> bytes:
-        """At most `size` bytes, fewer only at the file's end. May wait for the disk."""
+        """At most `size` bytes, fewer at the file's end, or where it cannot be read further. May wait for the disk.
+
+        Raises OSError when not even the first of them can be read.
+        """
         data = os.pread(descriptor, size, position)
         while 0 < len(data) < size:
-            more = os.pread(descriptor, size - len(data), position + len(data))
+            try:
+                more = os.pread(descriptor, size - len(data), position + len(data))
+            except OSError:
+                break
             if not more:
                 break
             data += more

@@ -33,6 +33,7 @@ from store.api import (
 )
 from store.rocksdb import removal, rows
 from store.rocksdb.append import LogWriter
+from store.rocksdb.behind import KICK_BYTES, WriteBehind
 from store.rocksdb.commits import Commit, Published, Result
 from store.rocksdb.database import Database, plain
 from store.rocksdb.files import Files
@@ -75,8 +76,10 @@ class Executor:
         next_ledger: int,
         open_files: int,
         configured: dict[int, tuple[int, int]],
+        behind: WriteBehind,
     ) -> None:
         self._database = database
+        self._behind = behind
         self.files = files
         self._mark = mark
         self._clock = clock
@@ -328,11 +331,19 @@ class Executor:
 
     def _write_segments(self, touched: list[LogWriter], result: Result) -> None:
         write = self.files.write
+        behind = self._behind if self._behind.enabled else None
         for log in touched:
             for flush in log.flushes:
                 write(flush.descriptor, flush.buffers, flush.position)
                 key = (log.partition, flush.base, flush.number)
                 self.dirty[key] = flush.new or self.dirty.get(key, False)
+                if behind is not None:
+                    if flush.new:
+                        log.handed_over = 0
+                    end = flush.position + flush.size
+                    if end - log.handed_over >= KICK_BYTES:
+                        behind.wrote((*key, log.handed_over, end - log.handed_over))
+                        log.handed_over = end
 
     def _secure(self, touched: list[LogWriter], result: Result) -> None:
         candidates = [log for log in touched if log.flushes and (log.synced or log.carried)]

@@ -114,6 +114,7 @@ OURS = {
     "producer.id.expiration.check.interval.ms",
     "shutdown.timeout.ms",
     "store.driver",
+    "store.page.cache.bytes",
     "store.tail.cache.bytes",
 }
 """Settings that Kafka does not have, or does not list."""
