@@ -1,0 +1,102 @@
+"""`magnetar serve` with small numbers, so that seconds of load meet what usually takes hours; and broken on purpose.
+
+    python -m tests.proofs.powercut.gateway serve --data DIR ...
+
+Memtables of 64 KB and checkpoints a tenth of a second apart make RocksDB switch WALs, write tables and compact, and
+the store roll ledgers, empty the journal and unlink segments, some times a second. POWERCUT_BREAK names one of
+`BREAKS`, a promise that this gateway then does not keep: the proof must notice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from gateway.broker.turn import Turn
+from gateway.cli.main import main
+from store import limits
+from store.api import Durability, Write
+from store.rocksdb import database, driver, group, options
+from store.rocksdb.database import Database
+from store.rocksdb.files import Files
+
+
+def small() -> None:
+    """Everything happens early."""
+    database.MEGABYTE = 16 * 1024
+    limits.LEDGER_ENTRIES = 40
+    group.JOURNAL_BYTES = 8 * 1024
+    group.JOURNAL_LOG_BYTES = 64 * 1024
+
+    class Small(options.Options):
+        def __init__(self, **given: int) -> None:
+            super().__init__(
+                **{
+                    "checkpoint_seconds": 0.2,
+                    "checkpoint_pause": 0.1,
+                    "checkpoint_batches": 400,
+                    "checkpoint_journal_bytes": 100_000,
+                    "open_files": 16,
+                    **given,
+                }
+            )
+
+    for module in (options, driver):
+        module.Options = Small  # type: ignore[misc]
+    from store.rocksdb import opening
+
+    opening.Options = Small  # type: ignore[misc]
+
+
+def no_wal_sync() -> None:
+    """The WAL is not synced: acknowledged rows and journal payload go with the power."""
+    Database.sync = lambda self: None  # type: ignore[method-assign]
+
+
+def no_segment_sync() -> None:
+    """Segments are not synced, neither by a group nor by a checkpoint, and the journal rows go all the same."""
+    Files.sync = lambda self, descriptor: None  # type: ignore[method-assign]
+
+
+def no_folder_sync() -> None:
+    """Names of new segments are not synced."""
+    Files.sync_folder = lambda self, partition: None  # type: ignore[method-assign]
+
+
+def os_for_fsync() -> None:
+    """Every turn goes to the store as if it were `os`."""
+    end = Turn.end
+
+    def weakened(self: Turn) -> None:
+        self._durability = Durability.OS
+        end(self)
+
+    Turn.end = weakened  # type: ignore[method-assign]
+
+
+def answer_first() -> None:
+    """Produce is answered when its commit is queued, not when it is done."""
+    from store.rocksdb.driver import RocksStore
+
+    commit = RocksStore.commit
+
+    def early(
+        self: RocksStore, writes: Sequence[Write], durability: Durability, done: Callable[[object], None]
+    ) -> None:
+        commit(self, writes, durability, lambda outcome: None)
+        done(None)
+
+    RocksStore.commit = early  # type: ignore[method-assign]
+
+
+BREAKS = {
+    each.__name__.replace("_", "-"): each
+    for each in (no_wal_sync, no_segment_sync, no_folder_sync, os_for_fsync, answer_first)
+}
+
+
+if __name__ == "__main__":
+    small()
+    if os.environ.get("POWERCUT_BREAK"):
+        BREAKS[os.environ["POWERCUT_BREAK"]]()
+    main()

@@ -1,0 +1,95 @@
+"""One run of a gateway under load, recorded: events, and what clients were told, each with its place among them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.integration.process import GatewayProcess
+from tests.proofs.powercut import recorder
+from tests.proofs.powercut.disk import Disk
+from tests.proofs.powercut.load import Load
+from tests.proofs.powercut.recorder import Event, Kind
+from tests.proofs.powercut.world import Key, World
+
+POLICIES = ("os", "fsync", "mixed")
+
+OTHER_BOOT = b"ffffffff-ffff-4fff-bfff-ffffffffffff"
+"""A run of the machine that is not this one."""
+
+
+class Gateway(GatewayProcess):
+    """The gateway with small numbers."""
+
+    def command(self) -> list[str]:
+        made = super().command()
+        made[made.index("gateway.cli.main")] = "tests.proofs.powercut.gateway"
+        return made
+
+
+class Recording(NamedTuple):
+    policy: str
+    root: Path
+    events: list[Event]
+    world: World
+    boot: bytes
+    # a copy of the folder as it was before, or None when there was none
+    base: Path | None = None
+
+
+def record(
+    folder: Path, policy: str, seconds: float, seed: int, *, broken: str = "", port: str = "127.0.0.1:0"
+) -> Recording:
+    """Run a gateway on `folder`/data under the recorder and a load; stop it cleanly."""
+    root = folder.resolve() / "data"
+    root.mkdir(parents=True)
+    log = folder / "events"
+    environ = recorder.environment(root, log) | ({"POWERCUT_BREAK": broken} if broken else {})
+    flags = ("--durability", "fsync" if policy == "fsync" else "os", "--log-level", "warning")
+    process = Gateway(root, *flags, environ=environ)
+    with process:
+        world = asyncio.run(Load(process.bootstrap, policy, seed).run(seconds))
+        assert process.stop() == 0, process.log()[-4000:]
+    events = recorder.events(log)
+    world.settle(answers(events))
+    return Recording(policy, root, events, world, Path("/proc/sys/kernel/random/boot_id").read_bytes().strip())
+
+
+def answers(events: Sequence[Event]) -> dict[Key, int]:
+    """Where among the events the first byte of each answer left."""
+    found: dict[Key, int] = {}
+    # by port: bytes that are not parsed yet, and where each piece of them left
+    open_frames: dict[int, tuple[bytearray, list[tuple[int, int]]]] = {}
+    for index, event in enumerate(events):
+        if event.kind is not Kind.SEND:
+            continue
+        data, pieces = open_frames.setdefault(event.a, (bytearray(), []))
+        pieces.append((len(data), index))
+        data += event.first
+        at = 0
+        while len(data) - at >= 8:
+            size = int.from_bytes(data[at : at + 4], "big")
+            if len(data) - at < 4 + size:
+                break
+            correlation = int.from_bytes(data[at + 4 : at + 8], "big")
+            found.setdefault((event.a, correlation), max(i for start, i in pieces if start <= at))
+            at += 4 + size
+        if at:
+            rest = [(max(0, start - at), i) for start, i in pieces]
+            del data[:at]
+            # the piece in which the rest begins, and what came after it
+            pieces[:] = rest[-1:] if data else []
+    return found
+
+
+def complete(recording: Recording) -> list[str]:
+    """How the folder differs from what was recorded: nothing, or the recorder missed something."""
+    disk = Disk(recording.root, base=recording.base)
+    for event in recording.events:
+        disk.apply(event)
+    return disk.compare(recording.root)

@@ -1,0 +1,88 @@
+"""What the load asked for and was told: the facts that an image is held against.
+
+Each request is known by the port of its connection and its correlation id, which the recorder saw in the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Key = tuple[int, int]
+"""(port of the client's end, correlation id): the name of a request and its answer."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch that was sent. `offset` is what its answer said."""
+
+    data: bytes
+    count: int
+    key: Key
+    producer_id: int = -1
+    sequence: int = -1
+    offset: int = -1
+    # place of its answer among the events
+    acked: int = -1
+
+    @property
+    def next_offset(self) -> int:
+        return self.offset + self.count
+
+
+class Commit(NamedTuple):
+    """A committed offset. `stamp` is its metadata: a name that no other commit of the row has."""
+
+    offset: int
+    stamp: str
+    key: Key
+
+
+class Trim(NamedTuple):
+    offset: int
+    key: Key
+
+
+@dataclass(slots=True)
+class Topic:
+    """One life of a topic: a name may have several, one after the other."""
+
+    name: str
+    partitions: int
+    # acknowledged batches survive a power cut
+    synced: bool
+    created: Key
+    topic_id: bytes = b""
+    deleted: Key | None = None
+    batches: list[list[Batch]] = field(default_factory=list)
+    trims: list[list[Trim]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.batches = [[] for _ in range(self.partitions)]
+        self.trims = [[] for _ in range(self.partitions)]
+
+
+@dataclass(slots=True)
+class World:
+    # everything that is no batch survives a power cut once it is acknowledged: the policy of the instance
+    synced: bool
+    topics: list[Topic] = field(default_factory=list)
+    # (group, topic, partition) -> commits, in order
+    commits: dict[tuple[str, str, int], list[Commit]] = field(default_factory=dict)
+    # rows that one connection committed one after the other, each when the one before it was answered
+    chain: list[tuple[tuple[str, str, int], Commit]] = field(default_factory=list)
+    # place of each answer among the events
+    answered: dict[Key, int] = field(default_factory=dict)
+
+    def acked(self, key: Key, cut: int) -> bool:
+        """Whether the answer had begun to leave before event `cut`."""
+        return self.answered[key] < cut
+
+    def settle(self, answered: dict[Key, int]) -> None:
+        """Take over when answers left. Raises KeyError for one that the recorder did not see."""
+        self.answered = answered
+        for topic in self.topics:
+            for batches in topic.batches:
+                for batch in batches:
+                    batch.acked = answered[batch.key]
+                batches.sort(key=lambda batch: batch.offset)
