@@ -134,7 +134,16 @@ class Unknown(StoreError):
 
 
 class Corrupt(StoreError):
-    """Stored bytes do not check out."""
+    """Stored bytes do not check out: offsets from `first` to below `next_offset` cannot be read.
+
+    A read goes on at `next_offset`. `what` says which file, where, and what is wrong there.
+    """
+
+    def __init__(self, text: str, first: int, next_offset: int, what: str) -> None:
+        super().__init__(text)
+        self.first = first
+        self.next_offset = next_offset
+        self.what = what
 
 
 class Locked(StoreError):
@@ -209,12 +218,19 @@ class Log(Protocol):
 
         The first batch comes whole even if it is larger (unless not `whole_first`: then nothing comes); the
         last may be cut anywhere, as in Kafka. Answers at once when the bytes are in memory (the tail cache,
-        the page cache) and with an awaitable when a disk must be asked. An offset at the end gives []. Raises
-        Corrupt (from the call or the awaitable) and IndexError for an offset outside [start, end].
+        the page cache) and with an awaitable when a disk must be asked. An offset at the end gives []. Before
+        damaged batches the answer ends. Raises (from the call or the awaitable) Corrupt when what holds the offset
+        is damaged, StoreError when it cannot be read at present, IndexError for an offset outside [start, end].
         """
 
-    def batch_at_or_after(self, timestamp: int) -> list[Buffer] | Awaitable[list[Buffer]]:
-        """The first batch whose largest timestamp is >= `timestamp` (ms), whole, or [] if there is none."""
+    def batch_at_or_after(
+        self, timestamp: int, from_offset: int = 0
+    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+        """The first batch whose largest timestamp is >= `timestamp` (ms), whole, or [] if there is none.
+
+        Of those that hold `from_offset` or come after it. Raises as `read` does; Corrupt also where the batch may
+        be one that is damaged.
+        """
 
     def max_timestamp_batch(self) -> list[Buffer] | Awaitable[list[Buffer]]:
         """The first batch that holds the largest timestamp of the log, whole, or []."""

@@ -131,8 +131,9 @@ class MemoryLog:
             max_bytes -= len(data)
         return found
 
-    def batch_at_or_after(self, timestamp: int) -> list[Buffer]:
-        for index in range(bisect_right(self._nexts, self.start_offset), len(self._batches)):
+    def batch_at_or_after(self, timestamp: int, from_offset: int = 0) -> list[Buffer]:
+        first = bisect_right(self._nexts, max(self.start_offset, from_offset))
+        for index in range(first, len(self._batches)):
             if batch.max_timestamp(self._batches[index]) >= timestamp:
                 return [self._batches[index]]
         return []

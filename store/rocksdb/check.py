@@ -1,4 +1,8 @@
-"""Batches of a segment held against their CRC: what recovery and `verify` have in common."""
+"""Batches of a segment held against their CRC: what reads, recovery and `verify` have in common.
+
+The base offset, the length and the leader epoch lie outside a batch's CRC. So a batch must also follow the one before
+it; where it leaves a gap, which is legal, the next one must not begin below its end.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,12 @@ from store.batch import HEADER_BYTES, LENGTH_OVERHEAD
 from store.rocksdb.files import Files
 
 _HEAD = struct.Struct(">qi4xBI2xi8xq")  # base, length, magic, crc, last offset delta, max timestamp
-_CHUNK = 1 << 20
+_BASE = struct.Struct(">q")
+_CHUNK = 4 << 20
 _CHECKED = 21
+
+Each = Callable[[int, int, int, int], None]
+"""(position, base offset, next offset, max timestamp) of a good batch."""
 
 
 class Checked(NamedTuple):
@@ -29,60 +37,118 @@ class Checked(NamedTuple):
     problem: str
 
 
-def check(
-    files: Files,
-    descriptor: int,
-    position: int,
-    end: int,
-    expected: int,
-    each: Callable[[int, int, int, int], None] | None = None,
-) -> Checked:
-    """Check every batch from `position` to `end`; offsets must not fall below `expected`.
+def header(
+    data: bytes | memoryview, at: int, room: int, expected: int, last: int
+) -> tuple[str, int, int, int]:
+    """(what is wrong or "", size, base offset, next offset) of the batch whose whole header stands at `at`.
 
-    `each(position, base offset, next offset, max timestamp)` is called for every good one.
+    `room` is the bytes from there to the end of its segment, which ends below the offset `last`; offsets must not
+    fall below `expected`. The CRC is not looked at.
     """
-    data = b""
-    at = 0
+    base, length, magic, _, delta, _ = _HEAD.unpack_from(data, at)
+    size = length + LENGTH_OVERHEAD
+    problem = ""
+    if magic != 2 or size < HEADER_BYTES or delta < 0:
+        problem = "no record batch"
+    elif base < expected:
+        problem = f"offset {base} where {expected} or more was due"
+    elif size > room:
+        problem = "a batch that is longer than the segment"
+    elif base + delta >= last:
+        problem = f"offset {base + delta} in a segment that ends at {last - 1}"
+    return problem, size, base, base + delta + 1
+
+
+def sound(
+    data: bytes | memoryview,
+    at: int,
+    room: int,
+    expected: int,
+    last: int,
+    each: Each | None = None,
+    place: int = 0,
+    gap: bool = True,
+) -> Checked:
+    """Check the whole batches in a buffer from `at` on. `room`, `expected`, `last`: see `header`.
+
+    Ends without a problem before a batch that is not whole here, and before one that leaves a gap: as the first, and
+    if it may (`gap`), it is good when its follower is seen here and does not contradict it. Positions in the answer
+    count from the buffer's begin; those given to `each` are `place` more.
+    """
+    begun = at
+    end = len(data)
     batches = 0
     latest, latest_from = -1, expected
     problem = ""
-    while position < end:
-        left = len(data) - at
-        if left < HEADER_BYTES:
-            data = files.read(descriptor, min(_CHUNK, end - position), position)
-            at = 0
-            if len(data) < HEADER_BYTES:
-                problem = "the file ends here" if position + len(data) < end else "half a batch header"
-                break
-            left = len(data)
-        base, length, magic, crc, delta, timestamp = _HEAD.unpack_from(data, at)
+    head = _HEAD.unpack_from
+    while end - at >= HEADER_BYTES:
+        base, length, magic, crc, delta, timestamp = head(data, at)
         size = length + LENGTH_OVERHEAD
-        if magic != 2 or size < HEADER_BYTES or delta < 0:
-            problem = "no record batch"
+        left = room - (at - begun)
+        if (
+            magic != 2
+            or size < HEADER_BYTES
+            or delta < 0
+            or base < expected
+            or size > left
+            or base + delta >= last
+        ):
+            problem = header(data, at, left, expected, last)[0]
             break
-        if base < expected:
-            problem = f"offset {base} where {expected} or more was due"
+        if size > end - at:
             break
-        if position + size > end:
-            problem = "a batch that is longer than the segment"
-            break
-        if size > left:
-            data = files.read(descriptor, max(size, min(_CHUNK, end - position)), position)
-            at = 0
-            if len(data) < size:
-                problem = "the file ends within a batch"
+        if base > expected and size < left:
+            if batches or not gap or end - at < size + 8:
                 break
-        if crc32c(data[at + _CHECKED : at + size]) != crc:
+            following = _BASE.unpack_from(data, at + size)[0]
+            if following <= base + delta:
+                problem = f"offset {base + delta}, though {following} comes after it"
+                break
+        if crc32c(bytes(data[at + _CHECKED : at + size])) != crc:
             problem = "a wrong CRC"
             break
         expected = base + delta + 1
         if timestamp > latest:
             latest, latest_from = timestamp, base
         if each is not None:
-            each(position, base, expected, timestamp)
+            each(place + at, base, expected, timestamp)
         batches += 1
-        position += size
         at += size
+    return Checked(at, expected, batches, latest, latest_from, problem)
+
+
+def check(
+    files: Files,
+    descriptor: int,
+    position: int,
+    end: int,
+    expected: int,
+    each: Each | None = None,
+    last: int = 1 << 63,
+) -> Checked:
+    """Check every batch of a segment from `position` to `end`; its offsets lie from `expected` to below `last`."""
+    batches = 0
+    latest, latest_from = -1, expected
+    problem = ""
+    wanted = _CHUNK
+    while position < end and not problem:
+        wanted = min(wanted, end - position)
+        data = files.read(descriptor, wanted, position)
+        found = sound(data, 0, end - position, expected, last, each, position)
+        if found.max_timestamp > latest:
+            latest, latest_from = found.max_timestamp, found.max_from
+        batches += found.batches
+        expected, problem = found.next_offset, found.problem
+        position += found.position
+        if found.batches or problem:
+            wanted = _CHUNK
+        elif len(data) < wanted:
+            problem = "the file ends here" if len(data) < HEADER_BYTES else "the file ends within a batch"
+        elif wanted < HEADER_BYTES:
+            problem = "half a batch header"
+        else:
+            # larger than a chunk: all of it, and the header behind it
+            wanted = header(data, 0, end - position, expected, last)[1] + HEADER_BYTES
     return Checked(position, expected, batches, latest, latest_from, problem)
 
 

@@ -3,53 +3,34 @@
 What was just written is answered from the tail cache; the rest from its segment: the sparse index names a
 place at most 20 KB before the batch, and headers lead on from there. A read is written once, as a generator
 that asks for bytes; it is driven on the loop while the page cache has them, and goes on in a thread from the
-first miss.
+first miss. `integrity.py` knows which bytes need no look at their CRC.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import NamedTuple, TypeVar
 
 from store import batch
-from store.api import Buffer, Corrupt, Family, LedgerInfo, Position, SegmentInfo
-from store.rocksdb import rows
+from store.api import Buffer, Family, LedgerInfo, Position, SegmentInfo, StoreError
+from store.rocksdb import integrity, rows
 from store.rocksdb.append import LOOK_AHEAD
 from store.rocksdb.cache import Tail
+from store.rocksdb.check import header as look
+from store.rocksdb.check import sound
 from store.rocksdb.commits import Published
 from store.rocksdb.database import Database
-from store.rocksdb.reader import Reader
+from store.rocksdb.reader import Reader, Reading, Request, Segment, Work, damaged
 from store.rocksdb.rows import LogRow
 
 _WALK_BYTES = 64 * 1024
+_CHECK_BYTES = 64 * 1024
+"""As much is checked on the loop (some 50 us), more in a thread."""
+
 _key = rows.PARTITION_OFFSET.pack
 
 T = TypeVar("T")
-
-
-class Segment(NamedTuple):
-    """A segment as far as it is committed."""
-
-    base: int
-    next_offset: int
-    number: int
-    size: int
-    max_timestamp: int
-    max_from: int
-    created_at: int
-
-
-class Request(NamedTuple):
-    """Bytes that a read needs: at most `size` at `position` of a segment, all of them committed."""
-
-    partition: int
-    segment: Segment
-    size: int
-    position: int
-
-
-Reading = Generator[Request, Buffer, T]
 
 
 class Header(NamedTuple):
@@ -94,6 +75,7 @@ class RocksLog:
         self._closed: list[Segment] | None = None
         # (segment number, offset of the batch with its largest timestamp) by where the search begins
         self._resolved: dict[tuple[int, int], int] = {}
+        self._trust = integrity.Trust(row.number, row.segment_size if row.flags & rows.ACTIVE else 0)
         if row.flags & rows.REFUSES:
             self.refuses = (
                 f"Log {partition} takes no more records: bytes that were acknowledged are damaged; "
@@ -107,6 +89,9 @@ class RocksLog:
         self.start_offset = row[1]
         self.end_offset = row[2]
         self.size = row[3]
+        if row[5] != self._trust.number:
+            closed = [(each.row.number, each.row.size, each.row.next_offset) for each in news.rolled]
+            self._trust.rolled(closed, row[5])
         if news.rolled and self._closed is not None:
             self._closed += [
                 Segment(
@@ -148,80 +133,147 @@ class RocksLog:
         return self._drive(self._read(offset, max_bytes, whole_first))
 
     def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Reading[list[Buffer]]:
-        segment, position, _ = self._locate(offset)
+        # the offset that is due at `position`; `exact` when a row says that it stands there
+        segment, due, row = self._place(offset)
+        position, exact = row.position, True
         want = max(max_bytes, batch.HEADER_BYTES) + LOOK_AHEAD
-        data = yield Request(self.partition, segment, min(want, segment.size - position), position)
-        at = 0
+        data: Buffer = b""
+        begin = position
         while True:
-            if not batch.plausible(data, at):
-                if position + at == segment.size:
-                    # the offset lies in a gap at the segment's end
-                    following = self._segment_after(segment)
-                    if following is None:
-                        return []
-                    segment, position, at = following, 0, 0
-                elif len(data) - at < batch.HEADER_BYTES and position + at < segment.size:
-                    # cut off: headers further on need more bytes
-                    position, at = position + at, 0
-                    if segment.size - position < batch.HEADER_BYTES:
-                        raise self._corrupt(segment, position)
-                else:
-                    raise self._corrupt(segment, position + at)
-                data = yield Request(self.partition, segment, min(want, segment.size - position), position)
+            if position == segment.size:
+                # the offset lies in a gap at the segment's end
+                following = self._segment_after(segment)
+                if following is None:
+                    return []
+                segment, position, due, exact = following, 0, following.base, True
+                data, begin = b"", 0
+            at = position - begin
+            if len(data) - at < batch.HEADER_BYTES:
+                size = min(want, segment.size - position)
+                data = yield Request(self.partition, segment, size, position)
+                begin, at = position, 0
+                if len(data) < batch.HEADER_BYTES:
+                    position, due = yield from self._go_on(
+                        segment, position, due, "the file ends here", offset
+                    )
+                    exact, data, begin = True, b"", position
+                    continue
+            problem, size, base, following_offset = look(
+                data, at, segment.size - position, due, segment.next_offset
+            )
+            if (
+                base > due
+                and not problem
+                and (exact or following_offset > self._bound(segment, position, due))
+            ):
+                problem = f"offset {base} where {due} was due"
+            if not problem and following_offset <= offset:
+                position, due, exact = position + size, following_offset, False
                 continue
-            base, length, delta = batch.STEP.unpack_from(data, at)
-            size = length + batch.LENGTH_OVERHEAD
-            if base + delta >= offset:
-                break
-            at += size
-        if position + at + size > segment.size:
-            raise self._corrupt(segment, position + at)
-        if size > max_bytes and not whole_first:
-            return []
-        size = max(size, min(max_bytes, segment.size - position - at))
-        if size > len(data) - at:
-            data = yield Request(self.partition, segment, size, position + at)
-            at = 0
-        return [memoryview(data)[at : at + size]]
+            if not problem:
+                if size > max_bytes and not whole_first:
+                    return []
+                found, problem = yield from self._checked(
+                    segment, position, due, memoryview(data)[at:], size, max_bytes
+                )
+                if not problem:
+                    return [found]
+            position, due = yield from self._go_on(segment, position, due, problem, offset)
+            exact, data, begin = True, b"", position
 
-    def batch_at_or_after(self, timestamp: int) -> list[Buffer] | Awaitable[list[Buffer]]:
-        return self._drive(self._by_time(timestamp))
+    def _checked(
+        self, segment: Segment, position: int, due: int, data: Buffer, size: int, max_bytes: int
+    ) -> Reading[tuple[Buffer, str]]:
+        """The good batches from a position on, or else what is wrong with the first, of `size` bytes."""
+        room = segment.size - position
+        total = max(size, min(max_bytes, room))
+        while True:
+            if total > len(data):
+                data = yield Request(self.partition, segment, total, position)
+                if len(data) < size:
+                    return b"", "the file ends within a batch"
+            view = memoryview(data)[:total]
+            end, known = self._trust.until(segment, position)
+            if end >= position + len(view):
+                return view, ""
+            start, last = end - position, segment.next_offset
+            due = max(due, known)
+            if len(view) - start <= _CHECK_BYTES:
+                checked = sound(view, start, room - start, due, last, gap=not start)
+            else:
+                work = Work(lambda: sound(view, start, room - start, due, last, gap=not start))  # noqa: B023
+                checked = yield work
+            if checked.batches:
+                self._trust.add(segment.number, end, position + checked.position, checked.next_offset)
+            if checked.position:
+                return view[: checked.position], ""
+            if checked.problem:
+                return b"", checked.problem
+            # it leaves a gap: the header behind it must be seen
+            if len(view) > size:
+                return b"", "a gap, and the file ends behind it"
+            total = min(size + batch.HEADER_BYTES, room)
 
-    def _by_time(self, timestamp: int) -> Reading[list[Buffer]]:
-        start = self.start_offset
+    def _go_on(
+        self, segment: Segment, position: int, due: int, problem: str, offset: int
+    ) -> Reading[tuple[int, int]]:
+        """Where a read for an offset goes on behind the damaged batch at a position: (position, offset).
+
+        Raises Corrupt when the offset is among those that are lost.
+        """
+        place, following = yield Work(
+            lambda: integrity.go_on(
+                self._database, self._reader.files, self.partition, segment, position, due
+            )
+        )
+        if following > offset:
+            what = f"{self._reader.name(self.partition, segment)} at byte {position}: {problem}"
+            raise damaged(self.partition, max(due, self.start_offset), following, what)
+        return place, following
+
+    def batch_at_or_after(
+        self, timestamp: int, from_offset: int = 0
+    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+        return self._drive(self._by_time(timestamp, max(self.start_offset, from_offset)))
+
+    def _by_time(self, timestamp: int, start: int) -> Reading[list[Buffer]]:
         for segment in self._segments():
             if segment.max_timestamp < timestamp or segment.next_offset <= start:
                 continue
-            position = self._time_floor(segment, timestamp)
+            position, due = self._time_floor(segment, timestamp, start)
             found = yield from self._walk(
                 segment,
                 position,
                 lambda header: header.max_timestamp >= timestamp and header.next_offset > start,
+                due,
             )
             if found is not None:
                 return (yield from self._whole(found))
         return []
 
-    def _time_floor(self, segment: Segment, timestamp: int) -> int:
-        """Position of the last index row all of whose earlier batches are before the timestamp."""
-        low, high = max(segment.base, self.start_offset), segment.next_offset - 1
-        position, first = 0, self._database.at_or_before(Family.INDEX, _key(self.partition, low))
+    def _time_floor(self, segment: Segment, timestamp: int, start: int) -> tuple[int, int]:
+        """(position, offset) of the last index row all of whose earlier batches are before the timestamp."""
+        low, high = max(segment.base, start), segment.next_offset - 1
+        position, due = 0, segment.base
+        first = self._database.at_or_before(Family.INDEX, _key(self.partition, low))
         if first is not None:
             row = rows.index_row(first[1])
-            position = row.position if row.number == segment.number else 0
+            if row.number == segment.number:
+                position, due = row.position, rows.PARTITION_OFFSET.unpack(first[0])[1]
         while low <= high:
             middle = (low + high) // 2
             found = self._database.at_or_before(Family.INDEX, _key(self.partition, middle))
             if found is None:
                 break
             row = rows.index_row(found[1])
+            offset = rows.PARTITION_OFFSET.unpack(found[0])[1]
             if row.number != segment.number or row.earlier_max < timestamp:
-                if row.number == segment.number:
-                    position = max(position, row.position)
+                if row.number == segment.number and row.position > position:
+                    position, due = row.position, offset
                 low = middle + 1
             else:
-                high = rows.PARTITION_OFFSET.unpack(found[0])[1] - 1
-        return position
+                high = offset - 1
+        return position, due
 
     def max_timestamp_batch(self) -> list[Buffer] | Awaitable[list[Buffer]]:
         return self._drive(self._latest())
@@ -262,42 +314,51 @@ class RocksLog:
         )
 
     def _walk(
-        self, segment: Segment, position: int, wanted: Callable[[Header], bool]
+        self, segment: Segment, position: int, wanted: Callable[[Header], bool], due: int = 0
     ) -> Reading[Header | None]:
-        """The first batch from a position on that is wanted; None when the segment ends before."""
+        """The first batch from a position on that is wanted; None when the segment ends before.
+
+        Raises Corrupt where headers make no sense.
+        """
         nth = 0
+        due = max(due, segment.base)
         while position < segment.size:
             data = yield Request(self.partition, segment, min(_WALK_BYTES, segment.size - position), position)
             at = 0
+            problem = "the file ends here"
             while len(data) - at >= batch.HEADER_BYTES:
-                if not batch.plausible(data, at):
-                    raise self._corrupt(segment, position + at)
-                base, length, delta = batch.STEP.unpack_from(data, at)
-                size = length + batch.LENGTH_OVERHEAD
-                header = Header(
-                    segment, position + at, size, base, base + delta + 1, batch.max_timestamp(data, at), nth
+                problem, size, base, following = look(
+                    data, at, segment.size - position - at, due, segment.next_offset
                 )
+                if problem:
+                    break
+                timestamp = batch.max_timestamp(data, at)
+                header = Header(segment, position + at, size, base, following, timestamp, nth)
                 if wanted(header):
                     return header
                 at += size
+                due = following
                 nth += 1
-            if at == 0:
-                raise self._corrupt(segment, position)
+            if problem:
+                yield from self._go_on(segment, position + at, due, problem, -1)
             position += at
         return None
 
     def _whole(self, header: Header) -> Reading[list[Buffer]]:
-        if header.position + header.size > header.segment.size:
-            raise self._corrupt(header.segment, header.position)
-        data = yield Request(self.partition, header.segment, header.size, header.position)
-        return [data]
+        segment, position = header.segment, header.position
+        found, problem = yield from self._checked(
+            segment, position, header.base, b"", header.size, header.size
+        )
+        if problem:
+            yield from self._go_on(segment, position, header.base, problem, -1)
+        return [found]
 
     # message ids
 
     def position_of(self, offset: int) -> Position:
         if not self.start_offset <= offset < self.end_offset:
             raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset})")
-        return self._reader.now(self._position_of(offset))
+        return self._now(self._position_of(offset))
 
     def _position_of(self, offset: int) -> Reading[Position]:
         segment, position, row = self._locate(offset)
@@ -344,7 +405,7 @@ class RocksLog:
         if segment is None or segment.number != index.number:
             raise KeyError((ledger, entry))
         nth = entry - index.entry
-        header = self._reader.now(self._walk(segment, index.position, lambda header: header.nth == nth))
+        header = self._now(self._walk(segment, index.position, lambda header: header.nth == nth))
         if header is None or header.next_offset <= self.start_offset:
             raise KeyError((ledger, entry))
         return header.base
@@ -368,7 +429,11 @@ class RocksLog:
             if offset < 0:
                 if len(self._resolved) > 1000:
                     self._resolved.clear()
-                header = self._reader.now(self._first_with(each, each.max_timestamp, each.max_from))
+                try:
+                    header = self._now(self._first_with(each, each.max_timestamp, each.max_from))
+                except StoreError:
+                    # it cannot be read: who looks for old segments must learn of it all the same
+                    header = None
                 offset = self._resolved[each.number, each.max_from] = -1 if header is None else header.base
             found.append(
                 SegmentInfo(
@@ -450,20 +515,37 @@ class RocksLog:
 
     def _locate(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
         """Where to begin to look for the batch that holds an offset, or follows it."""
-        segment = self._segment_of(offset)
-        if segment is None:
-            raise Corrupt(f"Log {self.partition} has no segment for offset {offset}.")
-        found = self._database.at_or_before(Family.INDEX, _key(self.partition, max(offset, segment.base)))
-        row = None if found is None else rows.index_row(found[1])
-        if row is None or row.number != segment.number:
-            raise Corrupt(f"Log {self.partition} has no index row for offset {offset}.")
+        segment, _, row = self._place(offset)
         return segment, row.position, row
 
-    def _corrupt(self, segment: Segment, position: int) -> Corrupt:
-        return Corrupt(
-            f"Log {self.partition}: no record batch at byte {position} of the segment that begins at offset "
-            f"{segment.base}; `magnetar store verify` says more."
-        )
+    def _place(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
+        """The segment of an offset, and the index row at or before it with the offset of its batch."""
+        segment = self._segment_of(offset)
+        if segment is None:
+            what = "no segment is known for them"
+            raise damaged(self.partition, offset, self.end_offset, what)
+        found = self._database.at_or_before(Family.INDEX, _key(self.partition, max(offset, segment.base)))
+        row = None if found is None else rows.index_row(found[1])
+        if found is None or row is None or row.number != segment.number:
+            what = f"{self._reader.name(self.partition, segment)}: no row of the index speaks of them"
+            raise damaged(self.partition, offset, segment.next_offset, what)
+        return segment, rows.PARTITION_OFFSET.unpack(found[0])[1], row
+
+    def _bound(self, segment: Segment, position: int, due: int) -> int:
+        """What offsets of a batch at a position must stay below: the index knows of a batch a little further on."""
+        start = _key(self.partition, due)
+        for key, value in self._database.scan(Family.INDEX, self._key, start, 2):
+            row = rows.index_row(value)
+            if row.number == segment.number and row.position > position:
+                return int(rows.PARTITION_OFFSET.unpack(key)[1])
+        return segment.next_offset
+
+    def _now(self, reading: Reading[T]) -> T:
+        return self._reader.now(reading, self._missed)
+
+    def _missed(self, segment: Segment) -> None:
+        if self._reader.files.tells:
+            self._trust.missed(segment)
 
     def _drive(self, reading: Reading[T]) -> T | Coroutine[None, None, T]:
         """Run a read here while the page cache has the bytes, and in a thread from the first miss on."""
@@ -471,9 +553,9 @@ class RocksLog:
         try:
             request = next(reading)
             while True:
-                data = cached(request)
+                data = None if isinstance(request, Work) else cached(request)
                 if data is None:
-                    return self._reader.later(reading, request)
+                    return self._reader.later(reading, request, self._missed)
                 request = reading.send(data)
         except StopIteration as stop:
             result: T = stop.value

@@ -4,17 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Generator
+import os
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from store.api import Buffer, Corrupt, StoreError
 from store.rocksdb.files import Files
 
-if TYPE_CHECKING:
-    from store.rocksdb.log import Request
-
 T = TypeVar("T")
+
+
+class Segment(NamedTuple):
+    """A segment as far as it is committed."""
+
+    base: int
+    next_offset: int
+    number: int
+    size: int
+    max_timestamp: int
+    max_from: int
+    created_at: int
+
+
+class Request(NamedTuple):
+    """Bytes that a read needs: `size` at `position` of a segment, all of them committed.
+
+    Fewer come when the file ends before, or cannot be read further; who needs those asks for them.
+    """
+
+    partition: int
+    segment: Segment
+    size: int
+    position: int
+
+
+class Work(NamedTuple):
+    """Something that would hold up the loop: `run` may be called in any thread."""
+
+    run: Callable[[], Any]
+
+
+Reading = Generator[Request | Work, Any, T]
+"""A read, written once: it asks for bytes and work, and is driven on the loop or in a thread."""
+
+Missed = Callable[[Segment], None]
+"""Told that the page cache has let go of bytes of a segment: what comes from the disk is to be checked again."""
 
 
 class Reader:
@@ -24,7 +59,7 @@ class Reader:
     """
 
     def __init__(self, files: Files, open_files: int) -> None:
-        self._files = files
+        self.files = files
         self._limit = open_files
         self._open: dict[tuple[int, int], int] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -41,76 +76,93 @@ class Reader:
         descriptor = self._open.pop(key, -1)
         if descriptor < 0:
             if len(self._open) >= self._limit:
-                self._files.close(self._open.pop(next(iter(self._open))))
-            descriptor = self._files.open(request.partition, request.segment.base, request.segment.number)
+                self.files.close(self._open.pop(next(iter(self._open))))
+            descriptor = self.files.open(request.partition, request.segment.base, request.segment.number)
         self._open[key] = descriptor
         return descriptor
 
     def cached(self, request: Request) -> Buffer | None:
         """The bytes when no disk must be asked, else None."""
         try:
-            return self._files.read_cached(self._descriptor(request), request.size, request.position)
+            return self.files.read_cached(self._descriptor(request), request.size, request.position)
         except OSError as error:
-            raise _unreadable(error, request) from error
+            raise self.unreadable(error, request) from error
 
-    def now(self, reading: Generator[Request, Buffer, T]) -> T:
+    def now(self, reading: Reading[T], missed: Missed) -> T:
         """Run a read to its end, waiting for the disk here: for small ones that have no awaitable."""
         try:
             request = next(reading)
             while True:
-                data = self.cached(request)
-                request = reading.send(self._read(request) if data is None else data)
+                if isinstance(request, Work):
+                    answer = request.run()
+                else:
+                    answer = self.cached(request)
+                    if answer is None:
+                        missed(request.segment)
+                        answer = self._read(request)
+                request = reading.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
 
-    async def later(self, reading: Generator[Request, Buffer, T], request: Request) -> T:
-        """Go on with a read whose bytes are not in memory."""
+    async def later(self, reading: Reading[T], request: Request | Work, missed: Missed) -> T:
+        """Go on with a read whose bytes are not in memory, or that has work to do."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(4, thread_name_prefix="store-read")
         loop = asyncio.get_running_loop()
         try:
             while True:
-                data = await loop.run_in_executor(self._pool, self._read, request)
-                request = reading.send(data)
+                if isinstance(request, Work):
+                    answer = await loop.run_in_executor(self._pool, request.run)
+                else:
+                    missed(request.segment)
+                    answer = await loop.run_in_executor(self._pool, self._read, request)
+                request = reading.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
 
     def _read(self, request: Request) -> bytes:
         try:
-            descriptor = self._files.open(request.partition, request.segment.base, request.segment.number)
+            descriptor = self.files.open(request.partition, request.segment.base, request.segment.number)
             try:
-                data = self._files.read(descriptor, request.size, request.position)
+                return self.files.read(descriptor, request.size, request.position)
             finally:
-                self._files.close(descriptor)
+                self.files.close(descriptor)
         except OSError as error:
-            raise _unreadable(error, request) from error
-        if len(data) < request.size:
-            raise Corrupt(
-                f"Log {request.partition}: the segment that begins at offset {request.segment.base} is "
-                f"{request.size - len(data)} bytes shorter than what was committed."
-            )
-        return data
+            raise self.unreadable(error, request) from error
 
     def forget(self, partition: int, number: int) -> None:
         """The file is about to go."""
         descriptor = self._open.pop((partition, number), -1)
         if descriptor >= 0:
-            self._files.close(descriptor)
+            self.files.close(descriptor)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
         for descriptor in self._open.values():
-            self._files.close(descriptor)
+            self.files.close(descriptor)
         self._open.clear()
 
+    def name(self, partition: int, segment: Segment) -> str:
+        """The segment's file name, for people."""
+        return os.path.basename(self.files.path(partition, segment.base, segment.number))
 
-def _unreadable(error: OSError, request: Request) -> StoreError:
-    where = f"Log {request.partition}: the segment that begins at offset {request.segment.base}"
-    if error.errno == errno.ENOENT:
-        return Corrupt(f"{where} is missing.")
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return StoreError(f"{where} cannot be opened: too many open files; raise `ulimit -n`.")
-    return Corrupt(f"{where} cannot be read: {error.strerror}.")
+    def unreadable(self, error: OSError, request: Request) -> StoreError:
+        """What the system said, as a sentence. A file that is gone is damage; the rest may pass."""
+        segment = request.segment
+        name = self.name(request.partition, segment)
+        if error.errno == errno.ENOENT:
+            return damaged(
+                request.partition, segment.base, segment.next_offset, f"the file {name} is missing"
+            )
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return StoreError(f"{name} cannot be opened: too many open files; raise `ulimit -n`.")
+        return StoreError(f"{name} cannot be read at byte {request.position}: {error.strerror}.")
+
+
+def damaged(partition: int, first: int, next_offset: int, what: str) -> Corrupt:
+    """Offsets from `first` to below `next_offset` are lost to readers; `what` says where and why."""
+    text = f"Log {partition}: the offsets {first} to {next_offset - 1} cannot be read ({what})."
+    return Corrupt(text, first, next_offset, what)

@@ -1,0 +1,180 @@
+"""Which stored bytes are known to be right, and where a log goes on behind damage.
+
+Nothing is checked twice without need. What this process appended was checked when it was admitted, and the page cache
+keeps it as it was; what stood there before is checked when it is first read. When the page cache has let go of bytes
+of a segment, all of that segment is checked again as it is read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from store.api import Family
+from store.batch import HEADER_BYTES
+from store.rocksdb import rows
+from store.rocksdb.check import file_size, header, sound
+from store.rocksdb.database import Database
+from store.rocksdb.files import Files
+from store.rocksdb.reader import Segment
+
+EXTENTS = 64
+"""Ranges that are remembered of one segment, and segments of one log: enough for readers here and there."""
+
+
+class Extents:
+    """Ranges of bytes that were found right, from batch to batch, with the offset at which each ends."""
+
+    __slots__ = ("ends", "offsets", "starts")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.offsets: list[int] = []
+
+    def until(self, position: int) -> tuple[int, int]:
+        """(where the range that holds a position ends, the next offset there), or the position itself and -1."""
+        index = bisect_right(self.starts, position) - 1
+        if index >= 0 and self.ends[index] >= position:
+            return self.ends[index], self.offsets[index]
+        return position, -1
+
+    def add(self, start: int, end: int, next_offset: int) -> None:
+        """A range more; those that it touches become one with it."""
+        starts, ends, offsets = self.starts, self.ends, self.offsets
+        index = bisect_right(starts, start)
+        if index and ends[index - 1] >= start:
+            index -= 1
+            start = starts[index]
+        stop = index
+        while stop < len(starts) and starts[stop] <= end:
+            if ends[stop] > end:
+                end, next_offset = ends[stop], offsets[stop]
+            stop += 1
+        starts[index:stop], ends[index:stop], offsets[index:stop] = [start], [end], [next_offset]
+        if len(starts) > EXTENTS:
+            del starts[0], ends[0], offsets[0]
+
+
+class Trust:
+    """What is known of the bytes of one log."""
+
+    __slots__ = ("_checked", "fresh", "number")
+
+    def __init__(self, number: int, size: int) -> None:
+        # from this byte on the active segment's were appended by this process
+        self.number = number
+        self.fresh = size
+        self._checked: dict[int, Extents] = {}
+
+    def until(self, segment: Segment, position: int) -> tuple[int, int]:
+        """(up to where the bytes from a position on are known to be right, the next offset there or -1)."""
+        if segment.number == self.number and position >= self.fresh:
+            return segment.size, segment.next_offset
+        known = self._checked.get(segment.number)
+        if known is None:
+            return position, -1
+        end, offset = known.until(position)
+        if segment.number == self.number and end >= self.fresh > position:
+            return segment.size, segment.next_offset
+        return end, offset
+
+    def add(self, number: int, start: int, end: int, next_offset: int) -> None:
+        """The batches from `start` to `end` of a segment were found right."""
+        known = self._checked.get(number)
+        if known is None:
+            if len(self._checked) >= EXTENTS:
+                del self._checked[next(iter(self._checked))]
+            known = self._checked[number] = Extents()
+        known.add(start, end, next_offset)
+
+    def rolled(self, closed: list[tuple[int, int, int]], number: int) -> None:
+        """Appends have gone on in new segments: (number, size, next offset) of those left, and the active one."""
+        for each, size, next_offset in closed:
+            begin = self.fresh if each == self.number else 0
+            if begin < size:
+                self.add(each, begin, size, next_offset)
+        self.number = number
+        self.fresh = 0
+
+    def missed(self, segment: Segment) -> None:
+        """The page cache has let go of bytes of a segment."""
+        self._checked.pop(segment.number, None)
+        if segment.number == self.number:
+            self.fresh = max(self.fresh, segment.size)
+
+
+def go_on(
+    database: Database, files: Files, partition: int, segment: Segment, position: int, expected: int
+) -> tuple[int, int]:
+    """(position, offset) of the first good batch behind the damaged one at `position`, or the segment's end.
+
+    Lengths lead on as long as the headers make sense; from where they do not, the index says where the next batch
+    stands, a few KB further on. Reads the disk: for a thread.
+    """
+    end = segment.size, segment.next_offset
+    try:
+        descriptor = files.open(partition, segment.base, segment.number)
+    except OSError:
+        return end
+    try:
+        size = min(segment.size, file_size(descriptor))
+        key = rows.PARTITION_OFFSET.pack(partition, expected)
+        for found, value in database.scan(Family.INDEX, rows.U32.pack(partition), key):
+            row = rows.index_row(value)
+            if row.number != segment.number or row.position <= position:
+                continue
+            offset = rows.PARTITION_OFFSET.unpack(found)[1]
+            if offset >= segment.next_offset or row.position >= size:
+                break
+            place = _by_lengths(files, descriptor, segment, (position, expected), (row.position, offset))
+            if place is not None:
+                return place
+            if _is_good(files, descriptor, segment, row.position, offset, offset, segment.next_offset):
+                return row.position, offset
+            position, expected = row.position, offset
+        return _by_lengths(files, descriptor, segment, (position, expected), (size, end[1])) or end
+    finally:
+        files.close(descriptor)
+
+
+def _by_lengths(
+    files: Files, descriptor: int, segment: Segment, begin: tuple[int, int], end: tuple[int, int]
+) -> tuple[int, int] | None:
+    """The first good batch between two places, (position, offset) each, behind the one at the first."""
+    position, expected = begin
+    first = True
+    while position < end[0]:
+        data = _read(files, descriptor, HEADER_BYTES, position)
+        if len(data) < HEADER_BYTES:
+            return None
+        problem, size, base, _ = header(data, 0, end[0] - position, expected, end[1])
+        if not first:
+            if problem:
+                return None
+            if _is_good(files, descriptor, segment, position, base, expected, end[1]):
+                return position, base
+        if size < HEADER_BYTES:
+            return None
+        first = False
+        position += size
+    return None
+
+
+def _is_good(
+    files: Files, descriptor: int, segment: Segment, position: int, base: int, expected: int, last: int
+) -> bool:
+    data = _read(files, descriptor, HEADER_BYTES, position)
+    if len(data) < HEADER_BYTES:
+        return False
+    problem, size, stands, _ = header(data, 0, segment.size - position, expected, last)
+    if problem or stands != base:
+        return False
+    data = _read(files, descriptor, size + HEADER_BYTES, position)
+    return sound(data, 0, segment.size - position, base, last).batches > 0
+
+
+def _read(files: Files, descriptor: int, size: int, position: int) -> bytes:
+    try:
+        return files.read(descriptor, size, position)
+    except OSError:
+        return b""
