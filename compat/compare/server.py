@@ -1,216 +1,307 @@
-"""One connection to a server: requests from plain dicts by kafka-python's schemas, answers as plain dicts.
-
-What a server chose for itself (ids, ports, times) is given a name, so that the answers of two servers compare:
-its node id becomes "<node>", the id of topic t "<id of t>", the first fetch session "<session 1>".
-"""
+"""One server that is asked: its connections, its versions, and the answers that are kept for the comparison."""
 
 from __future__ import annotations
 
-import importlib
 import socket
 import struct
+import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+from compat.compare.canonical import Line, Names
+from compat.compare.schema import Malformed, api_keys, encode, load, plain, walk
 
 Answer = dict[str, Any]
 
 PATIENCE = 4.0
 """Seconds after which there is no answer."""
 
-_MODULES = ("admin", "consumer", "metadata", "producer")
-_VOLATILE = {"throttle_time_ms"}
-_NO_ID = uuid.UUID(int=0)
+CLIENT_ID = b"compare"
 
 
 class Closed(Exception):
     """The server closed the connection in place of an answer."""
 
 
+class Asked(NamedTuple):
+    """A request that was sent and whose answer was not read yet."""
+
+    label: str
+    api: str
+    version: int
+    correlation: int
+    connection: Connection
+
+
+class Connection:
+    """One socket. Answers come in the order of the requests."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address, PATIENCE)
+        self._correlation = 0
+
+    def send(
+        self, key: int, version: int, body: bytes, *, flexible: bool, client_id: bytes | None, tags: bytes
+    ) -> int:
+        """Send a request; its correlation id. `client_id` None is null."""
+        self._correlation += 1
+        head = struct.pack(">hhi", key, version, self._correlation)
+        head += b"\xff\xff" if client_id is None else struct.pack(">h", len(client_id)) + client_id
+        head += tags if flexible else b""
+        self.send_bytes(struct.pack(">i", len(head) + len(body)) + head + body)
+        return self._correlation
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send what need not be a request. Raises Closed."""
+        try:
+            self._socket.sendall(data)
+        except ConnectionError:
+            raise Closed from None
+
+    def receive(self, patience: float = PATIENCE) -> bytes:
+        """The next frame. Raises Closed, TimeoutError."""
+        self._socket.settimeout(patience)
+        return self._read(struct.unpack(">i", self._read(4))[0])
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                more = self._socket.recv(size - len(data))
+            except ConnectionError:
+                raise Closed from None
+            if not more:
+                raise Closed
+            data += more
+        return bytes(data)
+
+
+class Kept(NamedTuple):
+    """An answer for the comparison; `frame` is what came, empty where nothing did."""
+
+    api: str
+    version: int
+    lines: list[Line]
+    frame: bytes
+
+
 class Server:
-    """`name` is "kafka" or "magnetar"; `answers` collects (label, answer) in the order of the script."""
+    """`name` is "kafka" or "magnetar"; `answers` are by label, in the order of the script."""
 
     def __init__(self, name: str, address: str) -> None:
         self.name = name
         host, _, port = address.rpartition(":")
-        self._address = (host, int(port))
-        self._socket: socket.socket | None = None
-        self._correlation = 0
-        self._names: dict[Any, str] = {}
-        self._counts: dict[str, int] = {}
-        self.answers: list[tuple[str, Answer]] = []
+        self.address = (host, int(port))
+        self.names = Names()
+        self.names.port = int(port)
+        self.answers: dict[str, Kept] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
-        described = self.quietly("DescribeCluster", 0, {})
-        self.node = described["brokers"][0]["broker_id"]
-        self._fixed: dict[str, Any] = {
-            "cluster_id": described["cluster_id"],
-            "host": described["brokers"][0]["host"],
-            "port": described["brokers"][0]["port"],
+        self.common: dict[str, range] = {}
+        self._main: Connection | None = None
+        listed = self.quietly("ApiVersions", 0, {})
+        numbers = {key: name for name, key in api_keys().items()}
+        self.served = {
+            numbers[each["api_key"]]: range(each["min_version"], each["max_version"] + 1)
+            for each in listed["api_keys"]
         }
+        described = self.quietly("DescribeCluster", 0, {})
+        self.node: int = described["brokers"][0]["broker_id"]
+        self.names.cluster_id = described["cluster_id"]
 
-    def ask(self, label: str, api: str, version: int, body: Mapping[str, Any]) -> Answer:
-        """Send a request and keep its answer for the comparison. The raw answer is returned."""
-        try:
-            answer = self.quietly(api, version, body)
-        except Closed:
-            answer = {"<connection>": "closed"}
-        except TimeoutError:
-            answer = {"<connection>": "no answer"}
-            self.close()
-        self.answers.append((f"{label} ({api} v{version})", self._named(answer)))
-        return answer
+    # -- asking -----------------------------------------------------------------------------------------------------
 
-    def quietly(self, api: str, version: int, body: Mapping[str, Any]) -> Answer:
-        """Send a request whose answer is not compared. Raises Closed."""
-        request = _class(api + "Request")
-        payload = bytes(_message(request, body).encode(version=version))
-        flexible = request.flexible_version_q(version)
-        frame = self.raw(request.API_KEY, version, payload, flexible=flexible)
-        response = _class(api + "Response")
-        skip = 5 if flexible and api != "ApiVersions" else 4
-        answer: Answer = _plain(response.decode(frame[skip:], version=version))
-        for topic in answer.get("topics") or ():
-            if isinstance(topic, dict) and topic.get("topic_id") not in (None, _NO_ID) and topic.get("name"):
-                self.topic_ids[topic["name"]] = topic["topic_id"]
-        return answer
+    def versions(self, api: str) -> range:
+        """The versions of an API that both servers serve; none when only one has it."""
+        return self.common.get(api, range(0))
 
-    def raw(self, key: int, version: int, payload: bytes, *, flexible: bool = False) -> bytes:
-        """Send the bytes of a body; the answer's frame, correlation id first. Raises Closed."""
-        self._correlation += 1
-        head = (
-            struct.pack(">hhih", key, version, self._correlation, 7)
-            + b"compare"
-            + (b"\0" if flexible else b"")
+    def newest(self, api: str, at_most: int = 99) -> int:
+        """The newest version that both serve."""
+        return min(self.versions(api)[-1], at_most)
+
+    def connect(self) -> Connection:
+        """One more connection, for scripts with several clients."""
+        return Connection(self.address)
+
+    @property
+    def main(self) -> Connection:
+        if self._main is None:
+            self._main = self.connect()
+        return self._main
+
+    def ask(
+        self,
+        label: str,
+        api: str,
+        version: int | None,
+        body: Mapping[str, Any] | bytes,
+        *,
+        on: Connection | None = None,
+        client_id: bytes | None = CLIENT_ID,
+        header_tags: bytes = b"\0",
+        tags: bytes = b"\0",
+        patience: float = PATIENCE,
+    ) -> Answer:
+        """Send a request and keep its answer for the comparison; the answer as it was. Version None is the newest."""
+        version = self.newest(api) if version is None else version
+        asked = self.send(
+            label, api, version, body, on=on, client_id=client_id, header_tags=header_tags, tags=tags
         )
-        if self._socket is None:
-            self._socket = socket.create_connection(self._address, PATIENCE)
-        try:
-            self._socket.sendall(struct.pack(">i", len(head) + len(payload)) + head + payload)
-            (size,) = struct.unpack(">i", self._read(4))
-            return self._read(size)
-        except (Closed, ConnectionError):
-            self.close()
-            raise Closed from None
+        return self.answer(asked, patience)
 
-    def keep(self, label: str, value: Answer) -> None:
-        """Something that was worked out from answers, to be compared as well."""
-        self.answers.append((label, self._named(value)))
+    def ask_all(self, label: str, api: str, body: Mapping[str, Any]) -> Answer:
+        """The same in every version that both serve; the last answer."""
+        answer: Answer = {}
+        for version in self.versions(api):
+            answer = self.ask(label, api, version, body)
+        return answer
+
+    def send(
+        self,
+        label: str,
+        api: str,
+        version: int | None,
+        body: Mapping[str, Any] | bytes,
+        *,
+        on: Connection | None = None,
+        client_id: bytes | None = CLIENT_ID,
+        header_tags: bytes = b"\0",
+        tags: bytes = b"\0",
+    ) -> Asked:
+        """Send a request whose answer is read later, by `answer`."""
+        version = self.newest(api) if version is None else version
+        message = load(api + "Request")
+        payload = body if isinstance(body, bytes) else encode(message, version, body, tags=tags)
+        connection = on or self.main
+        flexible = version in message.flexible
+        try:
+            number = connection.send(
+                message.api_key, version, payload, flexible=flexible, client_id=client_id, tags=header_tags
+            )
+        except Closed:
+            number = -1
+        return Asked(label, api, version, number, connection)
+
+    def answer(self, asked: Asked, patience: float = PATIENCE) -> Answer:
+        """Read the answer of a request and keep it for the comparison."""
+        try:
+            if asked.correlation < 0:
+                raise Closed
+            frame = asked.connection.receive(patience)
+        except Closed:
+            return self._without(asked, "closed")
+        except TimeoutError:
+            return self._without(asked, "no answer")
+        return self._decode(asked, frame, keep=True)
+
+    def silent(self, asked: Asked, patience: float) -> None:
+        """Keep whether nothing comes within `patience` seconds: the request waits."""
+        try:
+            asked.connection.receive(patience)
+            found = "answered"
+        except Closed:
+            found = "closed"
+        except TimeoutError:
+            found = "waits"
+        self.keep(f"{asked.label} ({asked.api} v{asked.version})", "<connection>", found)
+
+    def quietly(
+        self, api: str, version: int, body: Mapping[str, Any], *, on: Connection | None = None
+    ) -> Answer:
+        """Send a request whose answer is not compared. Raises Closed."""
+        message = load(api + "Request")
+        connection = on or self.main
+        try:
+            number = connection.send(
+                message.api_key,
+                version,
+                encode(message, version, body),
+                flexible=version in message.flexible,
+                client_id=CLIENT_ID,
+                tags=b"\0",
+            )
+            return self._decode(Asked("", api, version, number, connection), connection.receive(), keep=False)
+        except Closed:
+            self._drop(connection)
+            raise
+
+    def keep(self, label: str, what: str, found: str, api: str = "", version: int = -1) -> None:
+        """Something that was seen and is no answer, to be compared as well."""
+        self._keep(label, Kept(api, version, [Line(what, found.encode(), found)], b""))
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if self._main is not None:
+            self._main.close()
+            self._main = None
 
-    def _read(self, size: int) -> bytes:
-        assert self._socket is not None
-        data = b""
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            if not more:
-                raise Closed
-            data += more
-        return data
+    # -- keeping ----------------------------------------------------------------------------------------------------
 
-    # -- names for what a server chose ------------------------------------------------------------------------------
+    def _without(self, asked: Asked, what: str) -> Answer:
+        self._drop(asked.connection)
+        label = f"{asked.label} ({asked.api} v{asked.version})"
+        self.keep(label, "<connection>", what, asked.api, asked.version)
+        return {"<connection>": what}
 
-    def _named(self, value: Any, field: str = "") -> Any:
-        if isinstance(value, dict):
-            return {key: self._named(each, key) for key, each in value.items() if key not in _VOLATILE}
-        if isinstance(value, list):
-            named = [self._named(each, field) for each in value]
-            if field == "configs":
-                return {each["name"]: each for each in named}
-            # Kafka answers in the order of its hash maps.
-            return sorted(named, key=_order) if all(isinstance(each, dict) for each in named) else named
-        if field in self._fixed and value == self._fixed[field]:
-            return f"<{field}>"
-        if field in ("broker_id", "node_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes"):
-            return "<node>" if value == self.node else value
-        if isinstance(value, uuid.UUID):
-            known = {each: name for name, each in self.topic_ids.items()}
-            return (
-                "<no id>" if value == _NO_ID else f"<id of {known[value]}>" if value in known else "<an id>"
+    def _drop(self, connection: Connection) -> None:
+        connection.close()
+        if connection is self._main:
+            self._main = None
+
+    def _decode(self, asked: Asked, frame: bytes, *, keep: bool) -> Answer:
+        """What the frame says; ApiVersions' header has no tags, and an unknown version of it is answered in version 0."""
+        response = load(asked.api + "Response")
+        version = asked.version
+        position = 4
+        if asked.api == "ApiVersions":
+            if frame[4:6] == b"\x00\x23":
+                version = 0
+        elif version in response.flexible:
+            position = 5
+        head = struct.unpack(">i", frame[:4])[0] - asked.correlation
+        lines = [Line("<correlation>", frame[:4], "as asked")] if head else []
+        if frame[4:position] not in (b"", b"\0"):
+            lines.append(Line("<header tags>", frame[4:position], frame[4:position].hex()))
+        try:
+            node = walk(response, version, frame[position:])
+        except Malformed as problem:
+            lines.append(Line("<malformed>", frame[position:], str(problem)))
+            if keep:
+                self._keep(
+                    f"{asked.label} ({asked.api} v{asked.version})", Kept(asked.api, version, lines, frame)
+                )
+            return {"<connection>": "malformed"}
+        answer: Answer = plain(node)
+        self._learn(answer)
+        if keep:
+            lines += self.names.lines(node)
+            self._keep(
+                f"{asked.label} ({asked.api} v{asked.version})", Kept(asked.api, asked.version, lines, frame)
             )
-        if field == "session_id" and value > 0:
-            return self._numbered("session", value)
-        if field == "producer_id" and 0 <= value < 1 << 40:
-            return self._numbered("producer", value)
-        if field == "error_message":
-            return "<text>" if value else None
-        if field == "leader_epoch" and value >= 0:
-            return "<epoch>"
-        if field == "log_dir" or (field in ("total_bytes", "usable_bytes") and value > 0):
-            return f"<{field}>"
-        if field in ("log_append_time_ms", "last_timestamp") and value > 0:
-            return "<time>"
-        if isinstance(value, bytes):
-            return _without_epochs(value).hex()
-        return value
+        return answer
 
-    def _numbered(self, kind: str, value: Any) -> str:
-        key = (kind, value)
-        if key not in self._names:
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            self._names[key] = f"<{kind} {self._counts[kind]}>"
-        return self._names[key]
+    def _keep(self, label: str, kept: Kept) -> None:
+        unique, number = label, 1
+        while unique in self.answers:
+            number += 1
+            unique = f"{label} #{number}"
+        self.answers[unique] = kept
+
+    def _learn(self, answer: Answer) -> None:
+        topics = answer.get("topics") or ()
+        for topic in topics:
+            if isinstance(topic, dict) and topic.get("topic_id") and topic.get("name"):
+                if topic["topic_id"].int:
+                    self.topic_ids[topic["name"]] = topic["topic_id"]
+                    self.names.topics[topic["topic_id"]] = topic["name"]
 
 
-def _class(name: str) -> Any:
-    for module in _MODULES:
-        found = getattr(importlib.import_module(f"kafka.protocol.{module}"), name, None)
-        if found is not None:
-            return found
-    raise KeyError(name)
-
-
-def _message(kind: Any, body: Mapping[str, Any]) -> Any:
-    """A message of nested dicts; a list of dicts is an array of structs."""
-    fields = kind._struct.fields
-    values = {}
-    for name, value in body.items():
-        field = fields[name]
-        if isinstance(value, list) and field.is_struct_array():
-            value = [_message(field.data_class, each) for each in value]
-        elif isinstance(value, Mapping):
-            value = _message(field.data_class, value)
-        values[name] = value
-    return kind(**values)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "_struct"):
-        plain = {}
-        for name in value._struct.fields:
-            try:
-                plain[name] = _plain(getattr(value, name))
-            except AttributeError:
-                continue
-        return plain
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, memoryview | bytearray):
-        return bytes(value)
-    return value
-
-
-def _order(answer: Answer) -> tuple[str, ...]:
-    keys = (
-        "name",
-        "topic",
-        "topic_name",
-        "topic_id",
-        "partition_index",
-        "index",
-        "partition",
-        "resource_type",
-    )
-    return tuple(f"{answer[key]:>40}" if isinstance(answer.get(key), str | int) else "" for key in keys)
-
-
-def _without_epochs(data: bytes) -> bytes:
-    """Record batches with their leader epochs blanked: each server counts its own."""
-    out, position = bytearray(data), 0
-    while position + 61 <= len(out):
-        out[position + 12 : position + 16] = bytes(4)
-        position += int.from_bytes(out[position + 8 : position + 12], "big") + 12
-    return bytes(out)
+def wait_until(done: Any, seconds: float = 30) -> None:
+    """Ask again and again until `done()`; TimeoutError when that takes too long."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the server did not get ready")
+        time.sleep(0.02)

@@ -1,0 +1,100 @@
+"""What a run found, counted and said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from compat.compare.difference import Difference, Reason, differences, reason_for, reasons
+from compat.compare.server import Server
+
+
+@dataclass
+class Result:
+    """`served` has for each API the versions of both servers; `compared` counts answers by (api, version)."""
+
+    served: dict[str, tuple[range, range]]
+    compared: Counter[tuple[str, int]] = field(default_factory=Counter)
+    answers: int = 0
+    equal: int = 0
+    reordered: int = 0
+    explained: list[tuple[Difference, Reason]] = field(default_factory=list)
+    unexplained: list[Difference] = field(default_factory=list)
+    answers_explained: int = 0
+    answers_unexplained: int = 0
+    unused: list[Reason] = field(default_factory=list)
+
+
+def compare(kafka: Server, magnetar: Server) -> Result:
+    """Compare what both were asked. A question that only one was asked is a difference."""
+    known = reasons()
+    names = {**kafka.served, **magnetar.served}
+    result = Result(
+        {name: (kafka.served.get(name, range(0)), magnetar.served.get(name, range(0))) for name in names}
+    )
+    for label in {**kafka.answers, **magnetar.answers}:
+        one, other = kafka.answers.get(label), magnetar.answers.get(label)
+        result.answers += 1
+        if one is None or other is None:
+            found = [
+                Difference(
+                    label,
+                    "<question>",
+                    "not asked" if one is None else "asked",
+                    "not asked" if other is None else "asked",
+                )
+            ]
+        else:
+            if one.version >= 0:
+                result.compared[one.api, one.version] += 1
+            found = list(differences(label, one.lines, other.lines))
+        explained = [(each, reason_for(each, known)) for each in found]
+        result.explained += [(each, reason) for each, reason in explained if reason is not None]
+        result.unexplained += [each for each, reason in explained if reason is None]
+        if not found:
+            result.equal += 1
+        elif all(reason for _, reason in explained):
+            result.answers_explained += 1
+        else:
+            result.answers_unexplained += 1
+    used = {reason for _, reason in result.explained}
+    result.unused = [reason for reason in known if reason not in used]
+    result.reordered = magnetar.names.reordered
+    return result
+
+
+def summary(result: Result, *, show_all: bool) -> str:
+    """The differences, then the figures."""
+    lines: list[str] = []
+    shown: list[tuple[Difference, Reason | None]] = [(each, None) for each in result.unexplained]
+    if show_all:
+        shown += result.explained
+    last = ""
+    for found, reason in shown:
+        if found.label != last:
+            lines.append(found.label)
+            last = found.label
+        why = f"   ({reason.why})" if reason is not None else ""
+        lines.append(f"    {found.path}: kafka {_short(found.kafka)}, magnetar {_short(found.magnetar)}{why}")
+    apis = {api for api, _ in result.compared}
+    lines += [
+        f"{len(apis)} APIs in {len(result.compared)} versions, {result.answers} answers compared: {result.equal} equal byte "
+        f"for byte, {result.answers_explained} different for a reason, {result.answers_unexplained} unexplained",
+        f"{len(result.explained)} fields differ for one of {len({r for _, r in result.explained})} reasons, "
+        f"{len(result.unexplained)} without one",
+    ]
+    missing = [
+        f"{api} v{version}"
+        for api, (kafka, magnetar) in sorted(result.served.items())
+        for version in kafka
+        if version in magnetar and (api, version) not in result.compared
+    ]
+    if missing:
+        lines.append(f"served by both and not compared: {', '.join(missing)}")
+    if result.unused:
+        lines.append("reasons that nothing needed: " + "; ".join(reason.why for reason in result.unused))
+    return "\n".join(lines)
+
+
+def _short(value: str) -> str:
+    return value if len(value) < 160 else value[:157] + "..."

@@ -1,0 +1,47 @@
+"""The scripts: each asks one server the same things in the same order. `SCRIPTS` has them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compat.compare.scripts import (
+    cluster,
+    committed,
+    configs,
+    deleting_records,
+    fetching,
+    group_admin,
+    groups,
+    idempotence,
+    metadata,
+    odd,
+    offsets,
+    producing,
+    rebalancing,
+    sessions,
+    topics,
+    transactions,
+)
+from compat.compare.server import Server
+
+SCRIPTS: dict[str, Callable[[Server], None]] = {
+    module.__name__.rpartition(".")[2]: module.script
+    for module in (
+        producing,
+        idempotence,
+        fetching,
+        sessions,
+        offsets,
+        metadata,
+        topics,
+        deleting_records,
+        configs,
+        cluster,
+        groups,
+        rebalancing,
+        committed,
+        group_admin,
+        transactions,
+        odd,
+    )
+}
