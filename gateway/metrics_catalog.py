@@ -67,6 +67,10 @@ class GatewayMetrics(Metrics):
         self.unsent_bytes = self.gauge(
             "magnetar_unsent_bytes", "Bytes of answers that clients have not taken yet."
         ).labels()
+        self.unfinished_bytes = self.gauge(
+            "magnetar_unfinished_request_bytes", "Bytes of requests that have not come whole."
+        ).labels()
+        self.loop_tasks = self.gauge("magnetar_loop_tasks", "Tasks of the event loop.").labels()
 
         # -- produce and fetch
         self.produced_batches = self.counter(
@@ -81,6 +85,12 @@ class GatewayMetrics(Metrics):
             "Batches sent again by idempotent producers, not stored again.",
         ).labels()
         self.fetch_bytes = self.counter("magnetar_fetched_bytes_total", "Bytes of batches sent.").labels()
+        self.reads_corrupt = self.counter(
+            "magnetar_reads_corrupt_total", "Reads that came to damaged batches: should stay 0."
+        ).labels()
+        self.reads_failed = self.counter(
+            "magnetar_reads_failed_total", "Reads that the disk or the system refused: should stay 0."
+        ).labels()
         self.fetches_parked = self.gauge(
             "magnetar_fetches_parked", "Fetches that wait for data now."
         ).labels()

@@ -80,6 +80,10 @@ _ROWS = [
     _own("compression.lz4.level", "Level for compression.type lz4, 1 to 17."),
     _own("compression.type", "How batches are stored: producer, as they come, or compressed again."),
     _own("compression.zstd.level", "Level for compression.type zstd, up to 22; negative ones are faster."),
+    _own(
+        "corrupt.message.policy",
+        "What readers of damaged batches get: error, CORRUPT_MESSAGE; skip, what comes behind them.",
+    ),
     _kept(
         "delete.retention.ms",
         Kind.LONG,
@@ -294,6 +298,8 @@ class TopicConfig(NamedTuple):
     # cleanup.policy has it: retention applies
     delete: bool
     min_insync_replicas: int
+    # readers are led past damaged batches
+    skip_corrupt: bool
 
 
 def validate(name: str, value: str | None) -> str | None:
@@ -374,6 +380,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:
         compact="compact" in policy,
         delete="delete" in policy,
         min_insync_replicas=integer("min.insync.replicas"),
+        skip_corrupt=text("corrupt.message.policy") == "skip",
     )
 
 

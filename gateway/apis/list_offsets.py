@@ -18,7 +18,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
-from store.api import StoreError
+from store.api import Corrupt, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -105,6 +105,9 @@ async def _search(
                 found = await largest(partition, broker.decompression_limit)
             else:
                 found = await first_at_or_after(partition, timestamp, broker.decompression_limit)
+        except Corrupt as error:
+            answer.error_code = Error.CORRUPT_MESSAGE
+            broker.damage.corrupt(partition, error)
         except BatchError:
             answer.error_code = Error.CORRUPT_MESSAGE
         except (StoreError, IndexError):

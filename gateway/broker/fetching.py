@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.broker.damage import read_behind
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
 from gateway.wire import fetch as wire
@@ -19,13 +20,15 @@ from store.api import Buffer, Corrupt, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import TopicRuntime
+    from gateway.broker.partition import Partition, TopicRuntime
 
 Answer = list[Buffer]
 
 _NOTHING: Sequence[Buffer] = ()
 # what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
 _SCARCE_BYTES = 64 * 1024
+
+_PAUSE_MS = 500
 
 
 class Fetch:
@@ -178,20 +181,20 @@ class Fetch:
         result = _Found(wanted, Error.NONE)
         result.high, result.start = high, start
         if offset < high and (budget > 0 or first):
+            limit = max(0, min(wanted.max_bytes, budget))
             try:
                 # The first batch comes whole whatever the limits say: else a client could never pass it.
-                data = partition.log.read(offset, max(0, min(wanted.max_bytes, budget)), whole_first=first)
-            except Corrupt:
-                result.error = Error.CORRUPT_MESSAGE
-                return result
-            except (IndexError, StoreError):
-                # A failed commit took the log back under this fetch.
-                result.error = Error.KAFKA_STORAGE_ERROR
+                data = partition.log.read(offset, limit, whole_first=first)
+            except (IndexError, StoreError) as error:
+                if isinstance(error, Corrupt) and partition.topic.config.skip_corrupt:
+                    result.waits = _around(partition, _failed(error), limit, first)
+                else:
+                    result.fail(partition, error)
                 return result
             if type(data) is list:
                 result.take(data)
             else:
-                result.waits = data  # type: ignore[assignment]
+                result.waits = _around(partition, data, limit, first)  # type: ignore[arg-type]
         return result
 
     async def _finish_cold(self, found: list[_Found]) -> Answer:
@@ -199,10 +202,11 @@ class Fetch:
             if result.waits is not None:
                 try:
                     result.take(await result.waits)
-                except Corrupt:
-                    result.error = Error.CORRUPT_MESSAGE
-                except (IndexError, StoreError):
-                    result.error = Error.KAFKA_STORAGE_ERROR
+                except (IndexError, StoreError) as error:
+                    result.fail(result.wanted.partition, error)
+        if not any(result.size or result.error for result in found):
+            # damage up to the end, and the policy to skip it: without a pause the client would ask again at once
+            await asyncio.sleep(min(self._request.max_wait_ms, _PAUSE_MS) / 1000)
         return self._answer(found)
 
     def _answer(self, found: list[_Found]) -> Answer:
@@ -296,3 +300,31 @@ class _Found:
     def take(self, buffers: list[Buffer]) -> None:
         self.buffers = buffers
         self.size = sum(map(len, buffers))
+
+    def fail(self, partition: Partition | None, error: Exception) -> None:
+        """Nothing can be read there."""
+        self.error = Error.CORRUPT_MESSAGE if isinstance(error, Corrupt) else Error.KAFKA_STORAGE_ERROR
+        if partition is None:
+            return
+        if isinstance(error, Corrupt):
+            partition.broker.damage.corrupt(partition, error)
+        elif isinstance(error, StoreError):
+            # an IndexError is no fault: a failed commit, or a trim, took the log back under this fetch
+            partition.broker.damage.unreadable(partition, error)
+
+
+async def _failed(error: Exception) -> list[Buffer]:
+    raise error
+
+
+async def _around(
+    partition: Partition, data: Awaitable[list[Buffer]], limit: int, whole_first: bool
+) -> list[Buffer]:
+    """What a disk gives; where that is damaged and the topic's policy is to skip it, what is behind."""
+    try:
+        return await data
+    except Corrupt as error:
+        if not partition.topic.config.skip_corrupt:
+            raise
+        partition.broker.damage.corrupt(partition, error)
+        return await read_behind(partition, error, limit, whole_first)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from typing import TYPE_CHECKING
 
 from gateway.wire import records
+from store.api import Corrupt
 
 if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from store.api import Buffer
 
 _BASE_EPOCH = struct.Struct(">qii")
-_HEADER = 61
 
 Found = tuple[int, int, int]
 """timestamp in ms, offset, leader epoch."""
@@ -21,28 +20,27 @@ Found = tuple[int, int, int]
 
 async def first_at_or_after(partition: Partition, timestamp: int, limit: int) -> Found | None:
     """The first record stamped `timestamp` (ms) or later. Raises BatchError, StoreError."""
-    found = partition.log.batch_at_or_after(timestamp)
-    batch = _joined(found if isinstance(found, list) else await found)
-    if batch is None:
-        return None
+    offset = 0
     while True:
+        try:
+            found = partition.log.batch_at_or_after(timestamp, offset)
+            batch = _joined(found if isinstance(found, list) else await found)
+        except Corrupt as error:
+            if not partition.topic.config.skip_corrupt:
+                raise
+            partition.broker.damage.corrupt(partition, error)
+            offset = error.next_offset
+            continue
+        if batch is None:
+            return None
         base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
         for record in records.records(batch, limit):
             if record.timestamp >= timestamp and base_offset + record.offset_delta >= partition.log_start:
                 return record.timestamp, base_offset + record.offset_delta, epoch
         # What matched lies below the log start, in a batch that was cut there: look at what follows it.
         offset = records.header(batch).next_offset
-        while True:
-            if not partition.log_start <= offset < partition.high_watermark:
-                return None
-            found = partition.log.read(offset, _HEADER)
-            head = records.header(b"".join(found if isinstance(found, list) else await found))
-            if head.max_timestamp >= timestamp:
-                break
-            offset = head.next_offset
-            await asyncio.sleep(0)
-        found = partition.log.read(offset, head.size)
-        batch = b"".join(found if isinstance(found, list) else await found)
+        if offset >= partition.high_watermark:
+            return None
 
 
 async def largest(partition: Partition, limit: int) -> Found | None:

@@ -256,6 +256,15 @@ _ROWS = [
         dynamic=True,
     ),
     Setting(
+        "corrupt.message.policy",
+        Kind.STRING,
+        "error",
+        "What readers of damaged batches get: error, CORRUPT_MESSAGE until they seek past them; skip, what comes "
+        "behind them. A topic may set its own.",
+        one_of("error", "skip"),
+        dynamic=True,
+    ),
+    Setting(
         "min.insync.replicas",
         Kind.INT,
         1,

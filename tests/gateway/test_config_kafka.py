@@ -103,6 +103,7 @@ OTHERWISE = {
 
 OURS = {
     "admin.listen",
+    "corrupt.message.policy",
     "data",
     "durability",
     "insecure",
@@ -135,7 +136,11 @@ def test_broker_settings() -> None:
 
 def test_topic_configs() -> None:
     kafka = facts(TOPIC)
-    assert set(TOPIC_CONFIGS) - set(kafka) == {"durability", "internal.segment.bytes"}
+    assert set(TOPIC_CONFIGS) - set(kafka) == {
+        "corrupt.message.policy",
+        "durability",
+        "internal.segment.bytes",
+    }
     for name, (kind, default) in kafka.items():
         setting = TOPIC_CONFIGS[name].setting
         assert setting.kind is kind, name

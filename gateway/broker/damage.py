@@ -1,0 +1,85 @@
+"""When stored bytes cannot be read: counted, told in the log now and then, and gone around where the topic says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from store.api import Buffer, Corrupt, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.partition import Partition
+    from gateway.metrics_catalog import GatewayMetrics
+
+log = logging.getLogger("magnetar.broker")
+
+TELL_MS = 60_000
+"""A partition is spoken of once in so long: clients ask again many times a second."""
+
+_REMEMBERED = 1000
+
+
+class Damage:
+    """What readers met. `now` gives monotonic ms."""
+
+    def __init__(self, metrics: GatewayMetrics, now: Callable[[], int]) -> None:
+        self._metrics = metrics
+        self._now = now
+        # when a partition was last spoken of
+        self._told: dict[int, int] = {}
+
+    def corrupt(self, partition: Partition, error: Corrupt) -> None:
+        """A reader came to damaged batches."""
+        self._metrics.reads_corrupt.inc()
+        if self._due(partition.id):
+            skips = partition.topic.config.skip_corrupt
+            log.error(
+                'topic "%s", partition %d: the offsets %d to %d are damaged (%s); %s. All else is served. '
+                '"magnetar store verify" on the stopped gateway names everything that is damaged; see '
+                '"Damaged records" in docs/OPERATIONS.md for what to do.',
+                partition.topic.name,
+                partition.index,
+                error.first,
+                error.next_offset - 1,
+                error.what,
+                "readers are led past them" if skips else "who reads them gets CORRUPT_MESSAGE",
+            )
+
+    def unreadable(self, partition: Partition, error: StoreError) -> None:
+        """A read failed, and may succeed later."""
+        self._metrics.reads_failed.inc()
+        if self._due(partition.id):
+            log.error(
+                'topic "%s", partition %d: %s Readers get KAFKA_STORAGE_ERROR and try again.',
+                partition.topic.name,
+                partition.index,
+                error,
+            )
+
+    def _due(self, partition: int) -> bool:
+        now = self._now()
+        last = self._told.get(partition)
+        if last is not None and now - last < TELL_MS:
+            return False
+        self._told.pop(partition, None)
+        if len(self._told) >= _REMEMBERED:
+            del self._told[next(iter(self._told))]
+        self._told[partition] = now
+        return True
+
+
+async def read_behind(
+    partition: Partition, error: Corrupt, max_bytes: int, whole_first: bool
+) -> list[Buffer]:
+    """What is behind damaged batches, up to the high watermark. Raises StoreError, but not Corrupt."""
+    while True:
+        offset = max(error.next_offset, partition.log.start_offset)
+        if offset >= partition.high_watermark:
+            return []
+        try:
+            found = partition.log.read(offset, max_bytes, whole_first=whole_first)
+            return found if isinstance(found, list) else await found
+        except Corrupt as further:
+            error = further
+            partition.broker.damage.corrupt(partition, further)
