@@ -29,6 +29,7 @@ from rocksdict import (
 )
 
 from store.api import DiskFull, Family, Locked, Refused, StoreError, Unknown
+from store.rocksdb.files import sync_folder
 
 PREFIXES = {
     Family.SEGMENT: 4,
@@ -233,8 +234,12 @@ class Database:
 
 def check_folder(path: Path) -> None:
     """Make the folder if need be, and see that it can be written to. Raises Refused or StoreError."""
+    made = [each for each in (path, *path.parents) if not each.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
+        for each in made:
+            # a folder that is gone after a power cut takes everything in it along
+            sync_folder(each.parent)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "not writable")
         probe = path / ".probe"

@@ -21,6 +21,15 @@ if _sync_file_range is not None:
 _SYNC_FILE_RANGE_WRITE = 2
 
 
+def sync_folder(path: Path | str) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Short(OSError):
     """The system took fewer bytes than it was given: a full disk says so before it says ENOSPC."""
 
@@ -83,6 +92,13 @@ class Files:
             except FileExistsError:
                 number += 1
 
+    def holds(self, partition: int, base_offset: int, number: int, size: int) -> bool:
+        """Whether a file is there with so many bytes at least."""
+        try:
+            return os.stat(self.path(partition, base_offset, number)).st_size >= size
+        except OSError:
+            return False
+
     def open(self, partition: int, base_offset: int, number: int, *, write: bool = False) -> int:
         flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC
         return os.open(self.path(partition, base_offset, number), flags)
@@ -116,11 +132,7 @@ class Files:
     def sync_folder(self, partition: int) -> None:
         """Make the names of a folder's files durable, and the folder's own."""
         for path in (self.folder(partition), str(self.root)):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_folder(path)
 
     # the page cache
 

@@ -12,7 +12,7 @@ from store.api import Family, Refused, StoreError, Unknown
 from store.rocksdb import mark, recovery, rows
 from store.rocksdb.database import Database, check_folder, plain
 from store.rocksdb.driver import RocksStore
-from store.rocksdb.files import Files
+from store.rocksdb.files import Files, sync_folder
 from store.rocksdb.layout import DATABASE, MARK, SEGMENTS
 from store.rocksdb.options import Options
 from store.rocksdb.recovery import Clip
@@ -48,6 +48,7 @@ async def open(
     marked = mark.read(path / MARK)
     opened = database(path / DATABASE, cache_bytes=settings.block_cache_bytes)
     try:
+        _keep_names(path)
         return _open(
             path,
             opened,
@@ -69,6 +70,14 @@ async def open(
     except BaseException:
         opened.close()
         raise
+
+
+def _keep_names(path: Path) -> None:
+    """Make the names of the database's and the segments' folder durable: RocksDB syncs what is in its own, and
+    `Files.sync_folder` what is in the other, which is nothing worth if the folder itself is gone.
+    """
+    (path / SEGMENTS).mkdir(exist_ok=True)
+    sync_folder(path)
 
 
 def _open(
