@@ -100,6 +100,8 @@ class Executor:
         # what the next checkpoint has to sync: (partition, base offset, number) -> is it new
         self.generation = epoch << 32
         self.dirty: dict[tuple[int, int, int], bool] = {}
+        # files whose names no sync of their folder has made durable yet
+        self._unnamed: set[tuple[int, int, int]] = set()
         # segments whose sync failed: their journal rows are written again before they are synced again
         self.failed_syncs: set[tuple[int, int, int]] = set()
         self.since_checkpoint = 0
@@ -164,6 +166,7 @@ class Executor:
         result.published = published
         for doomed in result.doomed:
             self.dirty.pop(doomed, None)
+            self._unnamed.discard(doomed)
             self._unsynced.get(doomed[0], {}).pop(doomed[1:], None)
         for log in touched:
             log.finish()
@@ -258,6 +261,9 @@ class Executor:
         if partition in self._seals:
             self._seals.discard(partition)
             log.seal = log.open
+        elif log.open and not self.files.holds(partition, log.segment_base, log.number, log.segment_size):
+            # somebody took the file away or cut it: what comes now goes into another one
+            log.seal = True
         return log
 
     def new_ledger(self) -> int:
@@ -268,6 +274,7 @@ class Executor:
     def create(self, log: LogWriter, base: int) -> None:
         descriptor, number = self.files.create(log.partition, base, log.number + 1)
         self._created.append((log.partition, base, number))
+        self._unnamed.add((log.partition, base, number))
         if log.descriptor >= 0:
             # its bytes of this group are yet to be written
             self._closing.append(log.descriptor)
@@ -391,8 +398,10 @@ class Executor:
                 self.failed_syncs.add((log.partition, base, number))
                 self._seals.add(log.partition)
                 raise
-        if any(flush.new for flush in log.flushes):
+        if any((log.partition, base, number) in self._unnamed for base, number in descriptors):
             self.files.sync_folder(log.partition)
+            folder = log.partition >> 8
+            self._unnamed = {each for each in self._unnamed if each[0] >> 8 != folder}
         log.unsynced.clear()
         for flush in log.flushes:
             flush.descriptor = -1
@@ -444,6 +453,7 @@ class Executor:
         if not unknown:
             for partition, base, number in self._created:
                 self.dirty.pop((partition, base, number), None)
+                self._unnamed.discard((partition, base, number))
                 try:
                     self.files.unlink(partition, base, number)
                 except OSError:
@@ -493,8 +503,11 @@ class Executor:
     def synced(self, snapshot: Snapshot) -> None:
         """The files of a snapshot are on disk, but for those whose sync failed."""
         for partition, base, number in snapshot.files:
+            if (partition, base, number) in self.failed_syncs:
+                continue
+            self._unnamed.discard((partition, base, number))
             known = self._unsynced.get(partition)
-            if known is None or (partition, base, number) in self.failed_syncs:
+            if known is None:
                 continue
             if known.get((base, number), snapshot.generation + 1) <= snapshot.generation:
                 del known[base, number]
