@@ -1,7 +1,9 @@
 """Run the same loads against Apache Kafka and Magnetar by turns; print medians and ratios.
 
-A full run (every load, not quick) also writes docs/PERFORMANCE.md; another one writes where --output says.
-It takes about half a minute a turn: loads x rounds x 2.
+About half a minute a turn (loads x rounds x 2), and half an hour for the memory after 15 minutes of load: two hours
+for all. Each load that is through is kept in .cache/bench/results.json, so that a run that was stopped goes on with
+--resume, and single loads can be measured again with --only; whenever every load has its figures
+docs/PERFORMANCE.md is written.
 """
 
 from __future__ import annotations
@@ -11,15 +13,20 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from compat.bench import generator, machine, report, runner
+from compat.bench import generator, machine, report, results, runner
+from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
 from compat.bench.servers import PROJECT
 from compat.peers.kafka.jars import JarsError, ensure_jars
+from compat.spark.jars import SparkMissingError, ensure_spark_jars
+
+PAGE = PROJECT / "docs" / "PERFORMANCE.md"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat.bench", description=__doc__)
-    names = [load.name for load in LOADS]
+    every = (*LOADS, *GROWTH)
+    names = [load.name for load in every]
     parser.add_argument(
         "--only", action="append", choices=names, metavar="NAME", help="this load (repeatable)"
     )
@@ -36,42 +43,76 @@ def main() -> int:
         metavar="K=V",
         help="a setting for Magnetar in every load (repeatable)",
     )
-    parser.add_argument("--output", type=Path, help="write the page here")
+    parser.add_argument(
+        "--growth", action="store_true", help="only how cost grows with partitions, topics, connections"
+    )
+    parser.add_argument("--resume", action="store_true", help="only loads that have no figures yet")
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing, write the page from what is kept"
+    )
+    parser.add_argument("--output", type=Path, default=PAGE, help="the page (docs/PERFORMANCE.md)")
     options = parser.parse_args()
     if options.list:
-        for load in LOADS:
+        for load in every:
             print(f"{load.name:20} {load.title}")
         return 0
+    if options.page:
+        return write_page(options.output, say=True)
     if any("=" not in pair for pair in options.set):
         parser.error("--set expects key=value")
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
-    loads = [load for load in LOADS if not options.only or load.name in options.only]
+    chosen = options.only or [load.name for load in (GROWTH if options.growth else every)]
+    commit = machine.commit()
+    if options.resume:
+        have = {row.outcome.load.name for row in results.load(every) if not row.outcome.errors}
+        chosen = [name for name in chosen if name not in have]
     extra = dict(pair.split("=", 1) for pair in options.set)
-    loads = [dataclasses.replace(load, magnetar={**load.magnetar, **extra}) for load in loads]
+    loads = [
+        dataclasses.replace(load, magnetar={**load.magnetar, **extra})
+        for load in every
+        if load.name in chosen
+    ]
     servers = (options.server,) if options.server else runner.SERVERS
     try:
         generator.build()
         ensure_jars()
-    except (generator.GeneratorError, JarsError) as error:
+        if any(load.name.startswith("spark") for load in loads):
+            ensure_spark_jars()
+    except (generator.GeneratorError, JarsError, SparkMissingError) as error:
         print(error, file=sys.stderr)
         return 1
-    # Said before the run: the tree may have moved on by its end.
-    facts = machine.describe()
+    counts = len(servers) == 2 and not options.quick and not extra
+
+    def finished(outcome: runner.Outcome) -> None:
+        if counts:
+            results.save(results.Row(outcome, machine.now(), commit))
+
     try:
-        outcomes = runner.run(loads, options.rounds, options.quick, servers, runner.to_stderr)
+        outcomes = runner.run(
+            loads, options.rounds, options.quick, servers, runner.to_stderr, finished=finished
+        )
     except KeyboardInterrupt:
-        print("\nstopped; nothing was written", file=sys.stderr)
+        print("\nstopped; what is through is kept, --resume goes on", file=sys.stderr)
         return 130
     print(report.plain(outcomes))
-    full = len(loads) == len(LOADS) and len(servers) == 2 and not options.quick
-    output: Path | None = options.output or (PROJECT / "docs" / "PERFORMANCE.md" if full else None)
-    if output is not None:
-        command = " ".join(["python -m compat.bench", *sys.argv[1:]])
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(report.markdown(outcomes, facts, command, options.rounds, options.quick))
-        print(f"\nwritten to {output}")
+    if counts:
+        write_page(options.output, say=False)
     return 1 if any(outcome.errors for outcome in outcomes) else 0
+
+
+def write_page(output: Path, *, say: bool) -> int:
+    """Write the page if every load of the table has its figures; with `say`, name those that have none."""
+    rows, growth = results.load(LOADS), results.load(GROWTH)
+    missing = {load.name for load in LOADS} - {row.outcome.load.name for row in rows}
+    if missing:
+        if say:
+            print(f"no figures yet of: {', '.join(sorted(missing))}", file=sys.stderr)
+        return 1
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(report.markdown(rows, growth, machine.describe()))
+    print(f"\nwritten to {output}")
+    return 0
 
 
 if __name__ == "__main__":

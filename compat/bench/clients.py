@@ -1,4 +1,4 @@
-"""Loads through clients as people use them: the Java perf tools and librdkafka."""
+"""Loads through clients as people use them: the Java perf tools, librdkafka and Spark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from compat.bench.servers import PROJECT
 from compat.peers.kafka import java_command
 
 TOPIC = "bench-clients"
@@ -78,9 +79,17 @@ def librdkafka(address: str, records: int) -> dict[str, float]:
     return result
 
 
+def spark(address: str, rows: int, size: int, partitions: int, passes: int) -> dict[str, float]:
+    """Batch reads by Spark's stock source, local[2], in a process of its own: the best of the passes."""
+    what = map(str, (rows, size, partitions, passes))
+    output = _run([sys.executable, "-m", "compat.bench.spark_reads", address, *what])
+    result: dict[str, float] = json.loads(output.splitlines()[-1])
+    return result
+
+
 def _run(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=PROJECT)
     except subprocess.TimeoutExpired:
         raise ClientError(f"{command[-1]} did not end within four minutes") from None
     if done.returncode != 0:

@@ -71,6 +71,10 @@ class Load:
     measure: Measure
     kafka: Mapping[str, str] = field(default_factory=dict)
     magnetar: Mapping[str, str] = field(default_factory=dict)
+    # at most so many rounds, for loads that take long and hardly wander; 0: as many as are asked for
+    rounds: int = 0
+    # who gets the load
+    servers: tuple[str, ...] = ("Kafka", "Magnetar")
 
 
 def _timed(load: str, *options: str) -> Measure:
@@ -110,6 +114,27 @@ def _idle_memory(turn: Turn) -> dict[str, float]:
     turn.started()
     time.sleep(2 if turn.quick else 10)
     return {"resident_mib": turn.server.resident_mib()}
+
+
+def _loaded_memory(turn: Turn) -> dict[str, float]:
+    """Resident memory while producers of small and large batches and readers take turns, after 15 minutes of it."""
+    turn.started()
+    repeats, seconds = (1, 2) if turn.quick else (5, 60)
+    lasting = ("-warmup", "0s", "-duration", f"{seconds}s")
+    for number in range(repeats):
+        turn.generate("produce", *SMALL, "-topic", f"small-{number}", "-depth", "2", "-idempotent", *lasting)
+        turn.generate("produce", *LARGE, "-topic", f"large-{number}", "-records", "16", *lasting)
+        turn.generate("fetch", *SMALL, "-topic", f"read-{number}", *lasting)
+    return {"resident_mib": turn.server.resident_mib()}
+
+
+def _spark(rows: int, size: int, partitions: int) -> Measure:
+    def measure(turn: Turn) -> dict[str, float]:
+        turn.started()
+        count = rows // 20 if turn.quick and rows > 1000 else rows
+        return clients.spark(turn.server.address, count, size, partitions, 1 if turn.quick else 3)
+
+    return measure
 
 
 def _topics(turn: Turn) -> dict[str, float]:
@@ -225,6 +250,13 @@ LOADS: tuple[Load, ...] = (
         _idle_memory,
     ),
     Load(
+        "loaded-memory",
+        "Resident memory after 15 minutes of load",
+        (Metric("resident_mib", "MiB", "lower", 0.25),),
+        _loaded_memory,
+        rounds=1,
+    ),
+    Load(
         "topics",
         "10,000 topics: created and ready; all in one Metadata; resident memory then",
         (
@@ -242,5 +274,23 @@ LOADS: tuple[Load, ...] = (
             Metric("leave_settled_ms", "ms after leave", "lower", 1.0),
         ),
         _group,
+    ),
+    Load(
+        "spark-small",
+        "Spark's batch read of 2,000,000 x 100 B in 4 partitions, local[2], the best of three passes",
+        (Metric("rows_per_second", "rows/s", "higher", 1.0),),
+        _spark(2_000_000, 100, 4),
+    ),
+    Load(
+        "spark-large",
+        "the same of 500,000 x 1 KB",
+        (Metric("rows_per_second", "rows/s", "higher", 1.0),),
+        _spark(500_000, 1024, 4),
+    ),
+    Load(
+        "spark-partitions",
+        "Spark's batch read of 480 rows in 24 partitions",
+        (Metric("seconds", "s", "lower", 0.2),),
+        _spark(480, 100, 24),
     ),
 )

@@ -17,18 +17,20 @@ from compat.peers.kafka.jars import find_java, kafka_version
 def describe() -> dict[str, str]:
     """What to print above the figures: label → text."""
     return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "CPU": f"{_cpu()}, {os.cpu_count()} cores",
         "memory": f"{_memory():.0f} GiB",
-        "load average before": f"{os.getloadavg()[0]:.2f}",
         "kernel": f"{platform.system()} {platform.release()}",
         "file system": _file_system(),
-        "Magnetar": _commit(),
         "Python": platform.python_version(),
         "Apache Kafka": kafka_version(),
         "Java": _first_line([find_java(), "-version"]),
         "Go (load generator)": _first_line(["go", "version"]).removeprefix("go version "),
     }
+
+
+def now() -> str:
+    """The time to put beside a figure."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _cpu() -> str:
@@ -52,10 +54,11 @@ def _file_system() -> str:
     return kind
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Of the tree that is measured, and whether it holds changes that are in no commit."""
     commit = _first_line(["git", "-C", str(PROJECT), "rev-parse", "--short", "HEAD"])
     changed = _first_line(["git", "-C", str(PROJECT), "status", "--porcelain", "--untracked-files=no"])
-    return f"commit {commit}{' with changes' if changed else ''}"
+    return f"{commit}{' with changes' if changed else ''}"
 
 
 def _first_line(command: Sequence[str]) -> str:

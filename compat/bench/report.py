@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compat.bench.loads import Metric
+from compat.bench.results import Row
 from compat.bench.runner import SERVERS, Outcome, last_line, number
 
 HEAD = ("load", "unit", "Kafka", "Magnetar", "ratio", "target", "")
@@ -76,37 +77,45 @@ def failures(outcomes: Sequence[Outcome]) -> list[str]:
     return found
 
 
-def markdown(
-    outcomes: Sequence[Outcome], machine: Mapping[str, str], command: str, rounds: int, quick: bool = False
-) -> str:
-    """The whole page."""
+def markdown(rows: Sequence[Row], growth: Sequence[Row], machine: Mapping[str, str]) -> str:
+    """The whole page: the table of targets, and how cost grows."""
     lines = [
         "# Performance",
         "",
         "Apache Kafka and Magnetar on one machine under the same loads, by turns (A B A B …), each turn with a",
         "fresh server on an empty folder and nothing else running. Figures are medians of the rounds, lowest and",
         "highest in brackets; the ratio is Magnetar ÷ Kafka. Absolute figures wander from run to run on a shared",
-        "machine: only the ratio within one run counts. How the loads are made: `compat/bench/README.md`.",
+        "machine: only the ratio within one run counts, and a row is always of one run. How the loads are made:",
+        "`compat/bench/README.md`. Where the time goes: [PROFILES.md](PROFILES.md).",
         "",
         "This page is written by the command; do not edit it.",
         "",
-        f"    {command}",
-        *(["", "**A quick run: the turns were too short for the figures to settle.**"] if quick else []),
+        "    make bench",
         "",
         "| | |",
         "|---|---|",
         *(f"| {label} | {text} |" for label, text in machine.items()),
-        f"| rounds | {rounds} |",
         "",
-        _row(HEAD),
-        _row(("---",) * len(HEAD)),
-        *(_row(row) for row in table(outcomes)),
-        "",
+        *_table(rows),
     ]
-    failed = failures(outcomes)
+    if growth:
+        lines += ["## How cost grows", "", "One round each.", "", *_table(growth)]
+    return "\n".join(lines)
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    head = (*HEAD, "measured")
+    lines = [_row(head), _row(("---",) * len(head))]
+    for row in rows:
+        when = f"{row.when}, {row.commit}"
+        for cells in table([row.outcome]):
+            lines.append(_row((*cells, when)))
+            when = ""
+    lines.append("")
+    failed = failures([row.outcome for row in rows])
     if failed:
         lines += ["What failed:", "", *(f"- {line}" for line in failed), ""]
-    return "\n".join(lines)
+    return lines
 
 
 def _row(cells: Sequence[str]) -> str:

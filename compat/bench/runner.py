@@ -67,18 +67,26 @@ def run(
     servers: Sequence[str] = SERVERS,
     progress: Callable[[str], None] | None = None,
     make: Callable[[str, Load], Server] = make_server,
+    finished: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
-    """Every load, `rounds` times by turns. A turn that fails is kept as an error; the others go on."""
+    """Every load, `rounds` times by turns. A turn that fails is kept as an error; the others go on.
+
+    `finished` is told of each load whose turns are through.
+    """
     say = progress or (lambda line: None)
     outcomes = []
-    total = len(loads) * rounds * len(servers)
+    plan = [
+        (load, min(rounds, load.rounds or rounds), [name for name in servers if name in load.servers])
+        for load in loads
+    ]
+    total = sum(count * len(names) for _, count, names in plan)
     done = 0
     begin = time.monotonic()
-    for load in loads:
+    for load, count, names in plan:
         outcome = Outcome(load)
         outcomes.append(outcome)
-        for number in range(1, rounds + 1):
-            for name in servers:
+        for number in range(1, count + 1):
+            for name in names:
                 left = (
                     f", {(time.monotonic() - begin) / done * (total - done) / 60:.0f} min left"
                     if done
@@ -92,6 +100,8 @@ def run(
                     outcome.errors.setdefault(name, []).append(str(error))
                     say(f" FAILED: {last_line(error)}\n")
                 done += 1
+        if finished is not None:
+            finished(outcome)
     return outcomes
 
 

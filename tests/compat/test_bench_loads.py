@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS, Load, Metric, Turn
 from compat.bench.servers import Server
 
@@ -28,12 +29,12 @@ class Recorder(Turn):
 
 
 def test_names_are_unique_and_fit_the_command_line() -> None:
-    names = [load.name for load in LOADS]
+    names = [load.name for load in (*LOADS, *GROWTH)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
 
 
-@pytest.mark.parametrize("load", LOADS, ids=lambda load: load.name)
+@pytest.mark.parametrize("load", [*LOADS, *GROWTH], ids=lambda load: load.name)
 def test_each_load_shows_something(load: Load) -> None:
     assert load.title
     assert load.metrics

@@ -6,6 +6,7 @@ import pytest
 
 from compat.bench import report
 from compat.bench.loads import Load, Metric
+from compat.bench.results import Row
 from compat.bench.runner import Outcome
 
 RATE = Metric("rate", "req/s", "higher", 1.3)
@@ -55,15 +56,18 @@ def test_a_failure_is_never_a_figure(outcome: Outcome) -> None:
 
 
 def test_the_page_is_a_table_with_its_machine(outcome: Outcome) -> None:
-    page = report.markdown([outcome], {"CPU": "some | CPU"}, "python -m compat.bench", 3)
+    rows = [Row(outcome, "2026-01-02 03:04 UTC", "abc1234")]
+    page = report.markdown(rows, rows, {"CPU": "some | CPU"})
     lines = page.splitlines()
-    head = next(i for i, line in enumerate(lines) if line.startswith("| load"))
-    for line in lines[head : head + 4]:
-        assert line.replace("\\|", "").count("|") == len(report.HEAD) + 1
-    assert "    python -m compat.bench" in lines
-    assert "quick run" not in page
-    assert "quick run" in report.markdown([outcome], {}, "python -m compat.bench --quick", 3, quick=True)
-    assert "| rounds | 3 |" in lines
+    heads = [i for i, line in enumerate(lines) if line.startswith("| load")]
+    assert len(heads) == 2
+    for head in heads:
+        for line in lines[head : head + 4]:
+            assert line.replace("\\|", "").count("|") == len(report.HEAD) + 2
+        assert "2026-01-02 03:04 UTC, abc1234" in lines[head + 2]
+        assert "2026" not in lines[head + 3]
+    assert "| CPU | some | CPU |" in lines
+    assert "How cost grows" not in report.markdown(rows, [], {})
     assert page.endswith("\n")
 
 

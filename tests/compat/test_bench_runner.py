@@ -92,6 +92,21 @@ def test_one_server_alone() -> None:
     assert outcome.median("Kafka", RATE) is None
 
 
+def test_a_load_may_be_for_one_server_and_for_fewer_rounds() -> None:
+    asked = []
+    load = Load("x", "X", (RATE,), lambda turn: {"rate": 2.0}, rounds=1, servers=("Magnetar",))
+
+    def make_and_note(name: str, load: Load) -> Any:
+        asked.append(name)
+        return FakeServer(name)
+
+    through: list[Outcome] = []
+    outcomes = runner.run([load, load], 3, True, make=make_and_note, finished=through.append)
+    assert asked == ["Magnetar", "Magnetar"]
+    assert through == outcomes
+    assert outcomes[0].errors == {}
+
+
 def test_generator_figures_are_flat_numbers() -> None:
     output = '{"load": "fetch", "verified": true, "errors": 0, "series": [1], "latency_ms": {"p50": 1.5}}'
     assert figures(output, "", 0) == {"errors": 0.0, "latency_ms.p50": 1.5}

@@ -17,6 +17,7 @@ loads:
   fetch         fills a topic, then reads it again and again
   list-offsets  the latest offset of one partition
   end-to-end    producer to consumer at a steady rate
+  session       one record at a time through a fetch session of many partitions
   start         loadgen start -address A [-log F] -- COMMAND...: time to the first answer
   topics        creates many topics, then Metadata of all
   group         members of a consumer group join, settle, one leaves
@@ -96,6 +97,13 @@ func load(name string, arguments []string) (any, bool, error) {
 		res, err := endToEnd(endToEndOptions{
 			address: *address, topic: *topic, rate: *rate, size: *size, warmup: *warmup, duration: *duration,
 		})
+		if err != nil {
+			return nil, false, err
+		}
+		res.Load = name
+		return res, res.Verified, nil
+	case "session":
+		res, err := fetchSession(*address, *topic, *partitions, *warmup, *duration)
 		if err != nil {
 			return nil, false, err
 		}
