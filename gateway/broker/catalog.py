@@ -6,8 +6,10 @@ disk: only a bounded number of decoded rows is kept.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import msgspec
 
@@ -152,3 +154,18 @@ def partition_owner(rows: Iterable[tuple[bytes, bytes]], partition: int) -> tupl
             if partition in topic.partitions:
                 return topic.name, topic.partitions.index(partition)
     return None
+
+
+class _Rows(Protocol):
+    def scan(self, family: Family, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]: ...
+
+
+def partition_names(rows: _Rows) -> dict[int, str]:
+    """What clients call each log of a store, by partition id. A row that makes no sense is left out."""
+    names: dict[int, str] = {}
+    for _, value in rows.scan(Family.CATALOG, _NAME):
+        with contextlib.suppress(msgspec.MsgspecError):
+            topic = _decoder.decode(value)
+            for index, partition in enumerate(topic.partitions):
+                names[partition] = f'topic "{topic.name}", partition {index}'
+    return names

@@ -35,8 +35,8 @@ def store() -> None:
 @click.option(
     "--repair",
     is_flag=True,
-    help="Move aside bytes that no client was told are stored, and take back records whose rows were lost. "
-    "What was acknowledged is never cut off.",
+    help="Move aside bytes that no client was told are stored, take back records whose rows were lost, and let "
+    "logs that refuse records because of damage take them again. What was acknowledged is never cut off.",
 )
 def verify(data: str | None, file: str | None, repair: bool) -> None:
     """Check every batch in the data folder against its CRC and the index; the gateway must be stopped."""
@@ -73,7 +73,8 @@ def verdict(report: Report) -> str:
         lines.append("--repair mends what can be mended without cutting off what a client was told is stored")
     if any(problem.acknowledged and problem.partition >= 0 for problem in report.problems):
         lines.append(
-            "acknowledged records are damaged: restore the folder from a copy, or start the gateway: it serves the rest"
+            "acknowledged records are damaged: restore the folder from a copy, or start the gateway, which serves all "
+            'the rest ("Damaged records" in docs/OPERATIONS.md)'
         )
     return "; ".join(lines)
 
@@ -88,6 +89,7 @@ def _run(folder: Path, repair: bool) -> Report:
     """Verify with a progress bar on a terminal. Says what is wrong and exits when it cannot."""
     from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
 
+    from gateway.broker.catalog import partition_names
     from store.api import StoreError
     from store.rocksdb.verify import verify as run
 
@@ -99,7 +101,7 @@ def _run(folder: Path, repair: bool) -> Report:
             bar.update(done - bar.n)
 
         try:
-            return run(folder, repair, progress)
+            return run(folder, repair, progress, partition_names)
         except (StoreError, OSError) as error:
             bar.close()
             say(str(error))

@@ -2,7 +2,8 @@
 
 What a repair may do: move aside bytes that no commit speaks of, since nobody was told that they were stored; or,
 when RocksDB lost commits that were made, take the records behind them back from the segments, since somebody was.
-Nothing that was acknowledged is ever cut off.
+A log that refuses records because of damage takes them again afterwards, in a new file behind it.
+Nothing that was acknowledged is ever cut off: damaged bytes stay where they are, and readers are told.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from store.rocksdb.adopt import Adopter
 from store.rocksdb.check import check
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
+from store.rocksdb.integrity import go_on
 from store.rocksdb.layout import DATABASE, MARK, SEGMENTS, Piece, pieces_of
 from store.rocksdb.quarantine import Quarantine
+from store.rocksdb.reader import Segment
 from store.rocksdb.recovery import lost_commits
 from store.rocksdb.rows import LogRow
 
@@ -39,9 +42,11 @@ class Problem:
     text: str
     # whether clients were told that what is wrong here was stored
     acknowledged: bool
+    # what clients call the log, when somebody knows
+    name: str = ""
 
     def __str__(self) -> str:
-        where = f"log {self.partition}: " if self.partition >= 0 else ""
+        where = f"{self.name or f'log {self.partition}'}: " if self.partition >= 0 else ""
         place = f"{self.file} at byte {self.position}: " if self.file else ""
         return f"{where}{place}{self.text}"
 
@@ -62,17 +67,28 @@ class Report:
         return not self.problems
 
 
+Naming = Callable[[Database], dict[int, str]]
+"""What clients call the logs of a store, by partition id."""
+
+
+def _nameless(database: Database) -> dict[int, str]:
+    return {}
+
+
 def _silent(done: int, total: int) -> None:
     pass
 
 
-def verify(path: Path, repair: bool = False, progress: Progress = _silent) -> Report:
+def verify(
+    path: Path, repair: bool = False, progress: Progress = _silent, naming: Naming = _nameless
+) -> Report:
     """Check the store in a data folder. Raises Locked when it is in use, StoreError when there is none."""
     if not (path / DATABASE).is_dir():
         raise StoreError(f"There is no store in {path}.")
     database = Database(path / DATABASE)
     try:
-        return Verification(path, database, Files(path / SEGMENTS), repair, progress).run()
+        names = naming(database)
+        return Verification(path, database, Files(path / SEGMENTS), repair, progress, names).run()
     finally:
         database.close()
 
@@ -81,13 +97,20 @@ class Verification:
     """One run. Problems are collected first; repairs come after, in one batch."""
 
     def __init__(
-        self, path: Path, database: Database, files: Files, repair: bool, progress: Progress
+        self,
+        path: Path,
+        database: Database,
+        files: Files,
+        repair: bool,
+        progress: Progress,
+        names: dict[int, str],
     ) -> None:
         self._path = path
         self._database = database
         self._files = files
         self._repair = repair
         self._progress = progress
+        self._names = names
         self._report = Report()
         self._done = 0
         self._shown = 0
@@ -120,8 +143,15 @@ class Verification:
     def _problem(
         self, partition: int, piece: Piece, position: int, text: str, acknowledged: bool = True
     ) -> None:
-        name = os.path.basename(self._files.path(partition, piece.base, piece.number))
-        self._report.problems.append(Problem(partition, name, position, text, acknowledged))
+        file = os.path.basename(self._files.path(partition, piece.base, piece.number))
+        self._add(partition, file, position, text, acknowledged)
+
+    def _add(self, partition: int, file: str, position: int, text: str, acknowledged: bool) -> None:
+        name = self._names.get(partition, "")
+        self._report.problems.append(Problem(partition, file, position, text, acknowledged, name))
+
+    def _called(self, partition: int) -> str:
+        return self._names.get(partition) or f"log {partition}"
 
     def _check_log(self, partition: int, row: LogRow, pieces: list[Piece]) -> None:
         index = {
@@ -135,13 +165,13 @@ class Verification:
         size = sum(piece.size for piece in pieces)
         if size != row.size:
             text = f"the log row counts {row.size} bytes, its segments {size}"
-            self._report.problems.append(Problem(partition, "", 0, text, True))
+            self._add(partition, "", 0, text, True)
         for base, entry in sorted(index.items()):
             text = f"the index has a row for offset {base} (byte {entry.position} of segment {entry.number}): no batch"
-            self._report.problems.append(Problem(partition, "", entry.position, text, True))
+            self._add(partition, "", entry.position, text, True)
         if row.flags & rows.REFUSES and not self._of(partition):
             text = "takes no records since damage was found, and is whole now; `--repair` lets it take them again"
-            self._report.problems.append(Problem(partition, "", 0, text, False))
+            self._add(partition, "", 0, text, False)
 
     def _of(self, partition: int) -> list[Problem]:
         return [problem for problem in self._report.problems if problem.partition == partition]
@@ -153,8 +183,8 @@ class Verification:
         try:
             descriptor = self._files.open(partition, piece.base, piece.number)
         except FileNotFoundError:
-            self._problem(partition, piece, 0, "the file is missing")
-            self._forget(piece, index)
+            self._problem(partition, piece, 0, _lost(piece.base, piece.next_offset, "the file is missing"))
+            self._forget(piece, index, 0, piece.size)
             self._done += piece.size
             return piece.next_offset
         report = self._report
@@ -168,35 +198,44 @@ class Verification:
                 self._progress(self._done + position, self._total)
 
         self._shown = 0
+        position = 0
         try:
-            checked = check(self._files, descriptor, 0, piece.size, expected, each)
+            while True:
+                begun = position
+                checked = check(
+                    self._files, descriptor, position, piece.size, expected, each, piece.next_offset
+                )
+                report.batches += checked.batches
+                position, expected = checked.position, checked.next_offset
+                report.bytes += position - begun
+                if position == piece.size:
+                    break
+                place, following = self._go_on(partition, piece, position, expected)
+                self._problem(partition, piece, position, _lost(expected, following, checked.problem))
+                self._forget(piece, index, position, place)
+                position, expected = place, following
+                if position == piece.size:
+                    break
         finally:
             self._files.close(descriptor)
-        report.batches += checked.batches
-        report.bytes += checked.position
-        if checked.position < piece.size:
-            self._problem(
-                partition,
-                piece,
-                checked.position,
-                f"{checked.problem}, at offset {checked.next_offset} or after",
-            )
-            self._forget(piece, index)
-        elif checked.next_offset != piece.next_offset:
-            self._problem(
-                partition,
-                piece,
-                checked.position,
-                f"ends at offset {checked.next_offset}, and {piece.next_offset} was committed",
-            )
+        if expected != piece.next_offset:
+            text = f"ends at offset {expected}, and {piece.next_offset} was committed"
+            self._problem(partition, piece, position, text)
         self._done += piece.size
         self._progress(self._done, self._total)
         return piece.next_offset
 
+    def _go_on(self, partition: int, piece: Piece, position: int, expected: int) -> tuple[int, int]:
+        """Where the next good batch stands: (position, offset)."""
+        segment = Segment(piece.base, piece.next_offset, piece.number, piece.size, -1, -1, piece.created_at)
+        return go_on(self._database, self._files, partition, segment, position, expected)
+
     @staticmethod
-    def _forget(piece: Piece, index: dict[int, rows.IndexRow]) -> None:
-        """Do not report every index row of a segment that is reported itself."""
-        for base in [base for base, row in index.items() if row.number == piece.number]:
+    def _forget(piece: Piece, index: dict[int, rows.IndexRow], begin: int, end: int) -> None:
+        """Do not report every index row of damage that is reported itself."""
+        for base in [
+            base for base, row in index.items() if row.number == piece.number and begin <= row.position < end
+        ]:
             del index[base]
 
     def _strangers(
@@ -211,7 +250,7 @@ class Verification:
             if size <= known or (partition, number) in doomed:
                 continue
             text = f"{size - known} bytes that no commit speaks of"
-            self._report.problems.append(Problem(partition, os.path.basename(path), known, text, lost))
+            self._add(partition, os.path.basename(path), known, text, lost)
             found.append((partition, base, number, known, path))
         return found
 
@@ -220,17 +259,42 @@ class Verification:
         for partition, _, _, known, path in strangers:
             place = quarantine.tail(self._files, path, known) if known else quarantine.whole(path)
             self._report.repaired.append(
-                f"log {partition}: what stood behind byte {known} of {os.path.basename(path)} was never "
+                f"{self._called(partition)}: what stood behind byte {known} of {os.path.basename(path)} was never "
                 f"acknowledged; it is in {place} now"
             )
 
     def _lift_refusals(self, logs: dict[int, LogRow]) -> None:
         batch = self._database.batch()
         for partition, row in logs.items():
-            if row.flags & rows.REFUSES and not any(each.acknowledged for each in self._of(partition)):
-                lifted = row._replace(flags=row.flags & ~rows.REFUSES)
-                batch.put(rows.U32.pack(partition), rows.LOG.pack(*lifted), self._database.handles["log"])
-                self._report.repaired.append(f"log {partition}: is whole again and takes records")
+            if not row.flags & rows.REFUSES:
+                continue
+            lifted = row._replace(flags=row.flags & ~rows.REFUSES)
+            done = "is whole again and takes records"
+            if any(each.acknowledged for each in self._of(partition)):
+                # what comes now begins a new file: nobody knows what the disk does to the end of this one
+                done = "takes records again; what is damaged stays as it is"
+                if row.flags & rows.ACTIVE:
+                    lifted = lifted._replace(flags=lifted.flags & ~rows.ACTIVE)
+                    closed = rows.SegmentRow(
+                        row.number,
+                        row.end,
+                        row.segment_size,
+                        row.segment_max,
+                        row.segment_max_from,
+                        row.segment_created,
+                    )
+                    key = rows.PARTITION_OFFSET.pack(partition, row.segment_base)
+                    batch.put(key, rows.SEGMENT.pack(*closed), self._database.handles["segment"])
+            batch.put(rows.U32.pack(partition), rows.LOG.pack(*lifted), self._database.handles["log"])
+            self._report.repaired.append(f"{self._called(partition)}: {done}")
         if len(batch):
             self._database.write(batch)
             self._database.sync()
+
+
+def _lost(first: int, following: int, problem: str) -> str:
+    if following <= first:
+        # bytes between two batches, neither of which misses an offset
+        return problem
+    which = f"offset {first} is" if following == first + 1 else f"offsets {first} to {following - 1} are"
+    return f"{problem}: {which} damaged"

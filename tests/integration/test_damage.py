@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +146,14 @@ def test_one_damaged_batch_is_told_and_everything_else_is_read(own_gateway: Star
     producer.produce("t", b"%04d" % COUNT, partition=0)
     assert producer.flush(30) == 0
     assert numbers(consumer(gateway, COUNT)) == ([COUNT], None)
+
+    assert gateway.stop() == 0
+    verify = [sys.executable, "-m", "gateway.cli.main", "store", "verify", "--data", str(gateway.data)]
+    done = subprocess.run(verify, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert 'topic "t", partition 0: ' in done.stdout
+    assert "a wrong CRC: offset 20 is damaged" in done.stdout
+    assert "partition 1" not in done.stdout
 
 
 def entry(name: str, value: str) -> object:

@@ -16,6 +16,7 @@ from store.rocksdb import RocksStore, check
 from store.rocksdb.files import Files
 from store.rocksdb.integrity import EXTENTS, Extents
 from store.rocksdb.log import RocksLog
+from store.rocksdb.verify import verify
 from tests.store.making import bases, soon
 
 SIZES = (100, 300, 700, 2000, 30_000)
@@ -298,3 +299,47 @@ def test_extents_join_and_stay_bounded() -> None:
     for nth in range(10 * EXTENTS):
         known.add(1000 + 10 * nth, 1001 + 10 * nth, nth)
     assert len(known.starts) <= EXTENTS
+
+
+def test_verify_names_every_damaged_range_and_nothing_else(folder: Path) -> None:
+    async def main() -> None:
+        data = folder / "data"
+        store, made = await stored(data)
+        await store.close()
+        assert verify(data).ok
+        own = made[1]
+        path = file_of(data, 1)
+        flip(path, place(own, 20) + 70)
+        flip(path, place(own, 50) + 8, 0x80)
+        flip(path, place(own, 399) + 70)
+        file_of(data, 2).unlink()
+        report = verify(data, naming=lambda database: {1: 'topic "t", partition 0'})
+        first, second, third, fourth = report.problems
+        assert str(first) == (
+            f'topic "t", partition 0: {path.name} at byte {place(own, 20)}: a wrong CRC: '
+            "offsets 60 to 62 are damaged"
+        )
+        assert second.position == place(own, 50)
+        assert second.text.startswith("no record batch: offsets 150 to ")
+        assert third.text == "a wrong CRC: offsets 1197 to 1199 are damaged"
+        assert str(fourth).startswith("log 2: ")
+        assert fourth.text == "the file is missing: offsets 0 to 1199 are damaged"
+        assert 380 < report.batches < 400
+        # nothing is repaired where nothing refuses
+        assert verify(data, repair=True).repaired == []
+
+    asyncio.run(main())
+
+
+def test_repair_does_not_change_what_is_damaged(folder: Path) -> None:
+    async def main() -> None:
+        data = folder / "data"
+        store, made = await stored(data)
+        await store.close()
+        flip(file_of(data, 1), place(made[1], 20) + 70)
+        before = {path: path.read_bytes() for path in (data / "segments").glob("*/*")}
+        report = verify(data, repair=True)
+        assert (len(report.problems), report.repaired) == (1, [])
+        assert {path: path.read_bytes() for path in (data / "segments").glob("*/*")} == before
+
+    asyncio.run(main())
