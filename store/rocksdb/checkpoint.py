@@ -232,14 +232,23 @@ class Checkpointer:
         return failed
 
     def _unlink(self, doomed: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-        """In a thread. Answers those that are gone; the next start tries the others."""
-        gone = []
+        """In a thread. Answers those that are gone for good; the next start tries the others.
+
+        A removal that is not synced may be undone by a power cut, and then no row would speak of the file.
+        """
+        gone: list[tuple[int, int, int]] = []
         for key in doomed:
             try:
                 self._files.unlink(*key)
                 gone.append(key)
             except OSError as error:
                 log.warning("a segment of log %d could not be removed: %s", key[0], error)
+        for folder in {key[0] >> 8 for key in gone}:
+            try:
+                self._files.sync_folder(folder << 8)
+            except OSError as error:
+                log.warning("a folder of segments could not be synced: %s", error)
+                gone = [key for key in gone if key[0] >> 8 != folder]
         return gone
 
     async def close(self) -> None:

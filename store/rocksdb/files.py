@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -130,9 +131,10 @@ class Files:
         _SYNC(descriptor)
 
     def sync_folder(self, partition: int) -> None:
-        """Make the names of a folder's files durable, and the folder's own."""
+        """Make the names of a folder's files durable, and the folder's own. Nothing where there is no folder."""
         for path in (self.folder(partition), str(self.root)):
-            sync_folder(path)
+            with contextlib.suppress(FileNotFoundError):
+                sync_folder(path)
 
     # the page cache
 

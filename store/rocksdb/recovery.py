@@ -5,8 +5,8 @@
 2. Payload in the journal is written to its segment again: the machine may have lost it there.
 3. Every log that was touched since the last checkpoint is checked from there on, batch by batch.
 4. A log whose bytes end early is cut there, in one batch with everything that speaks of the lost offsets; what the
-   journal holds from behind the gap is kept. But where the lost bytes had been promised to survive the machine, the
-   disk is at fault: nothing is cut, and the log takes no more appends.
+   journal holds from behind the gap is kept. But where the lost bytes had been promised to survive the machine, or
+   the machine did not stop, the disk is at fault: nothing is cut, and the log takes no more appends.
 5. Bytes and files of which RocksDB knows nothing go to `quarantine/`; files that a commit made needless go.
 
 Each step may be interrupted and done again.
@@ -71,10 +71,14 @@ def recover(
     lost = lost_database(path, files, epoch) or lost_commits(database, marked, boot)
     if lost:
         return Recovered([lost], lost)
-    recovery = Recovery(path, database, files, epoch, clip or forget_producers)
-    recovery.unlink_doomed()
+    same_boot = marked is not None and marked.boot == boot != ""
+    recovery = Recovery(path, database, files, epoch, clip or forget_producers, same_boot)
     if not clean and epoch:
+        recovery.notices += power_lost(database, marked, boot)
+        recovery.unlink_doomed()
         recovery.run()
+    else:
+        recovery.unlink_doomed()
     return Recovered(recovery.notices, "")
 
 
@@ -95,6 +99,18 @@ def lost_commits(database: Database, marked: Marked | None, boot: str) -> str:
     )
 
 
+def power_lost(database: Database, marked: Marked | None, boot: str) -> list[str]:
+    """What to say when it was the machine that stopped: whole commits may be gone, of which nothing is left to tell."""
+    if marked is not None and marked.boot == boot != "":
+        return []
+    missing = marked.committed - database.sequence() if marked is not None else 0
+    known = f", at least {missing} rows of the database among it" if missing > 0 else ""
+    return [
+        "The machine stopped before Magnetar did (power, or a reset). What was acknowledged under durability=os "
+        f"shortly before may be gone{known}; what was acknowledged under fsync is there."
+    ]
+
+
 def lost_database(path: Path, files: Files, epoch: int) -> str:
     if epoch or next(files.listing(), None) is None:
         return ""
@@ -107,11 +123,15 @@ def lost_database(path: Path, files: Files, epoch: int) -> str:
 class Recovery:
     """One run of steps 2 to 5."""
 
-    def __init__(self, path: Path, database: Database, files: Files, epoch: int, clip: Clip) -> None:
+    def __init__(
+        self, path: Path, database: Database, files: Files, epoch: int, clip: Clip, same_boot: bool = False
+    ) -> None:
         self._path = path
         self._database = database
         self._files = files
         self._clip = clip
+        # the machine did not stop in between: what was written is in the page cache or on the disk
+        self._same_boot = same_boot
         self._quarantine = Quarantine(path, epoch)
         self.notices: list[str] = []
         self._batch = database.batch()
@@ -124,13 +144,16 @@ class Recovery:
 
     def unlink_doomed(self) -> None:
         batch = self._database.batch()
-        found = False
+        folders = set()
         for key, value in self._database.scan(Family.DOOMED):
             partition, number = rows.PARTITION_U32.unpack(key)
             self._files.unlink(partition, rows.DOOMED.unpack(value)[0], number)
             batch.delete(key, self._handles["doomed"])
-            found = True
-        if found:
+            folders.add(partition >> 8)
+        for folder in folders:
+            # before the rows go: a power cut may undo a removal that is not synced
+            self._files.sync_folder(folder << 8)
+        if folders:
             self._database.write(batch)
 
     def run(self) -> None:
@@ -241,12 +264,12 @@ class Recovery:
             if base >= offset
         ]
         kept_from = next((base for batch in salvage[:1] for _, _, base, _ in walk(batch)), row.end)
-        if row.durable_end > offset:
+        if row.durable_end > offset or self._same_boot:
             flags = row.flags | rows.REFUSES
             self._put_log(partition, row._replace(flags=flags))
             self.notices.append(
                 f"Log {partition} is damaged at offset {offset} (byte {position} of {self._name(partition, piece)}: "
-                f"{problem}), though its records were on disk. It is served as far as it can be read and takes no "
+                f"{problem}), though its records were written. It is served as far as it can be read and takes no "
                 f"more records; `magnetar store verify` says more."
             )
             return

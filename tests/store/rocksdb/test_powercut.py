@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 from pathlib import Path
@@ -10,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from store import batch, rocksdb
-from store.api import CreateLog, Durability, Family, Put, Trim, Write
+from store.api import CreateLog, DropLog, Durability, Family, Put, Trim, Write
 from tests.store.making import Clock, append, content
-from tests.store.rocksdb.faults import crash
+from tests.store.rocksdb.faults import Faults, crash, open_faulty
 from tests.store.rocksdb.powercut import Recorder, open_recorded
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder reads /proc")
@@ -128,3 +129,70 @@ def test_power_cuts(folder: Path, policy: str, first: int) -> None:
         except BaseException as error:
             error.add_note(f"seed {seed}, policy {policy}")
             raise
+
+
+def test_a_new_data_folder_is_named_for_good_before_the_store_is_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: dict[str, set[str]] = {}
+
+    def note(path: Path | str) -> None:
+        synced[str(path)] = set(os.listdir(path))
+
+    monkeypatch.setattr("store.rocksdb.opening.sync_folder", note)
+    monkeypatch.setattr("store.rocksdb.database.sync_folder", note)
+
+    async def main() -> None:
+        store = await rocksdb.open(folder / "deep" / "data")
+        assert {"db", "segments"} <= synced[str(folder / "deep" / "data")]
+        assert "data" in synced[str(folder / "deep")]
+        assert "deep" in synced[str(folder)]
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_removal_is_synced_before_the_row_goes_that_would_repeat_it(folder: Path) -> None:
+    async def main() -> None:
+        faults = Faults()
+        store = await open_faulty(folder / "data", faults)
+        await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+        await store.write([DropLog(1)], Durability.FSYNC)
+        faults.arm()
+        faults.broken.add("sync_folder")
+        await store.checkpoint()
+        assert not list((folder / "data" / "segments").glob("*/*.seg"))
+        faults.disarm()
+        await store.checkpoint()
+        assert len(list(store.scan(Family.DOOMED))) == 1, "a power cut may bring the file back"
+        await crash(store)
+        faults.arm()
+        again = await open_faulty(folder / "data", faults)
+        assert "sync_folder" in faults.seen
+        assert list(again.scan(Family.DOOMED)) == []
+        await again.close()
+
+    asyncio.run(main())
+
+
+def test_a_machine_that_stopped_is_told_of(folder: Path) -> None:
+    async def main() -> None:
+        store = await rocksdb.open(folder / "data", boot="one")
+        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await crash(store)
+        again = await rocksdb.open(folder / "data", boot="one")
+        assert again.notices == [], "only the process died: nothing is lost"
+        (wal,) = sorted((folder / "data" / "db").glob("*.log"))[-1:]
+        synced = wal.stat().st_size
+        await again.write([append(1, 1)], Durability.OS)
+        await crash(again)
+        os.truncate(wal, synced)
+        last = await rocksdb.open(folder / "data", boot="two")
+        assert "may be gone" in last.notices[0]
+        assert "at least" in last.notices[0]
+        await last.close()
+        clean = await rocksdb.open(folder / "data", boot="three")
+        assert clean.notices == []
+        await clean.close()
+
+    asyncio.run(main())
