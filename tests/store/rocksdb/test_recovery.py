@@ -248,6 +248,26 @@ async def test_damaged_bytes_under_fsync_make_the_log_refuse(data: Path) -> None
 
 
 @in_a_loop
+async def test_damage_is_no_power_cut_while_the_machine_runs_on(data: Path) -> None:
+    """What stands behind the damage was acknowledged and is there: it is not cut off."""
+    store = await opened(data)
+    await store.write([CreateLog(1), append(1, 0, [5000] * 10)], Durability.OS)
+    await crash(store)
+    with segment_files(data)[0].open("r+b") as file:
+        file.seek(3 * 5061 + 2000)
+        file.write(b"????")
+    again = await opened(data)
+    assert ["damaged at offset 3" in notice for notice in again.notices] == [True]
+    log = again.log(1)
+    assert log.end_offset == 10
+    assert bases(b"".join(await soon(log.read(0, 100_000)))) == [0, 1, 2]
+    assert bases(b"".join(await soon(log.read(4, 100_000)))) == [4, 5, 6, 7, 8, 9]
+    assert log.refuses
+    await again.close()
+    assert not (data / "quarantine").exists()
+
+
+@in_a_loop
 async def test_the_journal_brings_back_what_the_machine_lost(data: Path) -> None:
     store = await opened(data)
     await store.write([CreateLog(partition) for partition in range(20)], Durability.FSYNC)
