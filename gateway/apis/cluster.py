@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
 
-BROKERS = 1
-"""The endpoint type of brokers; 2 would be controllers, of which there are none."""
+BROKERS, CONTROLLERS = 1, 2
+"""Endpoint types; there are no controllers here."""
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 """Types of resources that have configs."""
 
@@ -27,8 +27,9 @@ def describe_cluster(
     broker: Broker, context: Context, request: messages.DescribeClusterRequest
 ) -> messages.DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
+        known = request.endpoint_type == CONTROLLERS
         return messages.DescribeClusterResponse(
-            error_code=Error.MISMATCHED_ENDPOINT_TYPE,
+            error_code=Error.MISMATCHED_ENDPOINT_TYPE if known else Error.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of the wrong type: this is a broker.",
             cluster_id="",
             brokers=[],

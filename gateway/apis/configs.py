@@ -5,6 +5,7 @@ Those of a topic stand in its catalog row; those of brokers that were altered at
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,8 @@ def describe_configs(
             result.error_code, result.error_message = error.code, error.text
             continue
         wanted = resource.configuration_keys
+        # as Kafka: no error has an empty text
+        result.error_message = ""
         result.configs = [
             Row(
                 name=row.name,
@@ -139,6 +142,7 @@ async def incremental_alter_configs(
     broker: Broker, context: Context, request: messages.IncrementalAlterConfigsRequest
 ) -> messages.IncrementalAlterConfigsResponse:
     responses = []
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         answer = messages.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
             error_code=0,
@@ -153,6 +157,8 @@ async def incremental_alter_configs(
             return apply_changes(old, changes)
 
         try:
+            if times[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(Error.INVALID_REQUEST, "A resource may appear once in a request.")
             if len({name for name, _, _ in changes}) < len(changes):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
             await _alter(broker, resource.resource_type, resource.resource_name, apply, request.validate_only)
@@ -198,6 +204,8 @@ async def _alter(
     validate_only: bool,
 ) -> None:
     if kind == TOPIC:
+        if not name:
+            raise KafkaError(Error.INVALID_REQUEST, "Topics have no resource that stands for all of them.")
         check_name(name)
         await broker.topics.configure(name, change, validate_only=validate_only)
     elif kind == BROKER:

@@ -7,6 +7,7 @@ transactions), -2 earliest, -3 the record with the largest timestamp, -4 earlies
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
@@ -100,6 +101,8 @@ async def _search(
     broker: Broker, response: messages.ListOffsetsResponse, searches: list[tuple[Answer, Partition, int]]
 ) -> messages.ListOffsetsResponse:
     for answer, partition, timestamp in searches:
+        # each may unfold a batch: others get their turn between two
+        await asyncio.sleep(0)
         try:
             if timestamp == MAX_TIMESTAMP:
                 found = await largest(partition, broker.decompression_limit)

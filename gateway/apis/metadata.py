@@ -74,10 +74,10 @@ def _answer(
 ) -> messages.MetadataResponse.MetadataResponseTopic:
     """One topic of the answer. Legal names of topics that are not there are put into `missing`."""
     name, topic_id = asked
-    if name is None:
+    if name is None or topic_id != NO_ID:
         if version < 12:
             # These versions have the field, but not the meaning, and cannot say "no name".
-            return _failed("", Error.INVALID_REQUEST, topic_id)
+            return _failed(name or "", Error.INVALID_REQUEST, topic_id)
         topic = broker.catalog.by_id(topic_id)
         if topic is None:
             return _failed(None, Error.UNKNOWN_TOPIC_ID, topic_id)

@@ -14,6 +14,7 @@ from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.wire import produce as wire
 from gateway.wire.batch import BatchError, admit
+from gateway.wire.compression import ZSTD
 from gateway.wire.errors import Error
 from store.api import Outcome
 
@@ -39,13 +40,13 @@ class ProduceSlot:
         version: int,
         correlation_id: int,
         payload: bytes,
-        results: list[wire.TopicResult] | tuple[Partition, int],
+        results: list[wire.TopicResult] | tuple[Partition, int] | None,
         size: int,
     ) -> None:
         self._connection = connection
         self._version = version
         self._correlation_id = correlation_id
-        # what to tell if the commit fails
+        # what to tell if the commit fails; None with acks=0, where nobody is told anything
         self._results = results
         self.payload = payload
         self.ready = False
@@ -61,6 +62,9 @@ class ProduceSlot:
 
     def _fail(self, error: KafkaError) -> None:
         results = self._results
+        if results is None:
+            self._connection.close("a batch sent with acks=0 could not be stored")
+            return
         if isinstance(results, tuple):
             partition, _ = results
             name = partition.topic.topic_id if self._version >= 13 else partition.topic.name_utf8
@@ -77,19 +81,6 @@ class ProduceSlot:
                 for name, partitions in results
             ]
         self.payload = wire.encode(self._version, self._correlation_id, failed)
-
-
-class Unacknowledged:
-    """A Produce with acks=0: nobody is told, but a failure closes the connection."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Client) -> None:
-        self._connection = connection
-
-    def settle(self, outcome: Outcome) -> None:
-        if outcome is not None:
-            self._connection.close("a batch sent with acks=0 could not be stored")
 
 
 def produce(
@@ -175,9 +166,12 @@ def _produce_many(
     if request.acks == 0:
         if failed:
             connection.close("a batch sent with acks=0 was refused")
-        elif taken:
-            broker.turn.await_commit(Unacknowledged(connection))
-        return None
+        if failed or not taken:
+            return None
+        # An answer of no bytes: what comes next on the connection must see what was stored.
+        silent = ProduceSlot(connection, version, correlation_id, b"", None, size)
+        broker.turn.await_commit(silent)
+        return silent
     payload = wire.encode(version, correlation_id, results)
     if not taken:
         return payload
@@ -207,6 +201,10 @@ def _take(
     if batch is None:
         raise KafkaError(Error.INVALID_RECORD, "A partition without records.")
     header = admit(batch)
+    if version < 7 and header.codec == ZSTD:
+        raise KafkaError(
+            Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} is older than zstd, which came with 7."
+        )
     base_offset = partition.append(batch, header, now)
     append_time = partition.append_time(header, base_offset, now) if partition.log_append_time else -1
     return index, 0, base_offset, append_time, partition.log.start_offset, None

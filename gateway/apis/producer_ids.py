@@ -26,6 +26,11 @@ async def init_producer_id(
             Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if request.transactional_id else Error.INVALID_REQUEST
         )
         return messages.InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
+    if (request.producer_id < 0) is not (request.producer_epoch < 0):
+        # an id goes with its epoch (KIP-360)
+        return messages.InitProducerIdResponse(
+            error_code=Error.INVALID_REQUEST, producer_id=-1, producer_epoch=-1
+        )
     try:
         producer_id = await broker.producer_ids.allocate()
     except StoreError:

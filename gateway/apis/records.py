@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.topics import check_name
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error, message
@@ -67,6 +68,7 @@ def describe_producers(
             answers.append(answer)
             try:
                 if runtime is None:
+                    check_name(topic.name)
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 answer.active_producers = _producers(broker.partition_of(runtime, index))
             except KafkaError as error:

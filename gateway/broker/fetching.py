@@ -30,6 +30,9 @@ _SCARCE_BYTES = 64 * 1024
 
 _PAUSE_MS = 500
 
+FINAL_EPOCH = -1
+"""The epoch of a fetch without a session, which ends the one that it names."""
+
 
 class Fetch:
     """One Fetch request, from the moment it is decoded to its answer."""
@@ -87,7 +90,7 @@ class Fetch:
         epoch = request.session_epoch
         by_id = self._version >= 13
         now = self._broker.clock.monotonic_ms()
-        if epoch <= 0:
+        if epoch in (0, FINAL_EPOCH):
             if request.session_id:
                 sessions.remove(request.session_id)
             state = sessions.create(by_id, now) if epoch == 0 else None
@@ -103,13 +106,15 @@ class Fetch:
                 return Error.FETCH_SESSION_TOPIC_ID_ERROR
             state = known
             state.epoch = epoch + 1 if epoch < MAX_EPOCH else 1
-            for topic, indexes in request.forgotten:
-                for index in indexes:
-                    state.forget(topic, index)
         want = state.want
         for topic, partitions in request.topics:
             for index, leader_epoch, offset, max_bytes in partitions:
                 want(topic, index, leader_epoch, offset, max_bytes)
+        if epoch > 0:
+            # Behind what is asked, as in Kafka: what is named in both is forgotten.
+            for topic, indexes in request.forgotten:
+                for index in indexes:
+                    state.forget(topic, index)
         if epoch > 0 and not state.wanted:
             # Kafka ends a session of which nothing is left.
             sessions.remove(state.session_id)

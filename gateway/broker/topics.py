@@ -29,6 +29,10 @@ MAX_PARTITIONS = 10_000
 """Partitions a topic may have: a typo in a count should not fill the catalog."""
 
 
+CLUSTER_METADATA = "__cluster_metadata"
+"""A name that nobody may take: tools take a topic of it for KRaft's log."""
+
+
 def check_name(name: str) -> None:
     """Kafka's rule for topic names. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
     if name in (".", "..") or not _LEGAL.match(name):
@@ -53,6 +57,8 @@ class Topics:
         """What `create` would refuse, refused; else the number of partitions. Raises KafkaError."""
         broker = self._broker
         check_name(name)
+        if name == CLUSTER_METADATA:
+            raise KafkaError(Error.INVALID_REQUEST, f"Topic '{name}' is Kafka's own log of its cluster.")
         other = self._creating.get(plain(name))
         if other == name or broker.catalog.get(name) is not None:
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")

@@ -46,6 +46,8 @@ _MAX_DELTA = 2**31 - 1
 _BROKERS_OWN = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
 _LARGE = 4096
+_SMALLEST = 14
+"""What Kafka takes for the length of a message of any format at least."""
 
 
 class BatchError(ValueError):
@@ -118,9 +120,8 @@ def admit(batch: bytes) -> Header:
     """Checks what a producer sent as one batch, without touching its records.
 
     Raises BatchError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for wrong lengths and for a batch that Kafka
-    does not take from a client, UNSUPPORTED_FOR_MESSAGE_FORMAT for magic 0 and 1, UNSUPPORTED_COMPRESSION_TYPE,
-    INVALID_TIMESTAMP. A transactional batch passes: whether its transaction is open is the broker's to know
-    (`header.transactional`).
+    does not take from a client (magic 0 and 1 among them), UNSUPPORTED_COMPRESSION_TYPE, INVALID_TIMESTAMP. A
+    transactional batch passes: whether its transaction is open is the broker's to know (`header.transactional`).
     """
     try:
         found = Header(*_unpack(batch))
@@ -136,6 +137,7 @@ def admit(batch: bytes) -> Header:
         or found.last_offset_delta != count - 1
         or attributes & 0x68
         or attributes & 0x07 > 4
+        or found.base_offset
         or (found.producer_id >= 0 and (found.base_sequence < 0 or found.producer_epoch < 0))
         or _crc32c(batch[21:]) != found.crc
     ):
@@ -146,15 +148,15 @@ def admit(batch: bytes) -> Header:
 def _refusal(batch: bytes) -> BatchError:
     """Why `admit` refuses: the same rules once more, in the order in which they say most."""
     if len(batch) > 16 and batch[16] in (0, 1):
-        return BatchError(
-            Error.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"Message format {batch[16]} is not stored; only 2 is."
-        )
+        return BatchError(Error.INVALID_RECORD, f"Message format {batch[16]} is not stored; only 2 is.")
     if len(batch) < HEADER_SIZE:
         # as Kafka: what is cut short would be cut short again, and CORRUPT_MESSAGE asks for another try
         return BatchError(Error.INVALID_RECORD, f"A batch has at least 61 bytes, this one {len(batch)}.")
     found = Header(*_unpack(batch))
     if found.magic != 2:
         return BatchError(Error.CORRUPT_MESSAGE, f"There is no message format {found.magic}.")
+    if found.length < _SMALLEST:
+        return BatchError(Error.CORRUPT_MESSAGE, f"The batch says it has {found.size} bytes: no batch has.")
     if found.size > len(batch) or found.length < HEADER_SIZE - LOG_OVERHEAD:
         return BatchError(
             Error.INVALID_RECORD, f"The batch says it has {found.size} bytes, but there are {len(batch)}."
@@ -167,6 +169,10 @@ def _refusal(batch: bytes) -> BatchError:
         return BatchError(
             Error.INVALID_RECORD,
             f"The batch says {found.count} records, and that its last one is number {found.last_offset_delta}.",
+        )
+    if found.base_offset:
+        return BatchError(
+            Error.INVALID_RECORD, f"A batch begins at offset 0 of its own, not at {found.base_offset}."
         )
     if found.codec > compression.ZSTD:
         return BatchError(Error.UNSUPPORTED_COMPRESSION_TYPE, f"There is no compression codec {found.codec}.")

@@ -202,7 +202,7 @@ def decode_request_header(frame: bytes) -> tuple[int, int, int, str | None, int]
             position += length
             if position > len(frame):
                 raise Malformed("request header: the client id runs past the end")
-            client_id = str(frame[10:position], "utf-8")
+            client_id = str(frame[10:position], "utf-8", "replace")
         elif length != -1:
             raise Malformed("request header: the client id has a negative length")
         flexible = _flexible.get(api_key) or _flexible_versions(api_key)

@@ -127,3 +127,20 @@ def test_what_has_configs() -> None:
         assert await ask(1, 2, 99) == (Error.UNSUPPORTED_VERSION, [])
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        (1, 0),
+        (2, Error.MISMATCHED_ENDPOINT_TYPE),
+        (0, Error.UNSUPPORTED_ENDPOINT_TYPE),
+        (7, Error.UNSUPPORTED_ENDPOINT_TYPE),
+    ],
+)
+def test_endpoint_types(kind: int, error: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        request = messages.DescribeClusterRequest(endpoint_type=kind)
+        assert (await client.ask(ApiKey.DESCRIBE_CLUSTER, 1, request)).error_code == error
+
+    run(test)

@@ -126,7 +126,7 @@ def test_resources_that_are_and_are_not(kind: int, name: str, error: int) -> Non
     async def test(gateway: Gateway, client: Client) -> None:
         result = await describe(client, kind, name)
         assert (result.error_code, result.resource_type, result.resource_name) == (error, kind, name)
-        assert (result.error_message is None) == (error == 0)
+        assert (result.error_message == "") == (error == 0)
 
     run(test, "node.id=1")
 
@@ -257,3 +257,21 @@ def test_operations_on_lists_begin_with_the_default() -> None:
     assert apply_changes({"a": "1"}, [("a", DELETE, None), ("b", DELETE, None)]) == {}
     with pytest.raises(KafkaError):
         apply_changes({}, [("cleanup.policy", APPEND, None)])
+
+
+def test_a_resource_twice_and_one_for_all_topics() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        request = messages.IncrementalAlterConfigsRequest
+
+        def set_to(name: str, text: str) -> Any:
+            change = request.AlterableConfig(name="retention.ms", config_operation=SET, value=text)
+            return request.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[change])
+
+        twice = request(resources=[set_to("t", "1"), set_to("t", "2")], validate_only=False)
+        answer = await client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, twice)
+        assert [each.error_code for each in answer.responses] == [BAD_REQUEST, BAD_REQUEST]
+        assert await value(client, TOPIC, "t", "retention.ms") == ("604800000", 5), "neither was taken"
+        assert (await alter(client, TOPIC, "", ("retention.ms", SET, "1"))).error_code == BAD_REQUEST
+
+    run(test)

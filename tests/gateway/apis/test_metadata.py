@@ -90,6 +90,14 @@ def test_by_id() -> None:
             for each in (topic_id, b"?" * 16):
                 old = await by_id(client, each, version)
                 assert (old.name, old.error_code) == ("", Error.INVALID_REQUEST)
+        # an id wins over a name
+        await create(client, "b")
+        both = messages.MetadataRequest(
+            topics=[messages.MetadataRequest.MetadataRequestTopic(topic_id=topic_id, name="b")]
+        )
+        for version, name, error in ((11, "b", Error.INVALID_REQUEST), (12, "a", 0), (13, "a", 0)):
+            (found,) = (await client.ask(ApiKey.METADATA, version, both)).topics
+            assert (found.name, found.error_code) == (name, error)
 
     run(test)
 

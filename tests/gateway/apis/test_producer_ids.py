@@ -57,3 +57,12 @@ def test_an_id_that_cannot_be_reserved_is_asked_for_again() -> None:
         assert (await ask(client))[0] == 0
 
     run_held(test)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(7, -1), (-1, 3)])
+def test_an_id_goes_with_its_epoch(producer_id: int, epoch: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        refused = await ask(client, producer_id=producer_id, producer_epoch=epoch)
+        assert refused == (Error.INVALID_REQUEST, -1, -1)
+
+    run(test)

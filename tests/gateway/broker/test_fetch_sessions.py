@@ -255,3 +255,24 @@ def test_what_a_closed_session_watched_is_let_go() -> None:
         assert not partition.waiters
 
     run(test)
+
+
+def test_what_is_asked_and_forgotten_at_once_is_forgotten() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", 2)
+        first = await fetch(client, {"t": {0: 0, 1: 0}}, session=(0, 0))
+        await put(client, "t", 0, b"a")
+        both = await fetch(client, {"t": {0: 0}}, session=(first.session_id, 1), forget={"t": [0]})
+        assert told(both) == {}
+        assert gateway.broker.fetch_sessions.partitions() == 1
+
+    run(test)
+
+
+def test_an_epoch_below_the_final_one_names_no_session() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        answer = await fetch(client, {"t": {0: 0}}, session=(12345, -2))
+        assert answer.error_code == Error.FETCH_SESSION_ID_NOT_FOUND
+
+    run(test)

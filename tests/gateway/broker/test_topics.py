@@ -30,6 +30,15 @@ def test_illegal_names(name: str) -> None:
     assert caught.value.code == Error.INVALID_TOPIC_EXCEPTION
 
 
+def test_the_name_of_krafts_log_is_nobodys() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        with pytest.raises(KafkaError) as caught:
+            await gateway.broker.create_topic("__cluster_metadata", 1, {})
+        assert caught.value.code == Error.INVALID_REQUEST
+
+    run(test)
+
+
 def code(result: object) -> int:
     return result.code if isinstance(result, KafkaError) else 0
 

@@ -391,7 +391,6 @@ def test_a_header_with_tags() -> None:
         struct.pack(">hhih", 3, 8, 1, -2),
         struct.pack(">hhih", 3, 9, 1, 0),
         struct.pack(">hhih", 3, 9, 1, 0) + b"\xff" * 50,
-        struct.pack(">hhih", 3, 8, 1, 2) + b"\xff\xfe",
     ],
 )
 def test_headers_that_are_wrong(frame: bytes) -> None:
@@ -412,3 +411,9 @@ def test_preload() -> None:
     codec.preload([(68, 1), (68, 1)])
     assert (68, 1) in codec._request_decoders
     assert (68, 1) in codec._response_encoders
+
+
+def test_a_client_id_need_not_be_utf_8() -> None:
+    """A client.id in another encoding is some text to the broker, as in Kafka: no reason to hang up."""
+    head = struct.pack(">hhih", 3, 9, 77, 2) + b"\xffx" + b"\0"
+    assert codec.decode_request_header(head) == (3, 9, 77, "\ufffdx", len(head))
