@@ -283,6 +283,9 @@ class Connection(asyncio.Protocol):
         if type(answer) is ProduceSlot:
             self._slots.append(answer)
             self._in_flight += answer.size
+            if not answer.payload:
+                # acks=0: no answer that the client would have to read before it goes on
+                self._served += 1
         elif answer is None:
             self._served += 1
         else:
