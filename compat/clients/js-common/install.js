@@ -2,6 +2,7 @@
 
 'use strict';
 const { spawnSync } = require('node:child_process');
+const crypto = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 
@@ -18,6 +19,29 @@ function must(what, folder, command, args, env = {}) {
   if (run(folder, command, args, env)) return;
   console.log(`${what} failed`);
   process.exit(1);
+}
+
+/** The file that says what node_modules was made from, and what it should say now. */
+function stamp(folder) {
+  const digest = crypto.createHash('sha256').update(process.version);
+  for (const file of [path.join(folder, 'package-lock.json'), path.join(folder, 'build.js'), __filename]) {
+    digest.update(fs.readFileSync(file));
+  }
+  return [path.join(folder, 'node_modules', '.built-from'), digest.digest('hex')];
+}
+
+/** Does this JavaScript run in the folder? */
+const loads = (folder, script) => run(folder, process.execPath, ['-e', script]);
+
+/** True when nothing has to be installed: a case was changed, no package, and what was compiled still loads. */
+function current(folder, script) {
+  const [file, wanted] = stamp(folder);
+  return fs.existsSync(file) && fs.readFileSync(file, 'utf8') === wanted && loads(folder, script);
+}
+
+/** Note that all is installed. */
+function done(folder) {
+  fs.writeFileSync(...stamp(folder));
 }
 
 /** What package-lock.json pins, without any script of the packages. */
@@ -37,4 +61,4 @@ function compile(folder, npm, packages) {
   must(`compiling ${packages.join(', ')}`, folder, npm, ['rebuild', '--foreground-scripts', ...packages], env);
 }
 
-module.exports = { ci, compile, headers, must, run };
+module.exports = { ci, compile, current, done, headers, loads, must, run };
