@@ -182,11 +182,24 @@ _HEADER = re.compile(rf"\s*\[\s*({_KEYS})\s*\]")
 _ASSIGNMENT = re.compile(rf"\s*({_KEYS})\s*=")
 
 
+_TOKEN = re.compile(
+    r'''\#[^\n]* | """(?:\\.|[^\\])*?"{3,5} | '{3}.*?'{3,5} | "(?:\\.|[^"\\\n])*" | '[^'\n]*' ''', re.X | re.S
+)
+"""What may hold anything: comments and strings, of one line and of several."""
+
+
+def _blank(token: re.Match[str]) -> str:
+    """A string of several lines, or a comment, without what it says; the others may be keys."""
+    text = token[0]
+    return re.sub(r"[^\n]", " ", text) if text.startswith(('"""', "'''", "#")) else text
+
+
 def key_lines(text: str) -> dict[str, list[int]]:
     """Dotted name to line numbers (from 1) of each key and table of a TOML text: tomllib does not tell."""
     lines: dict[str, list[int]] = {}
     prefix = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    # splitlines knows more ends of lines than TOML
+    for number, line in enumerate(_TOKEN.sub(_blank, text).split("\n"), 1):
         if (header := _HEADER.match(line)) is not None:
             prefix = _dotted(header[1]) + "."
             lines.setdefault(prefix[:-1], []).append(number)

@@ -64,6 +64,7 @@ _ROWS = [
         Kind.STRING,
         "data",
         "The folder that holds everything. It is made when missing.",
+        lambda value: None if value and "\0" not in str(value) else "must be the name of a folder",
         flag="--data",
     ),
     Setting(

@@ -29,7 +29,6 @@ from rocksdict import (
 )
 
 from store.api import DiskFull, Family, Locked, Refused, StoreError, Unknown
-from store.rocksdb.files import sync_folder
 
 PREFIXES = {
     Family.SEGMENT: 4,
@@ -99,7 +98,9 @@ def plain(error: Exception, doing: str) -> StoreError:
         or "Read-only" in text
     ):
         return Refused(f"Cannot {doing}: the folder is read-only or belongs to another user.")
-    return Unknown(f"Cannot {doing}: {text}.")
+    if isinstance(error, OSError) and error.errno:
+        text = os.strerror(error.errno) + (f" ({error.filename})" if error.filename else "")
+    return Unknown(f"Cannot {doing}: {text.rstrip('.')}.")
 
 
 def _cannot_open(error: Exception, path: Path) -> StoreError:
@@ -109,7 +110,10 @@ def _cannot_open(error: Exception, path: Path) -> StoreError:
             f"The data folder {path} is in use by another process; stop that one, or choose another folder."
         )
     if "Corruption" in text:
-        return StoreError(f"The database in {path} is damaged: {text}.")
+        return StoreError(
+            f"The database in {path} is damaged ({text.removeprefix('Corruption: ').rstrip('.')}): bring the folder "
+            "back from a copy, or choose another one with --data."
+        )
     found = plain(error, f"open the data folder {path}")
     return found if isinstance(found, Refused) else StoreError(str(found))
 
@@ -230,23 +234,3 @@ class Database:
             log.warning("the database's log was not made into tables, the next start does it: %s", found)
         # a close that failed let go of nothing
         del self._db
-
-
-def check_folder(path: Path) -> None:
-    """Make the folder if need be, and see that it can be written to. Raises Refused or StoreError."""
-    made = [each for each in (path, *path.parents) if not each.exists()]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        for each in made:
-            # a folder that is gone after a power cut takes everything in it along
-            sync_folder(each.parent)
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, "not writable")
-        probe = path / ".probe"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        if isinstance(error, FileExistsError | NotADirectoryError):
-            raise StoreError(f"The data folder {path} is a file; choose another one.") from error
-        found = plain(error, f"write to the data folder {path}")
-        raise found if isinstance(found, Refused) else StoreError(str(found)) from error

@@ -10,9 +10,10 @@ from typing import Any
 
 from store.api import Family, Refused, StoreError, Unknown
 from store.rocksdb import mark, recovery, rows
-from store.rocksdb.database import Database, check_folder, plain
+from store.rocksdb.database import Database, plain
 from store.rocksdb.driver import RocksStore
 from store.rocksdb.files import Files, sync_folder
+from store.rocksdb.folder import check_folder
 from store.rocksdb.layout import DATABASE, MARK, SEGMENTS
 from store.rocksdb.options import Options
 from store.rocksdb.recovery import Clip
@@ -93,8 +94,8 @@ def _open(
     form = database.get(Family.META, rows.FORMAT)
     if form not in (None, rows.FORMAT_VERSION):
         raise StoreError(
-            f"The data folder {path} was written by a newer Magnetar (format {form!r}); "
-            "use that one, or another folder."
+            f"The data folder {path} was written by a newer Magnetar (format {form.decode(errors='replace')}): "
+            "start that one, or choose another folder with --data."
         )
     last = int(database.get(Family.META, rows.EPOCH_COUNTER) or b"0")
     clean = database.get(Family.META, rows.CLEAN) == str(last).encode()

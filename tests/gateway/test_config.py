@@ -266,6 +266,24 @@ class TestProblems:
                 said += error.problems
         assert all(problem.endswith((".", "?")) for problem in said)
 
+    @pytest.mark.parametrize(
+        "before",
+        [
+            '"data" = """\nnum.partitions = 1 # no key\n"""',
+            "data = '''\nnum.partitions = 1\n\n'''",
+            '"data" = """a\n\\""" b\nnum.partitions = 1""""',
+            "data = 'a' # it's\nlog.level = 'info' # \"\"\"\n",
+        ],
+    )
+    def test_text_of_several_lines_does_not_shift_the_line(self, before: str, tmp_path: Path) -> None:
+        toml = before + '\nnum.partitions = "four"\n'
+        (problem,) = problems(toml=toml, tmp_path=tmp_path)
+        assert problem.startswith(f"file m.toml, line {len(toml.splitlines())}: num.partitions ")
+
+    @pytest.mark.parametrize("data", ["", "a\0b"])
+    def test_data_must_name_a_folder(self, data: str) -> None:
+        assert problems(f"data={data}") == [f'--set data: must be the name of a folder, not "{data}".']
+
     @given(st.text())
     def test_no_file_breaks_it(self, text: str) -> None:
         key_lines(text)

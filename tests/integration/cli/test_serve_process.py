@@ -15,12 +15,21 @@ from pathlib import Path
 
 import pytest
 
+from store.rocksdb.database import Database
+from store.rocksdb.rows import FORMAT
+
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[3]
 SERVE = [sys.executable, "-m", "gateway.cli.main", "serve"]
 FREE = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
 PATIENCE = 30.0
+# root may write everywhere, unless it is told not to
+MORTAL = (
+    ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+    if os.geteuid() == 0
+    else []
+)
 
 
 def environment() -> dict[str, str]:
@@ -167,11 +176,71 @@ class TestRefused:
         assert code == 1
         assert "/proc/magnetar-data" in one_sentence(lines)
 
+    @pytest.mark.parametrize(
+        "data", ["/proc/no/such", "/proc/self/task/x", "/dev/null/x", "/tmp/" + 300 * "x"]
+    )
+    def test_a_place_where_nothing_can_be_made(self, data: str) -> None:
+        code, lines = refused(*FREE, "--data", data)
+        assert code == 1
+        assert "[Errno" not in one_sentence(lines)
+        assert "choose another folder with --data" in lines[0]
+
+    @pytest.mark.parametrize("name", ["db", "segments", "mark", "mark.new"])
+    def test_a_folder_of_something_else(self, name: str, tmp_path: Path) -> None:
+        folder = tmp_path / "data"
+        folder.mkdir()
+        if name.startswith("mark"):
+            (folder / name).mkdir()
+        else:
+            (folder / name).write_text("something")
+        code, lines = refused(*FREE, "--data", str(folder))
+        assert code == 1
+        assert str(folder / name) in one_sentence(lines)
+        assert "is no data folder of Magnetar" in lines[0]
+
+    def test_a_database_that_is_none(self, tmp_path: Path) -> None:
+        folder = tmp_path / "data" / "db"
+        folder.mkdir(parents=True)
+        (folder / "CURRENT").write_text("something")
+        code, lines = refused(*FREE, "--data", str(folder.parent))
+        assert code == 1
+        assert f"The database in {folder.parent} is damaged" in one_sentence(lines)
+
+    def test_a_store_of_a_newer_version(self, tmp_path: Path) -> None:
+        data = str(tmp_path / "data")
+        with serving("--data", data) as (process, _):
+            process.terminate()
+            process.communicate(timeout=PATIENCE)
+        database = Database(Path(data) / "db")
+        batch = database.batch()
+        batch.put(FORMAT, b"2", database.handles["meta"])
+        database.write(batch)
+        database.close()
+        code, lines = refused(*FREE, "--data", data)
+        assert code == 1
+        assert "was written by a newer Magnetar (format 2)" in one_sentence(lines)
+
+    def test_a_mark_that_cannot_be_written(self, tmp_path: Path) -> None:
+        folder = tmp_path / "data"
+        folder.mkdir()
+        (folder / "mark.new").touch(mode=0o400)
+        code, lines = refused(*FREE, "--data", str(folder), wrapper=MORTAL)
+        assert code == 1
+        assert str(folder) in one_sentence(lines)
+
+    def test_a_folder_of_another_user(self, tmp_path: Path) -> None:
+        if os.geteuid() != 0:
+            pytest.skip("only root may give folders away")
+        folder = tmp_path / "data"
+        folder.mkdir(mode=0o755)
+        os.chown(folder, 12345, 12345)
+        code, lines = refused(*FREE, "--data", str(folder), wrapper=MORTAL)
+        assert code == 1
+        assert "read-only or belongs to another user" in one_sentence(lines)
+
     def test_a_read_only_folder(self, tmp_path: Path) -> None:
         folder = tmp_path / "data"
         folder.mkdir(mode=0o500)
-        # root may write everywhere, unless it is told not to
-        mortal = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
-        code, lines = refused(*FREE, "--data", str(folder), wrapper=mortal if os.geteuid() == 0 else [])
+        code, lines = refused(*FREE, "--data", str(folder), wrapper=MORTAL)
         assert code == 1
         assert str(folder) in one_sentence(lines)
