@@ -165,14 +165,21 @@ def _worker(
             case for client in programs for case in client.cases if case in (options.case or client.cases)
         ]
         results = Results()
+        said: set[str] = set()
         with tqdm(total=len(asked), unit="case", disable=None) as bar:
 
             def show(outcome: Outcome) -> None:
-                sign = "later " if outcome.refused else "ok    " if outcome.ok else "FAILED"
-                text = outcome.refused or outcome.detail
-                line = f"{sign} {outcome.client:<26} {outcome.case:<34} {outcome.ms:>6} ms  {text}"
-                tqdm.write(line, file=sys.stdout)
                 bar.update()
+                if not outcome.ran and outcome.client in said:
+                    return  # one word for the program, not one for each of its cases
+                sign = "later " if outcome.refused else "ok    " if outcome.ok else "FAILED"
+                case = outcome.case if outcome.ran else "cannot run"
+                text = outcome.refused or outcome.detail
+                tqdm.write(
+                    f"{sign} {outcome.client:<26} {case:<34} {outcome.ms:>6} ms  {text}", file=sys.stdout
+                )
+                if not outcome.ran:
+                    said.add(outcome.client)
 
             for first in range(0, len(programs), WAVE):
                 wave = programs[first : first + WAVE]
@@ -193,9 +200,9 @@ def _worker(
 
 
 def _summary(programs: Sequence[Client], results: Results, reference: Results) -> int:
-    """Figures for each client; 1 when something is Magnetar's fault, or failed on the reference itself."""
+    """Figures for each client; 1 when something is Magnetar's fault, failed on the reference or cannot run."""
     print()
-    ours = 0
+    bad = 0
     for client in programs:
         counts = Counter(verdict(client, case, results, reference) for case in client.cases)
         words = [
@@ -208,15 +215,18 @@ def _summary(programs: Sequence[Client], results: Results, reference: Results) -
             )
             if counts[kind]
         ]
+        stuck = sum(key[0] == client.name and not one.ran for key, one in results.outcomes.items())
+        if stuck:
+            words.append(f"{stuck:>3} could not run")
         print(
             f"{client.name:<28} {results.versions.get(client.name, ''):<12} {', '.join(words) or 'nothing ran'}"
         )
-        ours += counts[Verdict.OURS]
+        bad += counts[Verdict.OURS] + stuck
         if results is reference:
-            ours += counts[Verdict.CLIENTS]
+            bad += counts[Verdict.CLIENTS]
     good = sum(outcome.ok for outcome in results.outcomes.values())
     print(f"{good} of {len(results.outcomes)} cases passed or were refused clearly")
-    return 1 if ours else 0
+    return 1 if bad else 0
 
 
 def _started(name: str, work: Callable[[str, Restart | None], Results]) -> Results:

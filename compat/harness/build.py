@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from compat.harness.catalogue import BUILDS, Client
-from compat.tools import MissingToolError
+from compat.tools import PROJECT, MissingToolError
 
 JOBS = {
     "CARGO_BUILD_JOBS": "2",
+    "GOCACHE": str(BUILDS.parent / "go-build"),
+    "GOMODCACHE": str(BUILDS.parent / "go-mod"),
+    "GOFLAGS": "-modcacherw -buildvcs=false",  # what is in the checkout can be removed like anything else
     "GOMAXPROCS": "2",
     "MAKEFLAGS": "-j2",
     "NPM_CONFIG_FUND": "false",
@@ -62,8 +65,8 @@ def build(client: Client, say: Callable[[str], None] = lambda line: None) -> Non
                 if done.returncode != 0:
                     words = log.read_text(errors="replace").strip()[-800:]
                     raise BuildError(
-                        f"the program does not build: {shlex.join(command)} ended with {done.returncode} "
-                        f"(log: {log}): {words}"
+                        f"the program does not build: {shlex.join(command)} ended with {done.returncode}; its log "
+                        f"{log.relative_to(PROJECT) if log.is_relative_to(PROJECT) else log} ends with: {words}"
                     )
         stamp.write_text(state)
         say(f"built {client.name} in {time.monotonic() - start:.0f} s")

@@ -38,6 +38,8 @@ class Client:
     """"test": part of `make test` and `make compat`; "compat": of `make compat` alone."""
     family: str = ""
     """The chapter of the page that it stands in."""
+    limit: float = 45.0
+    """Seconds for a case: far more than it takes, as all of them share two cores with the server."""
     no_reference: str = ""
     """Why Apache Kafka's answers to this client say nothing; "" when they do."""
 
@@ -143,6 +145,7 @@ def _client(folder: Path, table: dict[str, Any], own: Collection[str]) -> Client
         build=table.get("build", []),
         suite=table.get("suite", SUITES[0]),
         family=table.get("family", table["language"]),
+        limit=table.get("limit", Client.limit),
         no_reference=table.get("no_reference", ""),
     )
 

@@ -74,9 +74,10 @@ def _reference(client: Client, kafka: Results) -> str:
     """How many of the cases pass on Apache Kafka, of those that were run there."""
     if client.no_reference:
         return client.no_reference
-    found = [
-        kafka.outcomes[key].ok for case in client.cases if (key := (client.name, case)) in kafka.outcomes
+    outcomes = [
+        kafka.outcomes[key] for case in client.cases if (key := (client.name, case)) in kafka.outcomes
     ]
+    found = [outcome.ok for outcome in outcomes if outcome.ran]
     if not found:
         return "not run"
     return str(sum(found)) if len(found) == len(client.cases) else f"{sum(found)} of {len(found)} run"
@@ -86,6 +87,9 @@ def _chapter(family: str, members: Sequence[Client], ours: Results, kafka: Resul
     """One table for each of a family's sections, one column for each of its clients, the notes below."""
     lines = ["", f"## {family}"]
     notes: list[str] = []
+    for client in members:
+        unable = {one.detail for key, one in ours.outcomes.items() if key[0] == client.name and not one.ran}
+        notes += [f"- **{client.title}** did not run: {_line(why)}" for why in sorted(unable)]
     for title, cases in sections().items():
         columns = [client for client in members if any(case in client.cases for case in cases)]
         if not columns:

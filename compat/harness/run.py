@@ -25,8 +25,6 @@ from compat.harness.catalogue import RESTART, Client
 from compat.tools import PROJECT, MissingToolError
 
 RESULTS = PROJECT / ".cache" / "compat"
-CASE_LIMIT = 45.0
-"""Seconds for a case: far more than it takes, as all of them share two cores with the server."""
 BOUNDS = {"GOMAXPROCS": "2", "GOMEMLIMIT": "384MiB", "NODE_OPTIONS": "--max-old-space-size=384"}
 """What keeps one program from taking the machine; those in Java have -Xmx in their command."""
 
@@ -41,6 +39,8 @@ class Outcome:
     detail: str = ""
     ms: int = 0
     refused: str = ""
+    ran: bool = True
+    """False where the program could not be started at all: then `detail` says what it needs."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ class _Program:
         self.version = ""
         self.seen: list[Outcome] = []
         self._events = events
-        arguments = [*client.command_line(), "--bootstrap", bootstrap, "--limit", f"{CASE_LIMIT:.0f}"]
+        arguments = [*client.command_line(), "--bootstrap", bootstrap, "--limit", f"{client.limit:.0f}"]
         if len(cases) < len(client.cases):
             arguments += [part for name in cases for part in ("--case", name)]
         self.process = subprocess.Popen(
@@ -166,9 +166,9 @@ def run(
         results.add(outcome)
         report(outcome)
 
-    def fail(client: Client, names: Sequence[str], why: str) -> None:
+    def fail(client: Client, names: Sequence[str], why: str, *, ran: bool = True) -> None:
         for name in names:
-            take(Outcome(client.name, name, ok=False, detail=why))
+            take(Outcome(client.name, name, ok=False, detail=why, ran=ran))
 
     todo: list[tuple[Client, list[str]]] = []
     for client in clients:
@@ -179,7 +179,7 @@ def run(
             try:
                 build(client, say)
             except MissingToolError as error:
-                fail(client, names, str(error))
+                fail(client, names, str(error), ran=False)
             else:
                 todo.append((client, names))
     events: queue.Queue[Any] = queue.Queue()
@@ -194,7 +194,7 @@ def run(
                 try:
                     active.append(_Program(client, bootstrap, names, events))
                 except MissingToolError as error:
-                    fail(client, names, str(error))
+                    fail(client, names, str(error), ran=False)
             if not active:
                 if waiting and not todo:
                     assert restart is not None

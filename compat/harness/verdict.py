@@ -20,6 +20,7 @@ class Verdict(Enum):
     """Refused clearly, and not_yet.toml says what brings it."""
     LACKS = "–"
     NOT_RUN = "?"
+    """Not asked for, or the program could not be built or started."""
 
 
 def verdict(client: Client, case: str, ours: Results, kafka: Results) -> Verdict:
@@ -27,12 +28,12 @@ def verdict(client: Client, case: str, ours: Results, kafka: Results) -> Verdict
     if case not in client.cases:
         return Verdict.LACKS
     outcome = ours.outcomes.get((client.name, case))
-    if outcome is None:
+    if outcome is None or not outcome.ran:
         return Verdict.NOT_RUN
     if outcome.ok and not outcome.refused:
         return Verdict.PASSED
     if outcome.ok and case in not_yet():
         return Verdict.LATER
     reference = kafka.outcomes.get((client.name, case))
-    failed_there = reference is not None and not reference.ok and not client.no_reference
+    failed_there = reference is not None and reference.ran and not reference.ok and not client.no_reference
     return Verdict.CLIENTS if case in client.known or failed_there else Verdict.OURS

@@ -68,7 +68,7 @@ def test_a_failing_build_names_the_command_and_its_words(client: Client) -> None
     wrong = replace(
         client, build=[[sys.executable, "-c", "raise SystemExit('no such module')"], *client.build]
     )
-    with pytest.raises(BuildError, match=r"SystemExit.* ended with 1 .*go-some\.log.*no such module"):
+    with pytest.raises(BuildError, match=r"SystemExit.* ended with 1; .*go-some\.log.*no such module"):
         build(wrong)
     assert not (client.build_folder / "built").exists()
 
@@ -82,4 +82,6 @@ def test_a_failing_build_fails_its_cases_and_no_others(client: Client) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(catalogue.TOOLS, "go", missing)
         results = run("127.0.0.1:1", [wrong])
-    assert results.outcomes["go-some", "acks"].detail == "Go is missing: install it."
+    outcome = results.outcomes["go-some", "acks"]
+    assert outcome.detail == "Go is missing: install it."
+    assert not outcome.ran

@@ -25,6 +25,9 @@ PASSED = Outcome("c-kcat", "headers", ok=True)
 FAILED = Outcome("c-kcat", "headers", ok=False, detail="it | broke\nhere")
 
 
+UNABLE = Outcome("c-kcat", "headers", ok=False, detail="kcat is missing", ran=False)
+
+
 def refused(case: str) -> Outcome:
     return Outcome("c-kcat", case, ok=True, refused="not here")
 
@@ -38,6 +41,8 @@ def refused(case: str) -> Outcome:
         ([FAILED], [FAILED], Verdict.CLIENTS),
         ([refused("headers")], [PASSED], Verdict.OURS),
         ([], [], Verdict.NOT_RUN),
+        ([UNABLE], [PASSED], Verdict.NOT_RUN),
+        ([FAILED], [UNABLE], Verdict.OURS),
     ],
 )
 def test_whose_fault_it_is(ours: list[Outcome], kafka: list[Outcome], expected: Verdict) -> None:
@@ -69,6 +74,11 @@ def test_a_failure_has_a_note_on_one_line() -> None:
     page = render(results(FAILED), results())
     assert "- **kcat**, headers: it \\| broke here" in page
     assert "?" in page
+
+
+def test_a_program_that_cannot_run_has_one_note() -> None:
+    page = render(results(UNABLE, replace(UNABLE, case="acks")), results())
+    assert page.count("kcat is missing") == 1
 
 
 def test_a_note_is_the_same_after_each_run() -> None:
