@@ -21,6 +21,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 JARS = PROJECT / ".cache" / "jars"
+POMS = {"kafka-clients": "java", "connect": "java/connect", "kafka": "peers/kafka"}
+"""What jars there are, and the folder with their pom."""
 OLDEST_JAVA = 17
 
 
@@ -117,14 +119,14 @@ def _ensure(title: str, name: str, question: list[str], oldest: tuple[int, int],
 def ensure_jars(name: str) -> Path:
     """The folder `.cache/jars/<name>` with the jars of that name, fetched with Maven on the first call.
 
-    `kafka-clients-<version>` is the Java client of that version (compat/java/pom.xml), `kafka-<version>` the
-    broker and its console tools (compat/peers/kafka/pom.xml). Safe to call from several processes at once.
+    `kafka-clients-<version>` is the Java client of that version, `connect-<version>` Kafka Connect with its file
+    connectors, `kafka-<version>` the broker and its console tools. Safe to call from several processes at once.
     """
-    match = re.fullmatch(r"(kafka-clients|kafka)-(\d+(?:\.\d+)+)", name)
-    if match is None:
+    match = re.fullmatch(r"([a-z-]+)-(\d+(?:\.\d+)+)", name)
+    if match is None or match[1] not in POMS:
         raise ValueError(f"no jars are called {name}")
     kind, version = match.groups()
-    pom = PROJECT / "compat" / ("java" if kind == "kafka-clients" else "peers/kafka") / "pom.xml"
+    pom = PROJECT / "compat" / POMS[kind] / "pom.xml"
     folder, stamp = JARS / name, JARS / name / ".stamp"
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()
     if _reads(stamp) == digest:
