@@ -45,9 +45,13 @@ SMALL_REQUEST = 1024 * 1024
 LARGEST = {FETCH: 2 * SMALL_REQUEST, SYNC_GROUP: 8 * SMALL_REQUEST, CREATE_TOPICS: 2 * SMALL_REQUEST}
 """Those that may be larger: a fetch of 60,000 partitions without a session, the assignments of a large group, 10,000
 topics. Produce goes by socket.request.max.bytes."""
+CRUMB = 2048
+"""Pieces of a frame below this are put together as they come: a list of small ones takes many times their bytes."""
 FAIR_SHARE = 32
 """Requests that are answered at once, after which others get their turn: a client that pipelines without end must not
 keep the loop to itself."""
+LONG_TURN = 0.05
+"""Seconds of work after which others get their turn as well: a request may name 100,000 things, or unfold 64 MB."""
 
 
 class Connection(asyncio.Protocol):
@@ -88,7 +92,7 @@ class Connection(asyncio.Protocol):
         self.host = ""
         self.closed = False
         # a frame that has not come whole: its pieces, how many bytes they are, how many are needed
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | bytearray] = []
         self._have = 0
         self._need = 0
         # whole bytes that wait because the connection is blocked
@@ -157,7 +161,12 @@ class Connection(asyncio.Protocol):
         self._listener.received.value += have
         if self._need:
             # The rest of a frame, or a part of the rest.
-            self._pieces.append(data)
+            if have >= CRUMB:
+                self._pieces.append(data)
+            elif type(last := self._pieces[-1]) is bytearray:
+                last += data
+            else:
+                self._pieces.append(bytearray(data))
             self._have += have
             if self._have < self._need:
                 self._account_received(self._have)
@@ -180,6 +189,7 @@ class Connection(asyncio.Protocol):
         """Serve the whole frames in `data`; keep the rest."""
         position, end = 0, len(data)
         self.last_used = self._listener.now
+        until = perf_counter() + LONG_TURN
         try:
             while end - position >= 14:
                 size, key, version, correlation_id, client_length = _HEAD.unpack_from(data, position)
@@ -216,7 +226,7 @@ class Connection(asyncio.Protocol):
                 if self.closed:
                     return
                 position = stop
-                if self._served >= FAIR_SHARE and not self._blocked:
+                if (self._served >= FAIR_SHARE or perf_counter() > until) and not self._blocked:
                     self._served = 0
                     self._hold(data, position)
                     self._broker.loop.call_soon(self._proceed)
@@ -247,7 +257,8 @@ class Connection(asyncio.Protocol):
                     self._listener.malformed.inc()
                     self.close(f"a frame of {size} bytes: not a Kafka request, or too large")
                     return
-                self._need = max(14, size + 4)
+                # what is asked, and with it how much may come, stands in the first 14 bytes
+                self._need = size + 4 if len(rest) >= 14 else 14
             else:
                 self._need = 14
             self._pieces.append(rest)
@@ -444,11 +455,15 @@ class Connection(asyncio.Protocol):
         return not (self._blocked or self._slots or self._answering)
 
     def close(self, reason: str) -> None:
-        """End the connection; the reason goes to the log."""
+        """End the connection when what it has to send is sent; the reason goes to the log."""
         if not self.closed:
             self.closed = True
-            log.info("closing a connection", extra={"client": self.host, "reason": reason})
+            self._listener.closing(self, reason)
             self.transport.close()
+
+    def abort(self) -> None:
+        """End it with what it still had to send."""
+        self.transport.abort()
 
     def shutdown(self) -> None:
         """End it as soon as what is in flight is answered. What only waits is not in flight."""

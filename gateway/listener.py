@@ -22,6 +22,12 @@ log = logging.getLogger("magnetar.listener")
 
 _numbers = itertools.count(1)
 
+LINES = 20
+"""Connections whose end is logged at once; the room for more grows by one a second. The others are counted."""
+
+CLOSING_SECONDS = 10
+"""How long a closed connection may take to send what it has: a client that reads nothing would keep it for ever."""
+
 
 class Listener:
     """What its connections share."""
@@ -43,6 +49,12 @@ class Listener:
         # what the limit of open files leaves to connections
         self._room = room_for_connections()
         self._by_host: Counter[str] = Counter()
+        # connections that were closed and still have something to send, and how many seconds are left to each
+        self._closing: dict[Connection, int] = {}
+        # lines of log that may be written now, and the connections that got none, with the last reason
+        self._lines = LINES
+        self._untold = 0
+        self._last_untold = ""
         self._server: asyncio.Server | None = None
         self._stopping: asyncio.Event | None = None
         metrics = broker.metrics
@@ -80,7 +92,18 @@ class Listener:
         self._open.value += 1
         self._accepted.value += 1
 
+    def closing(self, connection: Connection, reason: str) -> None:
+        """The gateway ends a connection: say so, unless there is too much to say."""
+        self._closing[connection] = CLOSING_SECONDS
+        if self._lines > 0:
+            self._lines -= 1
+            log.info("closing a connection", extra={"client": connection.host, "reason": reason})
+        else:
+            self._untold += 1
+            self._last_untold = reason
+
     def closed(self, connection: Connection) -> None:
+        self._closing.pop(connection, None)
         if connection in self.connections:
             self.connections.discard(connection)
             self._open.value -= 1
@@ -96,9 +119,25 @@ class Listener:
         if histogram is not None:
             histogram.observe(seconds)
 
-    def close_idle(self) -> None:
-        """Renew the clock and close connections on which nothing was asked for connections.max.idle.ms."""
+    def second(self) -> None:
+        """Once a second: renew the clock, end what was closed or idle for too long, say what was not said."""
         self.now = self.broker.clock.monotonic_ms()
+        for connection, left in list(self._closing.items()):
+            if left > 0:
+                self._closing[connection] = left - 1
+            else:
+                connection.abort()
+        if self._lines < LINES:
+            self._lines += 1
+        if self._untold and self._lines >= LINES // 2:
+            log.info(
+                "closed more connections", extra={"count": self._untold, "last_reason": self._last_untold}
+            )
+            self._untold = self._lines = 0
+        self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close connections on which nothing was asked for connections.max.idle.ms."""
         limit = self.broker.settings.integer("connections.max.idle.ms")
         if limit < 0:
             return

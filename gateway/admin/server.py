@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from gateway.admin import exchange
 from gateway.admin.context import Context
@@ -35,7 +36,22 @@ MAX_BODY = 1_048_576
 BODY_SECONDS = 30.0
 """How long a client may take to send its body."""
 
+CONNECTIONS = 256
+"""Connections of HTTP clients at once. The oldest makes room for the next: nothing here takes long."""
+
 _log = logging.getLogger(__name__)
+
+
+class _Complaints(logging.Filter):
+    """Bytes that are no HTTP, and clients that go away, are the client's affair: answered if possible, not logged."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        problem = record.exc_info[1] if record.exc_info else None
+        return not isinstance(problem, HttpProcessingError | ConnectionError)
+
+
+_server_log = logging.getLogger("magnetar.admin.http")
+_server_log.addFilter(_Complaints())
 
 
 def _ready() -> str | None:
@@ -65,7 +81,10 @@ class AdminServer:
         self._timer: asyncio.TimerHandle | None = None
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{tail:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=2.0, logger=_server_log
+        )
+        self._server: asyncio.Server | None = None
 
     @property
     def address(self) -> str:
@@ -78,16 +97,16 @@ class AdminServer:
 
     async def open(self, where: socket.socket | tuple[str, int]) -> None:
         await self._runner.setup()
+        loop = self._broker.loop
         try:
             if isinstance(where, tuple):
-                site: web.BaseSite = web.TCPSite(self._runner, where[0], where[1])
+                self._server = await loop.create_server(self._accept, where[0], where[1])
             else:
-                site = web.SockSite(self._runner, where)
-            await site.start()
+                self._server = await loop.create_server(self._accept, sock=where)
         except BaseException:
             await self._runner.cleanup()
             raise
-        host, port = self._runner.addresses[0][:2]
+        host, port = self._server.sockets[0].getsockname()[:2]
         self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._timer = self._broker.loop.call_later(SAMPLE_EVERY, self._sample)
         self._broker.metrics.collect(self._gauges)
@@ -96,15 +115,29 @@ class AdminServer:
         """Answer what is being answered (2 s at most), then stop listening."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._server is not None:
+            self._server.close()
         await self._runner.cleanup()
+
+    def _accept(self) -> asyncio.Protocol:
+        """The protocol of a new connection."""
+        server = self._runner.server
+        assert server is not None
+        open_now = server.connections
+        if len(open_now) >= CONNECTIONS:
+            open_now[0].force_close()
+        return server()
 
     def _partitions(self) -> list[Counted]:
         return [p for runtime in self._broker.runtimes() for p in runtime.partitions if p is not None]
 
     def _gauges(self) -> None:
         """What the broker keeps count of itself."""
-        self._broker.metrics.unsent_bytes.set(self._broker.unsent_bytes)
-        self._broker.metrics.fetch_sessions.set(len(self._broker.fetch_sessions))
+        broker, metrics = self._broker, self._broker.metrics
+        metrics.unsent_bytes.set(broker.unsent_bytes)
+        metrics.unfinished_bytes.set(broker.receiving.total)
+        metrics.loop_tasks.set(len(asyncio.all_tasks(broker.loop)))
+        metrics.fetch_sessions.set(len(broker.fetch_sessions))
 
     def _sample(self) -> None:
         loop = self._broker.loop

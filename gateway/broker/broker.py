@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.broker")
 
-DECOMPRESSION_LIMIT = 128 * 1024 * 1024
+DECOMPRESSION_LIMIT = 64 * 1024 * 1024
 """Bytes that one batch may unfold to where its records must be looked at: 8 KB of zstd can grow to 256 MB."""
 
 

@@ -22,8 +22,8 @@ _SLICE = 200
 """Topics looked at before others get their turn."""
 
 
-class HasIdle(Protocol):
-    def close_idle(self) -> None: ...
+class HasConnections(Protocol):
+    def second(self) -> None: ...
 
 
 def trim_point(segments: Sequence[SegmentInfo], config: TopicConfig, end_offset: int, now: int) -> int:
@@ -52,7 +52,7 @@ def trim_point(segments: Sequence[SegmentInfo], config: TopicConfig, end_offset:
 class Housekeeping:
     """Its own timers on the loop; `stop` ends them."""
 
-    def __init__(self, broker: Broker, listeners: Sequence[HasIdle]) -> None:
+    def __init__(self, broker: Broker, listeners: Sequence[HasConnections]) -> None:
         self._broker = broker
         self._listeners = listeners
         self._tasks: list[asyncio.Task[None]] = []
@@ -84,8 +84,9 @@ class Housekeeping:
         self._tasks.append(self._broker.loop.create_task(repeat()))
 
     async def _connections(self) -> None:
+        self._broker.receiving.second()
         for listener in self._listeners:
-            listener.close_idle()
+            listener.second()
 
     async def _idle(self) -> None:
         self._broker.release_idle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,11 @@ async def first_at_or_after(partition: Partition, timestamp: int, limit: int) ->
         if batch is None:
             return None
         base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
-        for record in records.records(batch, limit):
-            if record.timestamp >= timestamp and base_offset + record.offset_delta >= partition.log_start:
-                return record.timestamp, base_offset + record.offset_delta, epoch
+        for delta, stamp, _ in records.skim(batch, limit):
+            if stamp >= timestamp and base_offset + delta >= partition.log_start:
+                return stamp, base_offset + delta, epoch
+        # unfolding a batch takes up to a tenth of a second: others get their turn
+        await asyncio.sleep(0)
         # What matched lies below the log start, in a batch that was cut there: look at what follows it.
         offset = records.header(batch).next_offset
         if offset >= partition.high_watermark:
@@ -51,11 +54,11 @@ async def largest(partition: Partition, limit: int) -> Found | None:
         return None
     base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
     best: tuple[int, int] | None = None
-    for record in records.records(batch, limit):
-        if base_offset + record.offset_delta < partition.log_start:
+    for delta, stamp, _ in records.skim(batch, limit):
+        if base_offset + delta < partition.log_start:
             continue
-        if best is None or record.timestamp > best[0]:
-            best = record.timestamp, record.offset_delta
+        if best is None or stamp > best[0]:
+            best = stamp, delta
     return None if best is None else (best[0], base_offset + best[1], epoch)
 
 

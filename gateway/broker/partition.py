@@ -234,12 +234,12 @@ class Partition:
         """The slow way for topics whose configuration needs the records, or changes the batch."""
         config = self.topic.config
         limit = self.broker.decompression_limit
-        if config.compact and any(record.key is None for record in records.records(batch, limit)):
+        if config.compact and not all(keyed for _, _, keyed in records.skim(batch, limit)):
             raise KafkaError(Error.INVALID_RECORD, "A compacted topic takes no records without a key.")
         if config.timestamp_before_max_ms is not None and not config.log_append_time:
             oldest = now - config.timestamp_before_max_ms
             # -1 is a record without a timestamp
-            if any(-1 != record.timestamp < oldest for record in records.records(batch, limit)):
+            if any(-1 != timestamp < oldest for _, timestamp, _ in records.skim(batch, limit)):
                 raise KafkaError(
                     Error.INVALID_TIMESTAMP,
                     "A record is older than message.timestamp.before.max.ms of this topic allows.",

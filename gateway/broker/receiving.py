@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing import Protocol
 
+LARGE = 1024 * 1024
+"""An unfinished request above this leaves the last quarter of the bound to smaller ones."""
+
+PATIENCE = 10
+"""Seconds that an unfinished request may take while others wait for memory."""
+
 
 class Receiver(Protocol):
     """A connection, as far as it matters here."""
 
     def hold_reading(self) -> None: ...
     def release_reading(self) -> None: ...
+    def close(self, reason: str) -> None: ...
 
 
 class Receiving:
     """Bytes of frames that have not come whole, over all connections: bounded, and never stuck.
 
     Above the bound connections are not read, except the one whose frame has been coming for longest: it can always
-    finish, and then the next one can.
+    finish, and then the next one can. Whoever has the memory and does not go on, while others wait for it, is closed
+    after PATIENCE seconds: clients that begin large requests and leave them must not stop everybody else.
     """
 
     def __init__(self, limit: int) -> None:
@@ -24,6 +32,9 @@ class Receiving:
         self.total = 0
         self._sizes: dict[Receiver, int] = {}
         self._held: dict[Receiver, None] = {}
+        # seconds since the start, and when each began to have its chance
+        self._now = 0
+        self._since: dict[Receiver, int] = {}
 
     def account(self, connection: Receiver, size: int) -> None:
         """A connection has `size` bytes of an unfinished frame; 0: it has none."""
@@ -32,17 +43,33 @@ class Receiving:
             return
         self.total += size - old
         if size:
+            if not old:
+                self._since[connection] = self._now
             self._sizes[connection] = size
-            if self.total > self.limit and next(iter(self._sizes)) is not connection:
+            limit = self.limit if size <= LARGE else self.limit // 4 * 3
+            if self.total > limit and next(iter(self._sizes)) is not connection:
                 self._held[connection] = None
                 connection.hold_reading()
         else:
             del self._sizes[connection]
+            del self._since[connection]
             self._held.pop(connection, None)
             if self._held:
                 oldest = next(iter(self._sizes))
-                released = list(self._held) if self.total <= self.limit else [oldest]
+                released = list(self._held) if self.total <= self.limit // 4 * 3 else [oldest]
                 for each in released:
                     if each in self._held:
                         del self._held[each]
+                        self._since[each] = self._now
                         each.release_reading()
+
+    def second(self) -> None:
+        """A second is over: close those that had their chance while others wait."""
+        self._now += 1
+        if not self._held:
+            return
+        before = self._now - PATIENCE
+        for each in [
+            each for each, since in self._since.items() if since <= before and each not in self._held
+        ]:
+            each.close("an unfinished request, while others wait for its memory (memory.max.bytes)")

@@ -22,6 +22,10 @@ from gateway.wire.malformed import Malformed
 from gateway.wire.schema import Field
 from gateway.wire.varint import encode_uvarint
 
+MAX_ELEMENTS = 100_000
+"""Elements that the arrays of one request may have together: in 1 MB there is room for a million empty ones, and the
+handlers of most APIs answer them all in one turn of the loop. A fetch of 60,000 partitions, 35,000 names are fine."""
+
 FIXED = {
     "bool": "?",
     "int8": "b",
@@ -199,6 +203,8 @@ class _Decoder(_Generator):
         self.line(f"    raise Malformed('{self.title}: the bytes do not end where the frame does')")
         self.line(f"return {made}")
         head = ["def decode(b, p, e):"]
+        if any("left -=" in line for line in self.lines):
+            head.append(f"    left = {MAX_ELEMENTS}")
         if any("m[" in line for line in self.lines):
             head.append("    m = memoryview(b)")
         return "\n".join(head + self.lines)
@@ -333,6 +339,9 @@ class _Decoder(_Generator):
         size = max(1, self.smallest(field))
         too_many = f"{count} > e - p" if size == 1 else f"{count} * {size} > e - p"
         self.refuse(f"{wrong} or {too_many}" if wrong else too_many, field, "has no count that fits")
+        if self.title.partition(" ")[0].endswith("Request"):
+            self.line(f"left -= {count}")
+            self.refuse("left < 0", field, "names too much for one request")
         if field.type in FIXED and field.type != "uuid":
             letter = FIXED[field.type]
             self.line(f"{target} = list(unpack_from(f'>{{{count}}}{letter}', b, p))")

@@ -21,6 +21,9 @@ Partitions = list[tuple[int, bytes | None]]
 Topics = list[tuple[bytes, Partitions]]
 """By topic: its name in UTF-8 (or its 16-byte id from version 13 on), and (partition, records) in the order asked."""
 
+MAX_PARTITIONS = 50_000
+"""Topics, and partitions, that one request may name: 100 MB could name 30 million, which would take gigabytes."""
+
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
@@ -59,7 +62,10 @@ def _decode_flexible(version: int, frame: bytes, position: int, end: int) -> Pro
         position += length - 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
     topic_count, position = uvarint(frame, position + 6)
+    if topic_count > MAX_PARTITIONS:
+        raise Malformed("Produce: too many topics")
     topics: Topics = []
+    room = MAX_PARTITIONS
     by_id = version >= 13
     for _ in range(topic_count - 1):
         if by_id:
@@ -76,6 +82,9 @@ def _decode_flexible(version: int, frame: bytes, position: int, end: int) -> Pro
         position += 1
         if count > 127:
             count, position = uvarint(frame, position - 1)
+        room -= count
+        if room < 0:
+            raise Malformed("Produce: too many partitions")
         partitions: Partitions = []
         for _ in range(count - 1):
             (index,) = _I32.unpack_from(frame, position)
@@ -119,7 +128,10 @@ def _decode_classic(frame: bytes, position: int, end: int) -> ProduceRequest:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
     (topic_count,) = _I32.unpack_from(frame, position + 6)
     position += 10
+    if topic_count > MAX_PARTITIONS:
+        raise Malformed("Produce: too many topics")
     topics: Topics = []
+    room = MAX_PARTITIONS
     for _ in range(topic_count):
         (length,) = _I16.unpack_from(frame, position)
         position += 2
@@ -129,6 +141,9 @@ def _decode_classic(frame: bytes, position: int, end: int) -> ProduceRequest:
         position += length
         (count,) = _I32.unpack_from(frame, position)
         position += 4
+        if count > room:
+            raise Malformed("Produce: too many partitions")
+        room -= max(0, count)
         partitions: Partitions = []
         for _ in range(count):
             (index,) = _I32.unpack_from(frame, position)

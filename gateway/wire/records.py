@@ -8,7 +8,7 @@ inside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gateway.wire import compression
@@ -58,6 +58,7 @@ __all__ = [
     "patch_log_append_time",
     "records",
     "reencode",
+    "skim",
 ]
 
 Headers = list[tuple[str, bytes | None]]
@@ -171,6 +172,57 @@ def walk(payload: bytes, found: Header) -> list[Record]:
     return out
 
 
+MAX_SKIMMED = 1_000_000
+"""Records of one batch that are looked at on behalf of a client; the most that librdkafka can be told to send."""
+
+
+def skim(batch: Buffer, limit: int = compression.LIMIT) -> Iterator[tuple[int, int, bool]]:
+    """(offset delta, timestamp, whether it has a key) of each record, without looking at what else is in it.
+
+    For questions that strangers ask of what strangers sent: nothing is kept of a record, so a batch that unfolds to
+    millions of records or headers costs the time to pass over it and no memory. Raises BatchError as `records`, and
+    MESSAGE_TOO_LARGE for more than MAX_SKIMMED records.
+    """
+    found = header(batch)
+    if found.count > MAX_SKIMMED:
+        raise BatchError(Error.MESSAGE_TOO_LARGE, f"{found.count} records in one batch are too many.")
+    payload = open_payload(batch, found, limit)
+    end = len(payload)
+    if not 0 <= found.count * _SMALLEST <= end:
+        raise BatchError(Error.CORRUPT_MESSAGE, f"{found.count} records cannot be in {end} bytes.")
+    base = found.base_timestamp
+    stamped = found.max_timestamp if found.attributes & LOG_APPEND_TIME else None
+    position = 0
+    last_delta = -1
+    try:
+        for _ in range(found.count):
+            length, position = _varint(payload, position, 5)
+            stop = position + (length >> 1)
+            if length & 1 or stop > end:
+                raise _corrupt("a record's length")
+            delta, position = _varint(payload, position + 1, 10)
+            timestamp = base + ((delta >> 1) ^ -(delta & 1)) if stamped is None else stamped
+            delta, position = _varint(payload, position, 5)
+            offset_delta = (delta >> 1) ^ -(delta & 1)
+            if offset_delta <= last_delta:
+                raise _corrupt("the order of offsets")
+            last_delta = offset_delta
+            size, position = _varint(payload, position, 5)
+            if (size & 1 and size != 1) or position + (size >> 1) > stop:
+                raise _corrupt("a key's length")
+            yield offset_delta, timestamp, size != 1
+            position = stop
+    except IndexError:
+        raise _corrupt("the end of the records") from None
+    if position != end or last_delta > found.last_offset_delta:
+        raise _corrupt("the number of records")
+
+
+def _varint(payload: bytes, position: int, most: int) -> tuple[int, int]:
+    first = payload[position]
+    return (first, position + 1) if first < 128 else _long(payload, position + 1, first, most)
+
+
 def _headers(payload: bytes, position: int, count: int, stop: int) -> tuple[Headers, int]:
     """The headers of a record; `count` is the first byte of their number, in zigzag."""
     if count > 127:
@@ -229,9 +281,9 @@ def first_from(batch: Buffer, timestamp: int, limit: int = compression.LIMIT) ->
         return None
     if found.attributes & LOG_APPEND_TIME:
         return found.base_offset, found.max_timestamp
-    for record in walk(open_payload(batch, found, limit), found):
-        if record.timestamp >= timestamp:
-            return found.base_offset + record.offset_delta, record.timestamp
+    for offset_delta, stamp, _ in skim(batch, limit):
+        if stamp >= timestamp:
+            return found.base_offset + offset_delta, stamp
     # the header promises more than the records hold
     return None
 

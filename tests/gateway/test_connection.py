@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
+from gateway.listener import CLOSING_SECONDS, LINES
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -308,5 +310,76 @@ def test_a_fetch_of_many_partitions_of_a_missing_topic_asks_for_it_once() -> Non
         (found,) = answer.responses
         assert {each.error_code for each in found.partitions} == {Error.UNKNOWN_TOPIC_OR_PARTITION}
         assert asked == [b"missing"]
+
+    run(test)
+
+
+def test_what_may_not_come_is_refused_when_its_head_is_there() -> None:
+    """A Metadata of 50 MB: not before its first 14 bytes are there, and without waiting for the rest."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        head = struct.pack(">ihhih", 50_000_000, ApiKey.METADATA, 9, 1, -1)
+        for cut in (4, 7, 14):
+            other = await Client.connect(gateway)
+            other.writer.write(head[:cut])
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+            other.writer.write(head[cut:])
+            assert await other.at_end()
+
+    run(test)
+
+
+def test_crumbs_of_a_frame_take_no_more_than_their_bytes() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        (connection,) = gateway.listeners[0].connections
+        connection.data_received(struct.pack(">ihhih", 1_000_000, ApiKey.PRODUCE, 9, 1, -1))
+        for _ in range(50_000):
+            connection.data_received(b"xy")
+        assert gateway.broker.receiving.total == 14 + 100_000
+        assert sum(map(sys.getsizeof, connection._pieces)) < 200_000
+
+    run(test)
+
+
+def test_a_closed_connection_whose_client_reads_nothing_goes_away() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", max__message__bytes="20000000")
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"x" * 15_000_000)))
+        greedy = await Client.connect(gateway)
+        greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        greedy.send(ApiKey.FETCH, 11, fetch_body("t", 0, max_bytes=1 << 30, partition_max_bytes=1 << 30))
+        listener = gateway.listeners[0]
+        while not (waiting := [c for c in listener.connections if c.transport.get_write_buffer_size()]):
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        waiting[0].close("for a test")
+        for _ in range(CLOSING_SECONDS):
+            listener.second()
+        await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert waiting[0] in listener.connections, "it has its time to read"
+        listener.second()
+        while waiting[0] in listener.connections:
+            await asyncio.sleep(0)
+        greedy.close()
+
+    run(test)
+
+
+def test_the_log_is_not_flooded_by_connections_that_are_closed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "magnetar.listener")
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        for _ in range(LINES * 3):
+            junk = await Client.connect(gateway)
+            junk.writer.write(b"nonsense" * 3)
+            assert await junk.at_end()
+        lines = [r for r in caplog.records if r.message == "closing a connection"]
+        # housekeeping may have made room for a few
+        assert LINES <= len(lines) < LINES + 10
+        for _ in range(LINES):
+            gateway.listeners[0].second()
+        (told,) = [r for r in caplog.records if r.message == "closed more connections"]
+        assert told.count + len(lines) == LINES * 3  # type: ignore[attr-defined]
+        assert "not a Kafka request" in told.last_reason  # type: ignore[attr-defined]
 
     run(test)

@@ -93,6 +93,10 @@ class GatewayProcess:
         self.bootstrap, self.admin_url = listening[1], admin[1]
         return self
 
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll() if self._process is not None else 0
+
     def log(self) -> str:
         """What it wrote to stderr, over all starts."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""

@@ -193,7 +193,7 @@ def test_a_page_of_another_site_may_not_write(serve: Serve) -> None:
     serve(test)
 
 
-def test_bytes_that_are_no_http_do_not_harm_others(serve: Serve) -> None:
+def test_bytes_that_are_no_http_do_not_harm_others(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     async def test(admin: Admin) -> None:
         host, port = admin.server.address.split(":")
         for junk in (b"\0\0\0\x1c\0\x12\0\0\0\0\0\1", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
@@ -206,7 +206,36 @@ def test_bytes_that_are_no_http_do_not_harm_others(serve: Serve) -> None:
             except ConnectionError:
                 pass
             writer.close()
+        # one that goes away before its body came
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            b"PUT /admin/v2/persistent/public/default/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+        )
+        await writer.drain()
+        writer.close()
         assert (await admin.ask("GET", "/admin/v2/clusters")).status == 200
+
+    serve(test)
+    assert not [record for record in caplog.records if record.exc_info], "tracebacks about what clients send"
+
+
+def test_the_oldest_of_too_many_connections_makes_room(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.admin.server.CONNECTIONS", 3)
+
+    async def test(admin: Admin) -> None:
+        host, port = admin.server.address.split(":")
+        streams = []
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            streams.append((reader, writer))
+        await streams[0][0].read()
+        assert streams[0][0].at_eof()
+        streams[4][1].write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        await streams[4][0].readuntil(b"HTTP/1.1 200")
+        for _, writer in streams:
+            writer.close()
 
     serve(test)
 

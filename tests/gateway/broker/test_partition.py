@@ -15,6 +15,7 @@ from store import memory
 from tests.gateway.broker.asking import fetch, told
 from tests.gateway.broker.held import Clock, part, run, serving_on
 from tests.gateway.serving import Client, batch, create, produce_body
+from tests.proofs.fuzz import batches
 
 DAY = 86_400_000
 
@@ -278,5 +279,28 @@ def test_compacted_topics_take_no_records_without_a_key(codec: int) -> None:
             [records.Record(0, 5, b"k", b"v", []), records.Record(1, 5, None, b"v", [])], codec=codec
         )
         assert await put(client, mixed) == (Error.INVALID_RECORD, -1)
+
+    run(test)
+
+
+@pytest.mark.parametrize("content", [batches.ZEROS, batches.RECORDS, batches.HEADERS])
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_what_unfolds_to_too_much_is_refused_where_it_would_be_unfolded(codec: int, content: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        gateway.broker.decompression_limit = 1 << 20
+        for number, config in enumerate(
+            (
+                {"compression__type": "lz4" if codec != 3 else "zstd"},
+                {"cleanup__policy": "compact"},
+                {"message__timestamp__before__max__ms": "1000000000000000"},
+            )
+        ):
+            topic = f"t{number}"
+            await create(client, topic, **config)
+            bomb = batches.bomb(codec, 2 << 20, content)
+            answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, bomb))
+            assert part(answer).error_code == Error.MESSAGE_TOO_LARGE
+            answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, batch(b"v", key=b"k")))
+            assert (part(answer).error_code, part(answer).base_offset) == (0, 0)
 
     run(test)

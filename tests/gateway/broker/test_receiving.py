@@ -5,13 +5,17 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.broker.receiving import Receiving
+from gateway.broker.receiving import LARGE, PATIENCE, Receiving
 
 
 class Connection:
     def __init__(self, name: int) -> None:
         self.name = name
         self.held = False
+        self.closed = ""
+
+    def close(self, reason: str) -> None:
+        self.closed = reason
 
     def hold_reading(self) -> None:
         self.held = True
@@ -80,3 +84,48 @@ def test_somebody_can_always_go_on(steps: list[tuple[int, int]]) -> None:
         assert all(not connections[i].held or i in sizes for i in range(5))
         if sizes:
             assert not connections[next(iter(sizes))].held, "the oldest"
+
+
+def test_who_leaves_a_large_request_unfinished_is_closed_when_others_wait() -> None:
+    receiving = Receiving(100)
+    idle, waiting = Connection(1), Connection(2)
+    receiving.account(idle, 90)
+    for _ in range(PATIENCE * 2):
+        receiving.second()
+    assert not idle.closed, "nobody waits for its memory"
+    receiving.account(waiting, 20)
+    assert waiting.held
+    receiving.second()
+    assert "memory.max.bytes" in idle.closed
+    assert not waiting.closed
+    receiving.account(idle, 0)
+    assert not waiting.held
+
+
+def test_who_was_released_has_its_own_time() -> None:
+    receiving = Receiving(100)
+    first, second, third = (Connection(i) for i in range(3))
+    receiving.account(first, 90)
+    receiving.account(second, 80)
+    receiving.account(third, 70)
+    for _ in range(PATIENCE):
+        receiving.second()
+    assert first.closed
+    assert not second.closed
+    assert not third.closed
+    receiving.account(first, 0)
+    assert [second.held, third.held] == [False, True]
+    for _ in range(PATIENCE - 1):
+        receiving.second()
+    assert not second.closed
+    receiving.second()
+    assert second.closed
+
+
+def test_large_requests_leave_a_quarter_of_the_memory_to_small_ones() -> None:
+    receiving = Receiving(8 * LARGE)
+    first, large, small = (Connection(i) for i in range(3))
+    receiving.account(first, 5 * LARGE)
+    receiving.account(large, 2 * LARGE)
+    receiving.account(small, LARGE // 2)
+    assert [each.held for each in (first, large, small)] == [False, True, False]

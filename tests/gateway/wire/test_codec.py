@@ -417,3 +417,19 @@ def test_a_client_id_need_not_be_utf_8() -> None:
     """A client.id in another encoding is some text to the broker, as in Kafka: no reason to hang up."""
     head = struct.pack(">hhih", 3, 9, 77, 2) + b"\xffx" + b"\0"
     assert codec.decode_request_header(head) == (3, 9, 77, "\ufffdx", len(head))
+
+
+@pytest.mark.parametrize(("version", "partitions"), [(4, 1), (4, 99), (5, 1), (5, 99)])
+def test_a_request_that_names_too_much_is_refused(version: int, partitions: int) -> None:
+    """The elements of all its arrays count together: 1,000 topics of 100 partitions are as much as 100,000 topics."""
+    request = messages.OffsetFetchRequest(group_id="g", topics=[])
+    topic = messages.OffsetFetchRequest.OffsetFetchRequestTopic
+    fits = compiler.MAX_ELEMENTS // (partitions + 1)
+    for count in (fits, fits + 1):
+        request.topics = [topic(name="t", partition_indexes=[0] * partitions)] * count
+        data = codec.encode_request(9, version, request)
+        if count == fits:
+            assert len(codec.decode_request(9, version, data).topics) == fits
+        else:
+            with pytest.raises(Malformed, match="too much for one request"):
+                codec.decode_request(9, version, data)

@@ -123,3 +123,18 @@ def test_the_short_way_says_the_same_as_the_long_one(topic, index: int, base: in
     assert produce.encode_one(5, start, base, -1, 3) == produce.encode(
         version, 5, [(name, [(index, 0, base, -1, 3, None)])]
     )
+
+
+@pytest.mark.parametrize("version", [3, 12])
+def test_more_partitions_than_anybody_has_are_refused_before_they_take_memory(version: int) -> None:
+    most = produce.MAX_PARTITIONS
+    for topics in (
+        [("", [])] * (most + 1),
+        [("t", [(0, None)] * (most + 1))],
+        [("t", [(0, None)] * 100)] * (most // 100 + 1),
+    ):
+        data = body(version, topics, -1, 1, None)
+        with pytest.raises(Malformed, match="too many"):
+            produce.decode(version, data, 0, len(data))
+    data = body(version, [("t", [(0, None)] * (most - 1))], -1, 1, None)
+    assert len(produce.decode(version, data, 0, len(data)).topics[0][1]) == most - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from typing import Any
 
 import google_crc32c
@@ -18,6 +19,7 @@ from gateway.wire import records
 from gateway.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from gateway.wire.errors import Error
 from gateway.wire.records import BatchError, Record
+from tests.proofs.fuzz import batches
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 NOW = 1_700_000_000_000
@@ -369,3 +371,33 @@ def test_walking_into_something_else() -> None:
 def test_a_batch_without_records_cannot_be_built() -> None:
     with pytest.raises(ValueError):
         records.build_batch([])
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_skim_says_what_records_says(codec: int) -> None:
+    batch = records.build_batch(sample(), codec=codec)
+    assert list(records.skim(batch)) == [
+        (each.offset_delta, each.timestamp, each.key is not None) for each in records.records(batch)
+    ]
+    stamped = records.build_batch(sample(), codec=codec, log_append_time=NOW + 999)
+    assert {timestamp for _, timestamp, _ in records.skim(stamped)} == {NOW + 999}
+
+
+def test_skim_keeps_nothing_of_what_a_bomb_unfolds_to() -> None:
+    """A record of a million headers is a few hundred bytes on the wire, and was gigabytes as Python objects."""
+    size = 4 << 20
+    bomb = batches.bomb(ZSTD, size, batches.HEADERS)
+    assert len(bomb) < size // 1000
+    tracemalloc.start()
+    assert [keyed for _, _, keyed in records.skim(bomb)] == [False]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # the answer, and the buffer that grew to it by eights
+    assert peak < size * 4
+
+
+def test_skim_refuses_more_records_than_anybody_sends_without_unfolding_them() -> None:
+    many = records.MAX_SKIMMED + 1
+    with pytest.raises(records.BatchError, match="too many") as refused:
+        next(records.skim(changed(changed(GOOD, 57, ">i", many), 23, ">i", many - 1)))
+    assert refused.value.code == Error.MESSAGE_TOO_LARGE

@@ -113,19 +113,21 @@ ZEROS, RECORDS, HEADERS = "zeros", "records", "headers"
 @functools.cache
 def bomb(codec: int, size: int, content: str = ZEROS) -> bytes:
     """A batch with a right CRC whose records unfold to about `size` bytes."""
+    times = max(1, size >> 16)
+    whole = times << 16
+    count = 1
     if content == ZEROS:
-        body, count, unit = b"", 1, b"\0" * 65536
-        start = _zigzag(size + 20) + b"\0\0\0\x01" + _zigzag(size)
+        # the last zero says that there are no headers
+        unit, start = bytes(1 << 16), b"\0\0\0\x01" + _zigzag(whole - 1)
     elif content == RECORDS:
         # each the smallest there is; offsets do not ascend, so a reader that walks is soon told
-        unit = b"\x0c\0\0\0\x01\x01\0" * 8192
-        body, count, start = b"", size // 7, b""
+        unit, start = b"\x0c\0\0\0\x01\x01\0" * 9362, b""
+        count = 9362 * times
     else:
-        pairs = size // 2
-        unit = b"\0\x01" * 32768
-        body, count = b"", 1
-        start = _zigzag(pairs * 2 + 20) + b"\0\0\0\x01\x01" + _zigzag(pairs)
-    payload = _compressed(codec, start, unit, size // len(unit) + 1) + body
+        unit, start = b"\0\x01" * (1 << 15), b"\0\0\0\x01\x01" + _zigzag(whole // 2)
+    if start:
+        start = _zigzag(len(start) + whole) + start
+    payload = _compressed(codec, start, unit, times)
     return assemble(Header(0, 0, -1, 2, 0, codec, count - 1, 0, 0, -1, -1, -1, count), payload)
 
 

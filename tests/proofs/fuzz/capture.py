@@ -6,6 +6,7 @@ The programs of compat/clients run all their cases through it, on a gateway of t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 import tempfile
 import threading
@@ -100,7 +101,8 @@ def main() -> int:
         def restart() -> None:
             gateway.restart()
 
-        with gateway_running(gateway):
+        with contextlib.ExitStack() as stack:
+            stack.push(gateway.__exit__)
             results = run(f"127.0.0.1:{tap.port}", programs, restart=restart)
     failed = [outcome for outcome in results.outcomes.values() if not outcome.ok and not outcome.refused]
     frames = corpus.distinct(tap.frames)
@@ -110,26 +112,7 @@ def main() -> int:
         size = corpus.save(frames)
     print(f"{len(results.versions)} clients ran {len(results.outcomes)} cases ({len(failed)} failed)")
     print(
-        f"{tap.seen:,} requests seen, {len(tap.frames):,} kept apart, {len(frames):,} in {corpus.FILE.name}, {size:,} bytes"
+        f"{tap.seen:,} requests seen, {len(tap.frames):,} kept apart, {len(frames):,} in {corpus.FILE.name}"
     )
+    print(f"{size:,} bytes")
     return 0
-
-
-def gateway_running(gateway: GatewayProcess) -> GatewayStop:
-    return GatewayStop(gateway)
-
-
-class GatewayStop:
-    """Stops a gateway that was started already."""
-
-    def __init__(self, gateway: GatewayProcess) -> None:
-        self._gateway = gateway
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *exception: object) -> None:
-        self._gateway.__exit__(*exception)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,7 @@ What that costs to decode, in time and memory, is what one client can do to the 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,14 +20,16 @@ def limit_of(key: int) -> int:
     return LARGEST.get(key, SMALL_REQUEST) if key else 8 << 20
 
 
-def stuffed(key: int, version: int, size: int | None = None) -> Iterator[tuple[str, bytes]]:
-    """(path of the array, frame) for each array of a request; `size` in bytes, by default the limit."""
+def stuffed(
+    key: int, version: int, size: int | None = None, only: tuple[Field, ...] | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """(path of the array, frame) for each array of a request (or one); `size` in bytes, by default the limit."""
     name = schema.api_name(key) + "Request"
     message = schema.load(name)
     classes = compiler.classes(name)
     header = codec.encode_request_header(key, version, 1, None)
     room = (size or limit_of(key)) - len(header)
-    for path in _arrays(message.fields, version, ()):
+    for path in [only] if only is not None else _arrays(message.fields, version, ()):
         one = len(codec.encode_request(key, version, _filled(classes, message.fields, version, path, 1)))
         two = len(codec.encode_request(key, version, _filled(classes, message.fields, version, path, 2)))
         if two <= one:
@@ -34,6 +37,15 @@ def stuffed(key: int, version: int, size: int | None = None) -> Iterator[tuple[s
         count = (room - one) // (two - one) - 8
         body = codec.encode_request(key, version, _filled(classes, message.fields, version, path, count))
         yield ".".join(field.name for field in path), header + body
+
+
+def any_stuffed(key: int, version: int, seed: object) -> bytes | None:
+    """One of these, of an array that is picked; None for a request without arrays."""
+    paths = list(_arrays(schema.load(schema.api_name(key) + "Request").fields, version, ()))
+    if not paths:
+        return None
+    path = random.Random(str(seed)).choice(paths)
+    return next((frame for _, frame in stuffed(key, version, only=path)), None)
 
 
 def _arrays(fields: tuple[Field, ...], version: int, above: tuple[Field, ...]) -> Iterator[tuple[Field, ...]]:

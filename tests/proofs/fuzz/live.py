@@ -1,0 +1,332 @@
+"""A gateway on RocksDB under attack, a client that must not notice, and what is looked at meanwhile and afterwards.
+
+The verdict: the process lives, its memory stays below what its settings allow, the witness had every operation done in
+its time-out and finds all it was acknowledged, the log holds no internal error and is not flooded, files, connections
+and tasks are back to the number from before, it stops cleanly, and `magnetar store verify` finds nothing.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from tqdm import tqdm
+
+from tests.integration.process import GatewayProcess
+from tests.proofs.fuzz import attack, frames, witness
+
+MIB = 1 << 20
+SETTINGS = {
+    "memory.max.bytes": 64 * MIB,
+    "memory.connection.max.bytes": MIB,
+    "store.tail.cache.bytes": 16 * MIB,
+    "max.connections": 2000,
+    "message.max.bytes": 12_000_000,
+    # members that mutated requests made must be gone when the tasks are counted
+    "group.max.session.timeout.ms": 60_000,
+}
+"""Small bounds, so that what is not bounded shows."""
+MEMORY_LIMIT = 640 * MIB
+"""What the process may hold at the worst moment: 90 MiB idle with two clients, 16 of tail cache, 128 of RocksDB, twice
+memory.max.bytes (requests and answers), and the largest request at work: one batch unfolded and packed anew."""
+LOG_LINES_A_SECOND = 20
+SETTLE_SECONDS = 90.0
+_TROUBLE = re.compile(r"Traceback|internal error|ERROR|CRITICAL|exception", re.IGNORECASE)
+
+
+@dataclass
+class Figures:
+    """What a run saw."""
+
+    seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    account: witness.Account | None = None
+    most_memory: int = 0
+    memory_before: int = 0
+    memory_after: int = 0
+    most_files: int = 0
+    slowest_health: float = 0.0
+    malformed: int = 0
+    answered: int = 0
+    log_lines: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+Crowds = Sequence[dict[str, int]]
+
+
+def run(seed: object, seconds: float, crowds: Crowds = attack.CROWDS) -> bool:
+    """Attack for so long, print what was seen; True when nothing was wrong."""
+    with tempfile.TemporaryDirectory(prefix="magnetar-fuzz-") as folder:
+        figures = attacked(Path(folder), seed, seconds, crowds)
+    show(figures)
+    return not figures.wrong
+
+
+def attacked(
+    folder: Path,
+    seed: object,
+    seconds: float,
+    crowds: Crowds,
+    *,
+    quiet: bool = False,
+) -> Figures:
+    """Everything, in that folder."""
+    figures = Figures()
+    flags = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
+    gateway = GatewayProcess(folder / "data", *flags)
+    gateway.start()
+    try:
+        _attacked(gateway, figures, seed, seconds, crowds, quiet)
+        code = gateway.stop()
+        if code:
+            figures.wrong.append(f"the gateway ended with {code}")
+    except subprocess.TimeoutExpired:
+        figures.wrong.append("the gateway did not stop when asked to")
+    finally:
+        gateway.__exit__()
+    _read_log(gateway, figures)
+    verify = subprocess.run(
+        [sys.executable, "-m", "gateway.cli.main", "store", "verify", "--data", str(gateway.data)],
+        capture_output=True,
+        text=True,
+    )
+    if verify.returncode:
+        figures.wrong.append(f"store verify: {verify.stdout[-2000:]}{verify.stderr[-2000:]}")
+    return figures
+
+
+def _attacked(
+    gateway: GatewayProcess,
+    figures: Figures,
+    seed: object,
+    seconds: float,
+    crowds: Crowds,
+    quiet: bool,
+) -> None:
+    topic_ids = _topics(gateway)
+    context = multiprocessing.get_context("spawn")
+    pipe, end = context.Pipe()
+    name = f"witness-{secrets.token_hex(16)}"
+    watching = context.Process(target=witness.main, args=(end, gateway.bootstrap, name, seconds))
+    watching.start()
+    if not pipe.poll(60):
+        raise AssertionError("the witness could not make its topic")
+    pipe.recv()
+    before = _counted(gateway)
+    figures.memory_before = _memory(gateway.pid)
+    attacks = []
+    for number, crowd in enumerate(crowds):
+        own, other = context.Pipe()
+        process = context.Process(
+            target=attack.main,
+            args=(other, gateway.bootstrap, gateway.admin_url, seconds, f"{seed}/{number}", topic_ids, crowd),
+        )
+        process.start()
+        attacks.append((process, own))
+    began = time.monotonic()
+    counts: list[Counter[str]] = [Counter() for _ in attacks]
+    with tqdm(total=int(seconds), unit="s", desc="live", disable=quiet) as bar:
+        while time.monotonic() - began < seconds + 5 and any(process.is_alive() for process, _ in attacks):
+            time.sleep(0.5)
+            if not _sample(gateway, figures):
+                break
+            for number, (_, own) in enumerate(attacks):
+                while own.poll():
+                    try:
+                        counts[number] = own.recv()
+                    except EOFError:
+                        break
+            sent = sum(count["frames"] for count in counts)
+            bar.update(min(int(seconds), int(time.monotonic() - began)) - bar.n)
+            bar.set_postfix_str(f"{sent:,} frames, {figures.most_memory >> 20} MiB at most")
+    figures.seconds = time.monotonic() - began
+    figures.counts = sum(counts, Counter())
+    for process, _ in attacks:
+        process.join(30)
+        if process.exitcode:
+            figures.wrong.append(f"an attacker failed with {process.exitcode}: see its traceback above")
+        if process.is_alive():
+            process.kill()
+    if pipe.poll(witness.TIMEOUT * 4):
+        account = figures.account = pipe.recv()
+        figures.wrong += [f"the witness: {each}" for each in account.complaints]
+        if not account.produced or not account.consumed:
+            figures.wrong.append("the witness did nothing")
+    else:
+        figures.wrong.append("the witness hangs")
+    watching.join(10)
+    if watching.is_alive():
+        watching.kill()
+    if gateway.exit_code() is None:
+        _settled(gateway, figures, before)
+
+
+def _topics(gateway: GatewayProcess) -> list[bytes]:
+    """Make what the attackers produce to; topic ids."""
+    large = {"max.message.bytes": "12000000", "retention.bytes": "50000000"}
+    configs: dict[str, dict[str, str]] = {
+        "fuzz": large,
+        "fuzz-time": {**large, "message.timestamp.type": "LogAppendTime", "compression.type": "lz4"},
+        "fuzz-keys": {**large, "cleanup.policy": "compact"},
+        "fuzz-old": {**large, "message.timestamp.before.max.ms": "100000000000000"},
+    }
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
+    made = admin.create_topics([NewTopic(name, 2, 1, config=config) for name, config in configs.items()])
+    for future in made.values():
+        future.result(30)
+    from confluent_kafka import TopicCollection
+
+    described = admin.describe_topics(TopicCollection(list(frames.TOPICS)))
+    ids = []
+    for future in described.values():
+        topic_id = future.result(30).topic_id
+        ids.append(
+            topic_id.get_most_significant_bits().to_bytes(8, "big", signed=True)
+            + topic_id.get_least_significant_bits().to_bytes(8, "big", signed=True)
+        )
+    return ids
+
+
+# -- what is looked at ---------------------------------------------------------------------------------------------
+
+
+def _memory(pid: int) -> int:
+    """Resident bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+def _sample(gateway: GatewayProcess, figures: Figures) -> bool:
+    """Look at the process and at its health; False when it is gone or does not answer."""
+    if gateway.exit_code() is not None:
+        figures.wrong.append(
+            f"the gateway died with {gateway.exit_code()}; its log ends:\n{gateway.log()[-3000:]}"
+        )
+        return False
+    memory = _memory(gateway.pid)
+    if memory > figures.most_memory:
+        figures.most_memory = memory
+        if memory > MEMORY_LIMIT:
+            figures.wrong.append(f"memory: {memory >> 20} MiB are more than {MEMORY_LIMIT >> 20}")
+            return False
+    figures.most_files = max(figures.most_files, len(list(Path(f"/proc/{gateway.pid}/fd").iterdir())))
+    began = time.monotonic()
+    try:
+        urllib.request.urlopen(f"{gateway.admin_url}/health/live", timeout=witness.TIMEOUT).read()
+    except OSError as problem:
+        figures.wrong.append(f"health: {problem} after {time.monotonic() - began:.1f} s")
+        return False
+    figures.slowest_health = max(figures.slowest_health, time.monotonic() - began)
+    return True
+
+
+def _metrics(gateway: GatewayProcess) -> dict[str, float]:
+    text = urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=witness.TIMEOUT).read().decode()
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, _, value = line.rpartition(" ")
+            found[name] = float(value)
+    return found
+
+
+def _counted(gateway: GatewayProcess) -> dict[str, float]:
+    """What must come back to where it was."""
+    metrics = _metrics(gateway)
+    return {
+        "connections": sum(
+            value for name, value in metrics.items() if name.startswith("magnetar_connections{")
+        ),
+        "tasks": metrics["magnetar_loop_tasks"],
+        "bytes of unfinished requests": metrics["magnetar_unfinished_request_bytes"],
+        "bytes of unread answers": metrics["magnetar_unsent_bytes"],
+        "parked fetches": sum(
+            value for name, value in metrics.items() if name.startswith("magnetar_fetches_parked")
+        ),
+        "sockets": len([fd for fd in Path(f"/proc/{gateway.pid}/fd").iterdir() if _is_socket(fd)]),
+    }
+
+
+def _is_socket(fd: Path) -> bool:
+    try:
+        return str(fd.readlink()).startswith("socket:")
+    except OSError:
+        return False
+
+
+def _settled(gateway: GatewayProcess, figures: Figures, before: dict[str, float]) -> None:
+    """Wait until everything is back to the level from before (the witness counted there is gone by now)."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        now = _counted(gateway)
+        more = {name: (before[name], now[name]) for name in before if now[name] > before[name]}
+        if not more:
+            break
+        if time.monotonic() > deadline:
+            figures.wrong += [
+                f"{name}: {old:.0f} before, {new:.0f} after" for name, (old, new) in more.items()
+            ]
+            break
+        time.sleep(0.5)
+    figures.memory_after = _memory(gateway.pid)
+    metrics = _metrics(gateway)
+    figures.malformed = int(metrics["magnetar_requests_malformed_total"])
+    figures.answered = int(
+        sum(value for name, value in metrics.items() if name.startswith("magnetar_request_seconds_count"))
+    )
+
+
+def _read_log(gateway: GatewayProcess, figures: Figures) -> None:
+    lines = gateway.log().splitlines()
+    figures.log_lines = len(lines)
+    trouble = [number for number, line in enumerate(lines) if _TROUBLE.search(line)]
+    if trouble:
+        first = trouble[0]
+        told = "\n    ".join(lines[max(0, first - 1) : first + 40])
+        figures.wrong.append(f"{len(trouble)} lines of the log speak of trouble; the first:\n    {told}")
+    most = LOG_LINES_A_SECOND * max(figures.seconds, 5.0)
+    if len(lines) > most:
+        figures.wrong.append(f"the log has {len(lines):,} lines; {most:,.0f} are the most that anybody reads")
+
+
+def show(figures: Figures) -> None:
+    """The summary."""
+    print(f"live: {figures.counts['frames']:,} mutated frames in {figures.seconds:.0f} s, and")
+    print(
+        "  "
+        + ", ".join(f"{count:,} {what}" for what, count in figures.counts.most_common() if what != "frames")
+    )
+    print(
+        f"  the gateway answered {figures.answered:,} requests and closed on {figures.malformed:,} as malformed"
+    )
+    account = figures.account
+    if account is not None:
+        print(
+            f"  the witness: {account.produced:,} messages produced, {account.consumed:,} consumed, "
+            f"{account.commits:,} commits, {account.connections:,} new connections; slowest: "
+            + ", ".join(f"{what} {seconds * 1000:.0f} ms" for what, seconds in account.slowest.items())
+        )
+    print(
+        f"  memory: {figures.memory_before >> 20} MiB before, {figures.most_memory >> 20} at most, "
+        f"{figures.memory_after >> 20} after; at most {figures.most_files} files open; "
+        f"slowest /health/live {figures.slowest_health * 1000:.0f} ms; {figures.log_lines:,} lines of log"
+    )
+    for each in figures.wrong:
+        print(f"  WRONG: {each}")
+
+
+def failures(figures: Figures) -> Any:
+    """For tests: what was wrong, as text."""
+    return "\n".join(figures.wrong)

@@ -1,0 +1,176 @@
+"""The client that behaves: it must not notice what others do to the gateway.
+
+An unmodified librdkafka (confluent-kafka) produces, reads all of it back in a group and commits, each operation within
+the time-out that a client has by default; new connections are opened and answered all the time.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TIMEOUT = 30.0
+"""Seconds for every operation: request.timeout.ms of Kafka's clients."""
+PARTITIONS = 3
+
+
+@dataclass
+class Account:
+    """What the witness did and saw."""
+
+    produced: int = 0
+    consumed: int = 0
+    commits: int = 0
+    connections: int = 0
+    slowest: dict[str, float] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+
+    def took(self, what: str, seconds: float) -> None:
+        self.slowest[what] = max(self.slowest.get(what, 0.0), seconds)
+        if seconds > TIMEOUT:
+            self.complaints.append(f"{what} took {seconds:.1f} s")
+
+
+class Witness:
+    """One topic, one group, nobody knows their names."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.account = Account()
+        self._sent: list[tuple[int, int, bytes]] = []
+
+    def create(self) -> None:
+        configs = {"retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": "2000000"}
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_topics([NewTopic(self.topic, PARTITIONS, 1, config=configs)]).values():
+            future.result(TIMEOUT)
+
+    def watch(self, until: float) -> Account:
+        """Produce, consume, commit, connect until then (monotonic s)."""
+        account = self.account
+
+        def error(problem: KafkaError) -> None:
+            account.complaints.append(f"librdkafka: {problem}")
+
+        common = {"bootstrap.servers": self.bootstrap, "error_cb": error, "socket.keepalive.enable": True}
+        producer = Producer({**common, "enable.idempotence": True, "linger.ms": 1})
+        consumer = Consumer(
+            {**common, "group.id": self.topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )
+        consumer.subscribe([self.topic])
+        try:
+            number = 0
+            while time.monotonic() < until and len(account.complaints) < 20:
+                number = self._produce(producer, number)
+                self._consume(consumer)
+                self._connect()
+        except KafkaException as problem:
+            account.complaints.append(str(problem))
+        finally:
+            consumer.close()
+        return account
+
+    def _produce(self, producer: Producer, number: int) -> int:
+        began = time.monotonic()
+
+        def delivered(problem: KafkaError | None, message: Message) -> None:
+            if problem is not None:
+                self.account.complaints.append(f"produce: {problem}")
+            else:
+                self._sent.append((message.partition(), message.offset(), message.value()))
+
+        for _ in range(20):
+            producer.produce(
+                self.topic,
+                b"%d" % number + b"x" * (number % 3000),
+                partition=number % PARTITIONS,
+                callback=delivered,
+            )
+            number += 1
+        left = producer.flush(TIMEOUT)
+        if left:
+            self.account.complaints.append(f"{left} messages were not delivered in {TIMEOUT:.0f} s")
+        self.account.took("produce", time.monotonic() - began)
+        self.account.produced = len(self._sent)
+        return number
+
+    def _consume(self, consumer: Consumer) -> None:
+        account = self.account
+        began = time.monotonic()
+        while account.consumed < account.produced:
+            message = consumer.poll(TIMEOUT)
+            if message is None:
+                account.complaints.append(f"nothing came for {TIMEOUT:.0f} s, though there is more")
+                return
+            if message.error():
+                account.complaints.append(f"consume: {message.error()}")
+                return
+            account.consumed += 1
+        account.took("consume", time.monotonic() - began)
+        began = time.monotonic()
+        consumer.commit(asynchronous=False)
+        account.commits += 1
+        account.took("commit", time.monotonic() - began)
+
+    def _connect(self) -> None:
+        began = time.monotonic()
+        host, port = self.bootstrap.rsplit(":", 1)
+        try:
+            with socket.create_connection((host, int(port)), TIMEOUT) as sock:
+                sock.sendall(struct.pack(">ihhih", 10, 18, 0, 7, -1))
+                answer = sock.recv(8)
+                if len(answer) < 8 or answer[4:] != struct.pack(">i", 7):
+                    self.account.complaints.append(f"a new connection was answered {answer!r}")
+        except OSError as problem:
+            self.account.complaints.append(f"a new connection: {problem}")
+        self.account.connections += 1
+        self.account.took("connect and ask", time.monotonic() - began)
+
+    def missing(self) -> list[str]:
+        """What was acknowledged and is not there, or is there at another place: read again from the beginning."""
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": f"{self.topic}-check",
+                "enable.partition.eof": True,
+            }
+        )
+        reader.assign([TopicPartition(self.topic, number, 0) for number in range(PARTITIONS)])
+        found: dict[tuple[int, int], bytes] = {}
+        ended = 0
+        while ended < PARTITIONS:
+            message = reader.poll(TIMEOUT)
+            if message is None:
+                return ["the topic could not be read to its end"]
+            if message.error():
+                if message.error().code() != KafkaError._PARTITION_EOF:
+                    return [str(message.error())]
+                ended += 1
+                continue
+            found[message.partition(), message.offset()] = message.value()
+        reader.close()
+        wrong = [
+            f"{partition}:{offset}"
+            for partition, offset, value in self._sent
+            if found.get((partition, offset)) != value
+        ]
+        if len(found) != len(self._sent):
+            wrong.append(f"{len(self._sent)} were acknowledged, {len(found)} are there")
+        return wrong
+
+
+def main(pipe: Any, bootstrap: str, topic: str, seconds: float) -> None:
+    """In a process of its own: watch, then look whether all is there; both go into the pipe."""
+    witness = Witness(bootstrap, topic)
+    witness.create()
+    pipe.send("ready")
+    account = witness.watch(time.monotonic() + seconds)
+    account.complaints += [f"lost: {each}" for each in witness.missing()[:10]]
+    pipe.send(account)
