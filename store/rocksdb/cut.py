@@ -194,6 +194,8 @@ class Cut:
             rows.PARTITION_OFFSET.pack(partition, base), rows.SEGMENT.pack(*closed), self._handles["segment"]
         )
         return row._replace(
+            # what was trimmed stays so
+            start=min(self._row.start, checked.next_offset),
             end=checked.next_offset,
             size=row.size + checked.position,
             number=number,

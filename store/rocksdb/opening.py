@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from store.api import Family, Refused, StoreError, Unknown
-from store.rocksdb import mark, recovery, rows
+from store.rocksdb import mark, powerloss, quarantine, recovery, rows
 from store.rocksdb.database import Database, plain
 from store.rocksdb.driver import RocksStore
 from store.rocksdb.files import Files, sync_folder
@@ -47,6 +47,14 @@ async def open(
     settings = Options(**options)
     check_folder(path)
     marked = mark.read(path / MARK)
+    here = mark.boot_id() if boot is None else boot
+    said = []
+    if marked is None or not here or marked.boot != here:
+        try:
+            said = powerloss.put_in_order(path / DATABASE, path / quarantine.FOLDER)
+        except OSError as error:
+            found = plain(error, f"open the data folder {path}")
+            raise found if isinstance(found, Refused) else StoreError(str(found)) from error
     opened = database(path / DATABASE, cache_bytes=settings.block_cache_bytes)
     try:
         _keep_names(path)
@@ -57,8 +65,9 @@ async def open(
             marked,
             clock,
             clip,
-            mark.boot_id() if boot is None else boot,
+            here,
             settings,
+            said,
         )
     except (OSError, Unknown) as error:
         # handles in the frames of the failure would keep the folder locked for whoever tries again
@@ -90,6 +99,7 @@ def _open(
     clip: Clip | None,
     boot: str,
     options: Options,
+    said: list[str],
 ) -> RocksStore:
     form = database.get(Family.META, rows.FORMAT)
     if form not in (None, rows.FORMAT_VERSION):
@@ -121,6 +131,6 @@ def _open(
         clock=clock,
         epoch=epoch,
         next_ledger=rows.U64.unpack(ledger)[0] if ledger else 1,
-        notices=found.notices,
+        notices=said + found.notices,
         read_only=found.read_only,
     )

@@ -1,0 +1,146 @@
+"""What a power cut may leave of RocksDB's own files, and what a start makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import rocksdb
+from store.api import Durability, Family, Put, StoreError
+from store.rocksdb import powerloss
+from store.rocksdb.logformat import BLOCK, HEAD, records
+from tests.store.rocksdb.faults import crash
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
+    def run(folder: Path) -> None:
+        asyncio.run(test(folder / "data"))
+
+    run.__name__ = test.__name__
+    return run
+
+
+async def stopped(data: Path) -> Path:
+    """A store that was killed with rows in two WALs; its database's folder."""
+    store = await rocksdb.open(data, boot="one")
+    for number in range(20):
+        await store.write([Put(Family.GROUP, bytes([number]), b"x" * 300)], Durability.OS)
+        if number == 9:
+            # begins a new WAL; the old one is still needed for the other families
+            store._database._families["meta"].flush(True)
+    await crash(store)
+    return data / "db"
+
+
+def manifest(database: Path) -> Path:
+    return database / (database / "CURRENT").read_text().strip()
+
+
+async def keys(data: Path) -> tuple[list[int], list[str]]:
+    store = await rocksdb.open(data, boot="another")
+    assert not store.read_only
+    found = [key[0] for key, _ in store.scan(Family.GROUP)]
+    notices = list(store.notices)
+    await store.close()
+    again = await rocksdb.open(data, boot="another")
+    assert [key[0] for key, _ in again.scan(Family.GROUP)] == found
+    assert again.notices == []
+    await again.close()
+    return found, notices
+
+
+@in_a_loop
+async def test_a_whole_database_is_left_alone(data: Path) -> None:
+    database = await stopped(data)
+    before = {path.name: path.read_bytes() for path in database.iterdir()}
+    assert powerloss.put_in_order(database, data / "quarantine") == []
+    assert {path.name: path.read_bytes() for path in database.iterdir()} == before
+    assert (await keys(data))[0] == list(range(20))
+
+
+@pytest.mark.parametrize(
+    "tail", [HEAD.pack(7, 200, 1) + b"half" * 20, HEAD.pack(7, 8, 1) + bytes(8), bytes(100)]
+)
+def test_half_a_record_at_the_end_of_the_manifest(folder: Path, tail: bytes) -> None:
+    async def main() -> None:
+        database = await stopped(folder / "data")
+        path = manifest(database)
+        with path.open("ab") as file:
+            file.write(tail)
+        found, notices = await keys(folder / "data")
+        assert found == list(range(20))
+        assert "half of a record" in notices[0]
+        (kept,) = (folder / "data" / "quarantine").glob("MANIFEST-*")
+        assert kept.read_bytes() == tail
+
+    asyncio.run(main())
+
+
+@in_a_loop
+async def test_damage_in_the_middle_of_the_manifest_is_not_cut_off(data: Path) -> None:
+    database = await stopped(data)
+    path = manifest(database)
+    second = list(records(path.read_bytes()))[1]
+    with path.open("rb+") as file:
+        file.seek(second.begin + HEAD.size)
+        file.write(b"\xff\xff")
+    damaged = path.read_bytes()
+    with pytest.raises(StoreError, match="damaged"):
+        await rocksdb.open(data, boot="another")
+    assert path.read_bytes() == damaged
+
+
+@in_a_loop
+async def test_what_stands_behind_a_hole_between_two_wals_goes(data: Path) -> None:
+    database = await stopped(data)
+    first = sorted(database.glob("*.log"))[-2]
+    whole = list(records(first.read_bytes()))
+    os.truncate(first, whole[-3].end)
+    found, notices = await keys(data)
+    assert found == list(range(8)), "without the two that are lost, and what came after them"
+    assert "behind it" in notices[0]
+    assert len(list((data / "quarantine").glob("*.log"))) == 1
+
+
+@in_a_loop
+async def test_nothing_is_touched_under_another_process(data: Path) -> None:
+    database = await stopped(data)
+    first = sorted(database.glob("*.log"))[-2]
+    os.truncate(first, list(records(first.read_bytes()))[-3].end)
+    hold = (
+        "import fcntl, sys; lock = open(sys.argv[1], 'ab'); fcntl.lockf(lock, fcntl.LOCK_EX); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(database / "LOCK")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        assert powerloss.put_in_order(database, data / "quarantine") == []
+        other.communicate(b"")
+    assert powerloss.put_in_order(database, data / "quarantine") != []
+
+
+def test_records_over_blocks_are_joined() -> None:
+    import google_crc32c
+
+    def fragment(kind: int, data: bytes) -> bytes:
+        crc = google_crc32c.value(bytes([kind]) + data)
+        return HEAD.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF, len(data), kind) + data
+
+    whole = fragment(1, b"one")
+    filled = fragment(2, b"a" * (BLOCK - len(whole) - HEAD.size))
+    data = whole + filled + fragment(3, b"b" * (BLOCK - HEAD.size)) + fragment(4, b"c")
+    found = list(records(data))
+    assert [record.data[:1] + record.data[-1:] for record in found] == [b"oe", b"ac"]
+    assert found[1].end == len(data)
+    assert list(records(data[:-1])) == found[:1]
+    assert powerloss.torn_at(data) is None
+    assert powerloss.torn_at(data[:-1]) == len(whole)
