@@ -21,7 +21,7 @@ from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import Housekeeping
-from gateway.clock import SystemClock
+from gateway.clock import SystemClock, implausible
 from gateway.errors import StartError
 from gateway.listener import Listener
 from gateway.metrics_catalog import GatewayMetrics
@@ -43,6 +43,8 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
 
     `announce` gets the few lines that a person wants to see: version, listeners, data folder, admin address.
     """
+    if (reason := implausible(SystemClock().wall_ms())) is not None:
+        raise StartError(reason)
     open_files.raise_limit()
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.damage import Damage
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import FetchSessions
@@ -83,6 +84,7 @@ class Broker:
         self.broker_configs = BrokerConfigs(self)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.topics = Topics(self)
+        self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
         self.producer_ids = ProducerIds(self)
         self.fetch_sessions = FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"))

@@ -109,7 +109,9 @@ class Sweep:
                 topic = broker.catalog.get(place.topic)
                 name, topic_id = place.topic, topic.topic_id if topic is not None else b""
             if committed.topic_id != topic_id or (
-                rule is not None and offsets.expired(rule, name, committed, wall, keep_for)
+                rule is not None
+                and broker.clock_watch.trusted
+                and offsets.expired(rule, name, committed, wall, keep_for)
             ):
                 dead.append(Delete(Family.OFFSET, key))
         return dead

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.clock_watch import KEEP_MS, keep_time
 from gateway.broker.partition import TopicRuntime
 from store.api import Family, SegmentInfo, StoreError, Trim, Write
 
@@ -60,6 +61,8 @@ class Housekeeping:
     def start(self) -> None:
         settings = self._broker.settings
         self._every(1.0, self._connections)
+        self._every(KEEP_MS / 1000, self._time)
+        keep_time(self._broker)
         self._every(settings.integer("log.retention.check.interval.ms") / 1000, self.apply_retention)
         self._every(
             settings.integer("producer.id.expiration.check.interval.ms") / 1000, self.expire_producers
@@ -85,8 +88,12 @@ class Housekeeping:
 
     async def _connections(self) -> None:
         self._broker.receiving.second()
+        self._broker.clock_watch.look()
         for listener in self._listeners:
             listener.second()
+
+    async def _time(self) -> None:
+        keep_time(self._broker)
 
     async def _idle(self) -> None:
         self._broker.release_idle()
@@ -109,6 +116,9 @@ class Housekeeping:
         if config.retention_ms < 0 and config.retention_bytes < 0:
             return
         now = broker.clock.wall_ms()
+        if not broker.clock_watch.trusted:
+            # by size only
+            config = config._replace(retention_ms=-1)
         writes: list[Write] = []
         for partition in topic.partitions:
             segments = broker.store.log(partition).segments()
@@ -128,6 +138,8 @@ class Housekeeping:
     async def expire_producers(self) -> None:
         """Forget the sequences of producers that were silent for producer.id.expiration.ms."""
         broker = self._broker
+        if not broker.clock_watch.trusted:
+            return
         before = broker.clock.wall_ms() - broker.settings.integer("producer.id.expiration.ms")
         writes: list[Write] = []
         in_use: set[int] = set()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.clock_watch import ClockWatch
 from gateway.broker.groups import Groups
 from gateway.config import Settings
 from gateway.metrics_catalog import GatewayMetrics
@@ -54,6 +55,7 @@ class FakeBroker:
     def __init__(self, *flags: str, store: Any = None, at_once: bool = True) -> None:
         self.settings = Settings.load(list(flags), None, {})
         self.clock = FakeClock()
+        self.clock_watch = ClockWatch(self.clock, None)
         self.store = store or memory.open(clock=self.clock.wall_ms)
         self.metrics = GatewayMetrics()
         self.catalog = Catalog(self.store)
