@@ -17,25 +17,36 @@ type sessionResult struct {
 	Verified   bool      `json:"verified"`
 }
 
+// topicPartitions is how many partitions one topic has at most: Kafka makes no more than some 10,000 at once.
+const topicPartitions = 5000
+
+// place is one of all partitions of a session: they are numbered through its topics.
+type place int
+
+func (p place) topic() int       { return int(p) / topicPartitions }
+func (p place) partition() int32 { return int32(p) % topicPartitions }
+
 // sessionFrame is Fetch v16 within a session; it names the partitions whose offsets are given (nil: none).
-func sessionFrame(topic [16]byte, id, epoch int32, offsets map[int32]int64) []byte {
+func sessionFrame(topics []topicInfo, id, epoch, maxWait int32, offsets map[place]int64) []byte {
+	by := map[int][]place{}
+	for p := range offsets {
+		by[p.topic()] = append(by[p.topic()], p)
+	}
 	w := request(apiFetch, 16, true)
-	w.i32(5000)
+	w.i32(maxWait)
 	w.i32(1)
 	w.i32(50 << 20)
 	w.i8(0)
 	w.i32(id)
 	w.i32(epoch)
-	if len(offsets) == 0 {
-		w.compactArray(0)
-	} else {
-		w.compactArray(1)
-		w.raw(topic[:])
-		w.compactArray(len(offsets))
-		for partition, offset := range offsets {
-			w.i32(partition)
+	w.compactArray(len(by))
+	for topic, places := range by {
+		w.raw(topics[topic].id[:])
+		w.compactArray(len(places))
+		for _, p := range places {
+			w.i32(p.partition())
 			w.i32(-1)
-			w.i64(offset)
+			w.i64(offsets[p])
 			w.i32(-1)
 			w.i64(-1)
 			w.i32(1 << 20)
@@ -50,7 +61,7 @@ func sessionFrame(topic [16]byte, id, epoch int32, offsets map[int32]int64) []by
 }
 
 // parseSession gives the session's id and the partitions that were told of, with the bytes of each.
-func parseSession(answer []byte) (id int32, sizes map[int32]int, err error) {
+func parseSession(topics []topicInfo, answer []byte) (id int32, sizes map[place]int, err error) {
 	r := reader{b: answer}
 	r.tags()
 	r.i32()
@@ -58,9 +69,17 @@ func parseSession(answer []byte) (id int32, sizes map[int32]int, err error) {
 		return 0, nil, fmt.Errorf("Fetch: error %d", code)
 	}
 	id = r.i32()
-	sizes = map[int32]int{}
-	for topics := r.compactArray(); topics > 0 && !r.bad; topics-- {
-		r.take(16)
+	sizes = map[place]int{}
+	for count := r.compactArray(); count > 0 && !r.bad; count-- {
+		name, first := r.take(16), -1
+		for i := range topics {
+			if string(name) == string(topics[i].id[:]) {
+				first = i * topicPartitions
+			}
+		}
+		if first < 0 {
+			return 0, nil, fmt.Errorf("Fetch: topic %x was not asked for", name)
+		}
 		for n := r.compactArray(); n > 0 && !r.bad; n-- {
 			partition, code := r.i32(), r.i16()
 			if code != 0 {
@@ -72,7 +91,7 @@ func parseSession(answer []byte) (id int32, sizes map[int32]int, err error) {
 				r.tags()
 			}
 			r.i32()
-			sizes[partition] = len(r.compactBytes())
+			sizes[place(first)+place(partition)] = len(r.compactBytes())
 			r.tags()
 		}
 		r.tags()
@@ -86,9 +105,13 @@ func parseSession(answer []byte) (id int32, sizes map[int32]int, err error) {
 // fetchSession opens a session over all partitions, and then sends one record after the other to partitions drawn by
 // lot: the latency is from writing the Produce to the answer of the fetch that waited for it.
 func fetchSession(address, name string, partitions int, warmup, duration time.Duration) (*sessionResult, error) {
-	topic, err := prepareTopic(address, name, partitions)
-	if err != nil {
-		return nil, err
+	var topics []topicInfo
+	for first := 0; first < partitions; first += topicPartitions {
+		topic, err := prepareTopic(address, fmt.Sprintf("%s-%d", name, len(topics)), min(topicPartitions, partitions-first))
+		if err != nil {
+			return nil, err
+		}
+		topics = append(topics, topic)
 	}
 	out, err := openSocket(address)
 	if err != nil {
@@ -100,22 +123,19 @@ func fetchSession(address, name string, partitions int, warmup, duration time.Du
 		return nil, err
 	}
 	defer in.Close()
-	all := map[int32]int64{}
+	all := map[place]int64{}
 	for p := range partitions {
-		all[int32(p)] = 0
-	}
-	exchange := func(frame []byte) (int32, map[int32]int, error) {
-		if _, err := in.Write(frame); err != nil {
-			return 0, nil, err
-		}
-		answer, err := in.readFrame()
-		if err != nil {
-			return 0, nil, err
-		}
-		return parseSession(answer[4:])
+		all[place(p)] = 0
 	}
 	begin := time.Now()
-	id, told, err := exchange(sessionFrame(topic.id, 0, 0, all))
+	if _, err := in.Write(sessionFrame(topics, 0, 0, 0, all)); err != nil {
+		return nil, err
+	}
+	answer, err := in.readFrame()
+	if err != nil {
+		return nil, err
+	}
+	id, told, err := parseSession(topics, answer[4:])
 	if err != nil {
 		return nil, err
 	}
@@ -126,15 +146,15 @@ func fetchSession(address, name string, partitions int, warmup, duration time.Du
 	var latency histogram
 	draw := rand.New(rand.NewSource(1))
 	offsets := make([]int64, partitions)
-	moved := map[int32]int64{}
+	moved := map[place]int64{}
 	batch := buildBatch(1, 100, time.Now())
 	start := time.Now()
 	for epoch := int32(1); time.Since(start) < warmup+duration; epoch++ {
-		if _, err := in.Write(sessionFrame(topic.id, id, epoch, moved)); err != nil {
+		if _, err := in.Write(sessionFrame(topics, id, epoch, 5000, moved)); err != nil {
 			return nil, err
 		}
-		partition := int32(draw.Intn(partitions))
-		frame, _ := produceFrame(name, partition, -1, batch)
+		chosen := place(draw.Intn(partitions))
+		frame, _ := produceFrame(fmt.Sprintf("%s-%d", name, chosen.topic()), chosen.partition(), -1, batch)
 		sent := time.Now()
 		if _, err := out.Write(frame); err != nil {
 			return nil, err
@@ -144,22 +164,22 @@ func fetchSession(address, name string, partitions int, warmup, duration time.Du
 			return nil, err
 		}
 		took := time.Since(sent)
-		_, told, err := parseSession(answer[4:])
+		_, told, err := parseSession(topics, answer[4:])
 		if err != nil {
 			return nil, err
 		}
-		if len(told) != 1 || told[partition] == 0 {
-			return nil, fmt.Errorf("a record for partition %d: the fetch told of %v", partition, told)
+		if len(told) != 1 || told[chosen] == 0 {
+			return nil, fmt.Errorf("a record for partition %d: the fetch told of %v", chosen, told)
 		}
 		produced, err := out.readFrame()
 		if err != nil {
 			return nil, err
 		}
-		if _, code, base, err := parseProduce(produced[4:]); err != nil || code != 0 || base != offsets[partition] {
+		if _, code, base, err := parseProduce(produced[4:]); err != nil || code != 0 || base != offsets[chosen] {
 			return nil, fmt.Errorf("Produce: error %d, base offset %d, %v", code, base, err)
 		}
-		offsets[partition]++
-		moved = map[int32]int64{partition: offsets[partition]}
+		offsets[chosen]++
+		moved = map[place]int64{chosen: offsets[chosen]}
 		if time.Since(start) > warmup {
 			latency.add(took)
 			res.Records++
