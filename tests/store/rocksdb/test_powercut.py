@@ -140,7 +140,7 @@ def test_a_new_data_folder_is_named_for_good_before_the_store_is_used(
         synced[str(path)] = set(os.listdir(path))
 
     monkeypatch.setattr("store.rocksdb.opening.sync_folder", note)
-    monkeypatch.setattr("store.rocksdb.database.sync_folder", note)
+    monkeypatch.setattr("store.rocksdb.folder.sync_folder", note)
 
     async def main() -> None:
         store = await rocksdb.open(folder / "deep" / "data")

@@ -109,9 +109,9 @@ async def test_what_stands_behind_a_hole_between_two_wals_goes(data: Path) -> No
     assert len(list((data / "quarantine").glob("*.log"))) == 1
 
 
-@in_a_loop
-async def test_nothing_is_touched_under_another_process(data: Path) -> None:
-    database = await stopped(data)
+def test_nothing_is_touched_under_another_process(folder: Path) -> None:
+    data = folder / "data"
+    database = asyncio.run(stopped(data))
     first = sorted(database.glob("*.log"))[-2]
     os.truncate(first, list(records(first.read_bytes()))[-3].end)
     hold = (
