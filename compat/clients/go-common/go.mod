@@ -1,0 +1,3 @@
+module magnetar/compat
+
+go 1.26
