@@ -2,7 +2,7 @@
 
     python -m tests.proofs.powercut.gateway serve --data DIR ...
 
-Memtables of 64 KB and checkpoints a tenth of a second apart make RocksDB switch WALs, write tables and compact, and
+Memtables of 128 KB and checkpoints a tenth of a second apart make RocksDB switch WALs, write tables and compact, and
 the store roll ledgers, empty the journal and unlink segments, some times a second. POWERCUT_BREAK names one of
 `BREAKS`, a promise that this gateway then does not keep: the proof must notice.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from gateway.broker.turn import Turn
 from gateway.cli.main import main
@@ -23,7 +24,16 @@ from store.rocksdb.files import Files
 
 def small() -> None:
     """Everything happens early."""
-    database.MEGABYTE = 16 * 1024
+    database.MEGABYTE = 8 * 1024
+    made = database._options
+
+    def with_small_logs(*given: Any) -> Any:
+        found = made(*given)
+        # the log for people begins with all options of all families, which is more than this is small
+        found.set_max_log_file_size(1 << 20)
+        return found
+
+    database._options = with_small_logs
     limits.LEDGER_ENTRIES = 40
     group.JOURNAL_BYTES = 8 * 1024
     group.JOURNAL_LOG_BYTES = 64 * 1024

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.proofs.powercut.disk import UNREAD, Change, Content, Disk, File, Folder, Naming, Node
+from tests.proofs.powercut.disk import Change, Content, Disk, File, Folder, Naming, Node, unread
 
 SECTOR, PAGE = 512, 4096
 
@@ -85,9 +85,7 @@ def _blocks(size: int) -> Callable[[Sequence[Change], Content, random.Random], C
                     if number < moments[block]:
                         left = max(change.position, block * size)
                         right = min(end, block * size + size)
-                        whole.write(
-                            left, change.data[left - change.position : right - change.position]
-                        )
+                        whole.write(left, change.data[left - change.position : right - change.position])
                 whole.size = max(whole.size, end)
             sizes.append(whole.size)
         if chance.random() < 0.5:
@@ -163,7 +161,7 @@ def build(
             full = f"{where}{name}"
             if isinstance(node, Folder):
                 write(node, path / name, f"{full}/")
-            elif full not in UNREAD:
+            elif not unread(full):
                 made = content(node)
                 data = bytes(made.data)
                 if name.startswith("mark"):

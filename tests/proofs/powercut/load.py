@@ -217,9 +217,7 @@ class Producer:
         answer = await self._connection.receive()
         made = self._flying.popleft()
         offsets = {
-            (topic.name, part.index): part
-            for topic in answer.responses
-            for part in topic.partition_responses
+            (topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses
         }
         for topic, index, batch in made:
             part = offsets[topic.name, index]
@@ -327,7 +325,7 @@ class Load:
         self._address = address
         self._policy = policy
         self._chance = random.Random(seed)
-        self.world = World(policy == "fsync")
+        self.world = World(policy == "fsync", policy == "mixed")
         self._open: list[Connection] = []
         self._enough = asyncio.Event()
 
@@ -347,7 +345,9 @@ class Load:
         events = await create(control, world, "events", 4, synced, internal__segment__bytes="20000")
         blobs = await create(control, world, "blobs", 2, either, internal__segment__bytes="400000", **also)
         parts = [
-            self._produce([(orders, 0), (orders, 2), (orders, 4), (vital, 0), (vital, 1)], depth=5, known=True),
+            self._produce(
+                [(orders, 0), (orders, 2), (orders, 4), (vital, 0), (vital, 1)], depth=5, known=True
+            ),
             self._produce([(orders, 1), (orders, 3), (orders, 5), (vital, 2)], depth=5, known=True),
             self._produce([(events, index) for index in range(4)] + [(vital, 3)], depth=8),
             self._produce([(blobs, 0)], depth=1, sizes=(80_000, 150_000), pause=0.2),
@@ -411,9 +411,7 @@ class Load:
                 if self._chance.random() < 0.3
             ]
             if offsets:
-                await commit(
-                    connection, self.world, "readers", offsets, member=member, generation=generation
-                )
+                await commit(connection, self.world, "readers", offsets, member=member, generation=generation)
             await asyncio.sleep(0.003)
 
     async def _churn(self) -> None:

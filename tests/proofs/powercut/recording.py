@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +54,9 @@ def record(
         assert process.stop() == 0, process.log()[-4000:]
     events = recorder.events(log)
     world.settle(answers(events))
-    return Recording(policy, root, events, world, Path("/proc/sys/kernel/random/boot_id").read_bytes().strip())
+    return Recording(
+        policy, root, events, world, Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
+    )
 
 
 def answers(events: Sequence[Event]) -> dict[Key, int]:

@@ -66,6 +66,8 @@ class Topic:
 class World:
     # everything that is no batch survives a power cut once it is acknowledged: the policy of the instance
     synced: bool
+    # some topics are synced though the instance is not
+    mixed: bool = False
     topics: list[Topic] = field(default_factory=list)
     # (group, topic, partition) -> commits, in order
     commits: dict[tuple[str, str, int], list[Commit]] = field(default_factory=dict)

@@ -1,0 +1,192 @@
+"""Images of one recording, each examined: which cuts, in which style, over several processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.proofs.powercut import image, oracle, recorder
+from tests.proofs.powercut.disk import Disk
+from tests.proofs.powercut.recorder import Kind
+from tests.proofs.powercut.recording import OTHER_BOOT, Recording
+
+MEMORY = Path("/dev/shm")
+TURNING = (Kind.SYNC_BEGIN, Kind.SYNC_END, Kind.RENAME, Kind.UNLINK, Kind.MKDIR, Kind.TRUNCATE)
+"""Moments beside which cuts are set on purpose."""
+
+AGAIN = 25
+"""One image of so many has its recovery recorded and cut as well."""
+
+CUTS_OF_A_RECOVERY = 5
+CHUNK = 25
+
+
+class Cut(NamedTuple):
+    """An image: what stood before event `at`, put together by the numbers that `seed` gives."""
+
+    at: int
+    style: str
+    names: str
+    seed: float
+
+    def __str__(self) -> str:
+        return f"--cut {self.at} --style {self.style} --names {self.names} --chance {self.seed!r}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the images of a policy showed."""
+
+    images: int = 0
+    failed: list[tuple[str, list[str]]] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    lossy: int = 0
+    lost_batches: int = 0
+    lost_commits: int = 0
+    recoveries_cut: int = 0
+
+    def add(self, cut: str, verdict: oracle.Verdict) -> None:
+        self.images += 1
+        if verdict.problems:
+            self.failed.append((cut, verdict.problems))
+        # images that have a property, not how often
+        self.seen.update(dict.fromkeys(verdict.seen, 1))
+        self.lossy += bool(verdict.lost_batches or verdict.lost_commits)
+        self.lost_batches += verdict.lost_batches
+        self.lost_commits += verdict.lost_commits
+
+    def merge(self, other: Tally) -> None:
+        self.images += other.images
+        self.failed += other.failed
+        self.seen.update(other.seen)
+        self.lossy += other.lossy
+        self.lost_batches += other.lost_batches
+        self.lost_commits += other.lost_commits
+        self.recoveries_cut += other.recoveries_cut
+
+
+def choose(recording: Recording, count: int, seed: int) -> list[Cut]:
+    """Cuts over all of a recording; half of them beside a moment at which something turns."""
+    chance = random.Random(seed)
+    events = recording.events
+    turning = [index for index, event in enumerate(events) if event.kind in TURNING]
+    found = []
+    for _ in range(count):
+        if chance.random() < 0.5:
+            at = chance.choice(turning) + chance.randint(0, 2)
+        else:
+            at = chance.randrange(len(events) + 1)
+        found.append(
+            Cut(min(at, len(events)), chance.choice(image.WHOLE), chance.choice(image.NAMES), chance.random())
+        )
+    return sorted(found)
+
+
+def look(recording: Recording, cuts: list[Cut], *, again: int = AGAIN) -> Tally:
+    """Build and examine the images of these cuts, which ascend."""
+    logging.disable(logging.CRITICAL)
+    tally = Tally()
+    disk = Disk(recording.root, base=recording.base)
+    with scratch() as place:
+        for number, cut in enumerate(cuts):
+            while disk.index < cut.at:
+                disk.apply(recording.events[disk.index])
+            target = place / "image"
+            build(disk, target, recording, cut)
+            if again and number % again == again // 2:
+                _recovery(recording, cut, target, place, tally)
+            verdict = examine(target, recording, cut)
+            tally.add(str(cut), verdict)
+            shutil.rmtree(target)
+    return tally
+
+
+class scratch:
+    """A folder in memory for images, gone at the end."""
+
+    def __enter__(self) -> Path:
+        self._path = Path(tempfile.mkdtemp(prefix="magnetar-", dir=MEMORY if MEMORY.is_dir() else None))
+        return self._path
+
+    def __exit__(self, *exception: object) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+def build(disk: Disk, target: Path, recording: Recording, cut: Cut) -> None:
+    image.build(
+        disk,
+        target,
+        random.Random(cut.seed),
+        style=cut.style,
+        names=cut.names,
+        replace=(recording.boot, OTHER_BOOT),
+    )
+
+
+def examine(target: Path, recording: Recording, cut: Cut, *, told: bool = False) -> oracle.Verdict:
+    try:
+        return asyncio.run(
+            oracle.examine(target, recording.world, cut.at, random.Random(cut.seed), told=told)
+        )
+    except Exception as error:
+        return oracle.Verdict([f"the examination ended with {type(error).__name__}: {error}"])
+
+
+def _recovery(recording: Recording, cut: Cut, target: Path, place: Path, tally: Tally) -> None:
+    """The power comes back, and goes again while the store recovers or right after."""
+    base, root, log = place / "base", place / "again", place / "events"
+    shutil.copytree(target, base)
+    shutil.copytree(target, root)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.proofs.powercut.recover", str(root)],
+        env={**os.environ, **recorder.environment(root.resolve(), log)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        tally.add(f"{cut}, its recovery", oracle.Verdict([done.stderr[-500:]]))
+    else:
+        second = recording._replace(root=root.resolve(), events=recorder.events(log), base=base)
+        disk = Disk(second.root, base=base)
+        for each in choose(second, CUTS_OF_A_RECOVERY, int(cut.seed * 1e9)):
+            while disk.index < each.at:
+                disk.apply(second.events[disk.index])
+            build(disk, place / "image-again", second, each)
+            # what was acknowledged is what was before the first cut
+            verdict = examine(place / "image-again", recording, each._replace(at=cut.at), told=True)
+            tally.add(f"{cut}, then its recovery at {each}", verdict)
+            tally.recoveries_cut += 1
+            shutil.rmtree(place / "image-again")
+        del second, disk
+    for path in (base, root):
+        shutil.rmtree(path)
+    log.unlink(missing_ok=True)
+
+
+_at_work: Recording
+"""Of the worker processes, which inherit it."""
+
+
+def _chunk(cuts: list[Cut]) -> Tally:
+    return look(_at_work, cuts)
+
+
+def all_of(recording: Recording, cuts: list[Cut], jobs: int) -> Iterator[Tally]:
+    """`look` in several processes, some cuts at a time."""
+    global _at_work
+    _at_work = recording
+    chunks = [cuts[at : at + CHUNK] for at in range(0, len(cuts), CHUNK)]
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        yield from pool.imap_unordered(_chunk, chunks)

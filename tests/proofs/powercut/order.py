@@ -1,0 +1,237 @@
+"""No answer leaves before what it promises is on disk: read off the recorded order of syncs and answers.
+
+RocksDB's WAL is parsed as far as it is durable, name and all, and so are the segments. When an answer leaves, the
+rows of its commit must be in the one, and its batch in the one (as journal rows) or the other.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gateway.broker.catalog import Topic as Row
+from gateway.coordinators import offsets
+from store import batch as layout
+from store.rocksdb import rows
+from tests.proofs.powercut.disk import Disk, File, Folder
+from tests.proofs.powercut.recorder import Kind
+from tests.proofs.powercut.recording import Recording
+from tests.proofs.powercut.world import Batch, Key, Topic
+
+BLOCK = 32 * 1024
+_FRAGMENT = struct.Struct("<IHB")
+_LAST = (1, 4)
+_MORE = (2, 3)
+
+
+def wal_records(data: bytes | bytearray, at: int = 0) -> Iterator[tuple[int, bytes]]:
+    """(where it ends, record) of a RocksDB WAL (its log format) from the record at `at` on, up to the first that is
+    not whole.
+    """
+    parts: list[bytes] = []
+    while at + _FRAGMENT.size <= len(data):
+        left = BLOCK - at % BLOCK
+        if left < _FRAGMENT.size:
+            at += left
+            continue
+        _, size, kind = _FRAGMENT.unpack_from(data, at)
+        begin = at + _FRAGMENT.size
+        at = begin + size
+        if kind == 0 or at > len(data):
+            return
+        if kind in _LAST:
+            yield at, b"".join([*parts, bytes(data[begin:at])])
+            parts = []
+        elif kind in _MORE:
+            parts.append(bytes(data[begin:at]))
+
+
+def puts_of(record: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+    """(key, value) of a WriteBatch, None for a deletion; of all column families."""
+    at = 12
+
+    def number() -> int:
+        nonlocal at
+        found = shift = 0
+        while True:
+            byte = record[at]
+            at += 1
+            found |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return found
+
+    def text() -> bytes:
+        nonlocal at
+        size = number()
+        at += size
+        return record[at - size : at]
+
+    while at < len(record):
+        tag = record[at]
+        at += 1
+        if tag == 13:
+            continue
+        if tag in (4, 5, 14):
+            number()
+        if tag in (1, 5):
+            key = text()
+            yield key, text()
+        elif tag in (0, 4):
+            yield text(), None
+        elif tag in (14, 15):
+            text()
+            text()
+        else:
+            raise AssertionError(f"a WriteBatch with a part of type {tag}, which nobody here writes")
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is durable."""
+
+    ends: dict[int, int] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)
+    # (partition, base offset) -> the batch behind its leader epoch
+    batches: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    topics: dict[bytes, Row] = field(default_factory=dict)
+    by_name: dict[str, bytes] = field(default_factory=dict)
+    deleted: set[bytes] = field(default_factory=set)
+    stamps: set[tuple[bytes, str]] = field(default_factory=set)
+
+    def row(self, key: bytes, value: bytes | None) -> None:
+        if key.startswith(b"t/"):
+            name = key[2:].decode()
+            if value is None:
+                self.deleted.add(self.by_name.get(name, b""))
+            else:
+                found = msgspec.msgpack.decode(value, type=Row)
+                self.topics[found.topic_id] = found
+                self.by_name[name] = found.topic_id
+        elif value is None:
+            return
+        elif len(key) == 4 and len(value) == rows.LOG.size:
+            partition = rows.U32.unpack(key)[0]
+            row = rows.log_row(value)
+            self.ends[partition] = row.end
+            self.starts[partition] = row.start
+        elif len(key) == rows.JOURNAL_KEY.size and len(value) > rows.JOURNAL_HEAD.size:
+            self.payload(rows.JOURNAL_KEY.unpack(key)[1], value[rows.JOURNAL_HEAD.size :])
+        elif len(key) > 10 and len(value) > 40:
+            try:
+                self.stamps.add((key, offsets.decode(value).metadata))
+            except (ValueError, UnicodeDecodeError):
+                pass
+
+    def payload(self, partition: int, data: bytes) -> int:
+        """Take over whole batches; how many bytes they have."""
+        end = 0
+        for at, size, base, _ in layout.walk(data):
+            if at + size > len(data):
+                break
+            self.batches[partition, base] = data[at + 16 : at + size]
+            end = at + size
+        return end
+
+
+class Order:
+    """One pass over a recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._facts = Facts()
+        self._disk = Disk(recording.root, base=recording.base)
+        # how much of each file was taken over
+        self._taken: dict[int, int] = {}
+        # where the first record or batch begins that was not
+        self._ends: dict[int, int] = {}
+        self.checked: Counter[str] = Counter()
+        self.violations: list[str] = []
+
+    def run(self) -> Order:
+        """Look at every answer in the order in which they left."""
+        due: dict[int, list[Callable[[], None]]] = {}
+        for key, look in self._promises():
+            due.setdefault(self._recording.world.answered[key], []).append(look)
+        for index, event in enumerate(self._recording.events):
+            for look in due.get(index, ()):
+                look()
+            self._disk.apply(event)
+            if event.kind is Kind.SYNC_END:
+                self._walk(self._disk.top, "")
+        return self
+
+    def _walk(self, folder: Folder, where: str) -> None:
+        for name, node in folder.durable.items():
+            if isinstance(node, Folder):
+                self._walk(node, f"{where}{name}/")
+            elif len(node.durable.data) != self._taken.get(node.number):
+                self._take(f"{where}{name}", name, node)
+
+    def _take(self, path: str, name: str, file: File) -> None:
+        data = file.durable.data
+        if path.startswith("db/") and name.endswith(".log"):
+            for end, record in wal_records(data, self._ends.get(file.number, 0)):
+                self._ends[file.number] = end
+                for key, value in puts_of(record):
+                    self._facts.row(key, value)
+        elif name.endswith(".seg"):
+            begin = self._ends.get(file.number, 0)
+            self._ends[file.number] = begin + self._facts.payload(int(name[:8], 16), bytes(data[begin:]))
+        self._taken[file.number] = len(data)
+
+    def _promises(self) -> Iterator[tuple[Key, Callable[[], None]]]:
+        """Each request whose answer promised something, and how to look whether it is kept."""
+        world = self._recording.world
+        for topic in world.topics:
+            if world.synced:
+                yield topic.created, lambda topic=topic: self._created(topic)
+                if topic.deleted is not None:
+                    yield topic.deleted, lambda topic=topic: self._deleted(topic)
+            for index in range(topic.partitions):
+                if topic.synced:
+                    for batch in topic.batches[index]:
+                        yield batch.key, lambda t=topic, i=index, b=batch: self._batch(t, i, b)
+                if world.synced:
+                    for trim in topic.trims[index]:
+                        yield trim.key, lambda t=topic, i=index, o=trim.offset: self._trimmed(t, i, o)
+        if world.synced:
+            for place, commits in world.commits.items():
+                for commit in commits:
+                    yield commit.key, lambda p=place, s=commit.stamp: self._committed(p, s)
+
+    def _check(self, kind: str, held: bool, text: str) -> None:
+        self.checked[kind] += 1
+        if not held:
+            self.violations.append(f"event {self._disk.index}: {text}")
+
+    def _partition(self, topic: Topic, index: int) -> int:
+        row = self._facts.topics.get(topic.topic_id)
+        return row.partitions[index] if row is not None else -1
+
+    def _created(self, topic: Topic) -> None:
+        held = topic.topic_id in self._facts.topics
+        self._check("topics created", held, f"topic {topic.name} was acknowledged and is not durable")
+
+    def _deleted(self, topic: Topic) -> None:
+        held = topic.topic_id in self._facts.deleted
+        self._check("topics deleted", held, f"the deletion of {topic.name} is not durable")
+
+    def _batch(self, topic: Topic, index: int, batch: Batch) -> None:
+        partition = self._partition(topic, index)
+        known = self._facts.ends.get(partition, 0) >= batch.next_offset
+        there = self._facts.batches.get((partition, batch.offset)) == batch.data[16:]
+        what = "its rows are" if not known else "its bytes are"
+        self._check("batches", known and there, f"{topic.name}-{index} at {batch.offset}: {what} not durable")
+
+    def _trimmed(self, topic: Topic, index: int, offset: int) -> None:
+        held = self._facts.starts.get(self._partition(topic, index), 0) >= offset
+        self._check("trims", held, f"the trim of {topic.name}-{index} to {offset} is not durable")
+
+    def _committed(self, place: tuple[str, str, int], stamp: str) -> None:
+        held = (offsets.key(*place), stamp) in self._facts.stamps
+        self._check("offsets committed", held, f"commit {stamp} of {place} is not durable")
