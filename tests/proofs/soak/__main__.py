@@ -1,0 +1,121 @@
+"""`make soak`: SIGKILL under load, again and again, and nothing acknowledged may be missing."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from tests.proofs.soak.run import Failed, Plan, Soak
+from tests.proofs.soak.sabotage import SABOTAGES
+from tests.proofs.soak.steps import NUMBERS, STEPS
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""\b
+    Examples:
+      make soak
+      make soak ARGS="--kills 20 --passes 1"
+      make soak ARGS="--minutes 120 --durability fsync"
+      make soak ARGS="--seed 1234 --step wal.before --kills 0"
+      make soak ARGS="--kills 20 --sabotage forget-producers"     # must fail
+    """,
+)
+@click.option(
+    "--kills", default=200, show_default=True, help="Kills at random instants, over all durabilities."
+)
+@click.option("--minutes", default=0.0, help="Go on with random kills for so long at least.")
+@click.option(
+    "--durability", type=click.Choice(["both", "os", "fsync"]), default="both", show_default=True,
+    help="The gateway's setting; one of the topics is fsync always.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=int, default=None, help="Repeat the choices of a run. Default: another one each time."
+)
+@click.option("--step", "names", multiple=True, help="Kill at these steps only; a name or number of --steps.")
+@click.option("--no-steps", is_flag=True, help="Kill at random only.")
+@click.option("--passes", default=3, show_default=True, help="Of each step, so many of its passes.")
+@click.option("--steps", "listing", is_flag=True, help="List the numbered steps and end.")
+@click.option(
+    "--sabotage",
+    type=click.Choice(sorted(SABOTAGES)),
+    help="Break a promise on purpose: the proof must fail.",
+)
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Where data and logs go. Default: a temporary folder."
+)
+@click.option("--keep", is_flag=True, help="Keep the folder also when nothing was wrong.")
+def main(
+    kills: int,
+    minutes: float,
+    durability: str,
+    seed: int | None,
+    names: tuple[str, ...],
+    no_steps: bool,
+    passes: int,
+    listing: bool,
+    sabotage: str | None,
+    folder: Path | None,
+    keep: bool,
+) -> None:
+    """Kill a gateway under load, start it on the same folder, and compare what is there with what clients were told.
+
+    Clients are librdkafka's, kafka-python's and aiokafka's producers (idempotent and plain), consumer groups,
+    committers of offsets, topics that come and go, and DeleteRecords. They go on by themselves. After each start
+    everything new is read and compared: nothing acknowledged is missing or different, nothing of an idempotent
+    producer is there twice or out of order, doubles of a plain one have a restart between them, offsets and epochs
+    never go back, committed offsets are those last acknowledged or sent since. At the end all is read again.
+
+    The gateway is killed at random instants, and then at every numbered step between the first byte and the answer.
+    Exit code 0: all held. 1: something did not; the folder with data and logs is kept, and named.
+    """
+    if listing:
+        for step in STEPS:
+            click.echo(f"{NUMBERS[step.name]:>3}  {step.name:<22}{step.when:<10}{step.text}")
+        return
+    wanted = {name if not name.isdigit() else STEPS[int(name) - 1].name for name in names}
+    if unknown := wanted - NUMBERS.keys():
+        raise click.UsageError(f"no such step: {', '.join(sorted(unknown))}; see --steps")
+    steps = () if no_steps else tuple(step for step in STEPS if not wanted or step.name in wanted)
+    plan = Plan(
+        seed=random.randrange(1 << 31) if seed is None else seed,
+        kills=kills,
+        minutes=minutes,
+        durabilities=("os", "fsync") if durability == "both" else (durability,),
+        steps=() if sabotage else steps,
+        passes=passes,
+        sabotage=sabotage or "",
+    )
+    place = Path(tempfile.mkdtemp(prefix="magnetar-soak-")) if folder is None else folder
+    place.mkdir(parents=True, exist_ok=True)
+    click.echo(f"seed {plan.seed}, data in {place}")
+    # what the Python clients say about each kill
+    logging.basicConfig(filename=place / "clients.log", format="%(asctime)s %(name)s %(message)s")
+    sys.setswitchinterval(0.001)
+    soak = Soak(plan, place)
+    why = ""
+    try:
+        soak.run()
+    except Failed as error:
+        why = str(error)
+    click.echo(soak.table())
+    if why:
+        for text in soak.violations:
+            click.echo(f"violation: {text}", err=True)
+        click.echo(
+            f"FAILED: {why}. Data and logs are kept in {place}; again with --seed {plan.seed}", err=True
+        )
+        sys.exit(1)
+    click.echo("Nothing acknowledged was lost, nothing half-done was seen.")
+    if not keep and folder is None:
+        shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+    main()
