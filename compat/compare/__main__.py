@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from pathlib import Path
 
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
 
 from compat.bench.servers import Magnetar
+from compat.compare.page import page
 from compat.compare.report import Result, compare, summary
 from compat.compare.scripts import SCRIPTS
 from compat.compare.server import Server
@@ -52,6 +54,8 @@ def main() -> int:
             process.start()
             magnetar = process.address
         result = run(kafka, magnetar, arguments.only)
+    if arguments.report:
+        Path(arguments.report).write_text(page(result))
     print(summary(result, show_all=arguments.all))
     return 1 if result.unexplained else 0
 
@@ -59,12 +63,14 @@ def main() -> int:
 def run(kafka: str, magnetar: str, only: list[str] | None = None) -> Result:
     """All scripts against both, and what came of it."""
     servers = [Server("kafka", kafka), Server("magnetar", magnetar)]
-    for name, served in servers[0].served.items():
-        other = servers[1].served.get(name, range(0))
-        both = range(max(served.start, other.start), min(served.stop, other.stop))
+    for name in sorted({*servers[0].served, *servers[1].served}):
+        one, other = (server.served.get(name, range(0)) for server in servers)
+        both = range(max(one.start, other.start), min(one.stop, other.stop))
         for server in servers:
             if both:
                 server.common[name] = both
+            else:
+                server.alone[name] = one or other
     chosen = [name for name in SCRIPTS if only is None or name in only]
     with tqdm(total=len(chosen) * 2, unit="script", disable=None) as progress:
         for name in chosen:

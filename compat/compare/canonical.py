@@ -41,6 +41,10 @@ _MORE_KEYS = (
 )
 
 
+_ORDERED = {"synonyms", "aborted_transactions"}
+"""Arrays whose order says something."""
+
+
 class Line(NamedTuple):
     """One field of an answer; `path` leads to it, through arrays by what names their items: topics.t.partitions.0."""
 
@@ -85,7 +89,7 @@ class Names:
 
     def _in_order(self, items: tuple[Node, ...]) -> list[tuple[str, Node]]:
         """Kafka answers in the order of its hash maps: structs are put in the order of what names them."""
-        if any(item.children is None or item.field.fields is None for item in items):
+        if any(item.children is None or item.field.name in _ORDERED or not _named(item) for item in items):
             return [(str(index), item) for index, item in enumerate(items)]
         named = [(self._key(item), item) for item in items]
         ordered = sorted(named, key=lambda each: each[0])
@@ -115,7 +119,7 @@ class Names:
         if field == "throttle_time_ms":
             return "<throttle>"
         if field == "error_message" or field.endswith("_error_message"):
-            return None if value is None else "<text>"
+            return "<text>" if value else None
         if isinstance(value, uuid.UUID):
             known = self.topics.get(value)
             return "<no id>" if value == _NO_ID else f"<id of {known}>" if known else "<an id>"
@@ -149,6 +153,11 @@ class Names:
             return "<now>"
         return None
 
+    def start_again(self) -> None:
+        """A new conversation: what a server makes up is numbered from 1, so that one difference brings no other."""
+        self._given.clear()
+        self._counts.clear()
+
     def numbered(self, kind: str, value: object) -> str:
         """The name of a value; the next number of its kind when it is new."""
         key = (kind, value)
@@ -156,6 +165,11 @@ class Names:
             self._counts[kind] = self._counts.get(kind, 0) + 1
             self._given[key] = f"<{kind} {self._counts[kind]}>"
         return self._given[key]
+
+
+def _named(item: Node) -> bool:
+    """Whether there is something in a struct that names it."""
+    return any(each.field.name in _KEYS + _MORE_KEYS for each in item.children or ())
 
 
 def without_choices(data: bytes) -> bytes:

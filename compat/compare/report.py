@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
 from compat.compare.difference import Difference, Reason, differences, reason_for, reasons
 from compat.compare.server import Server
+
+_LABEL = re.compile(r"(.*) \((\w+) v(\d+)\)( #\d+)?")
 
 
 @dataclass
@@ -45,7 +48,7 @@ def compare(kafka: Server, magnetar: Server) -> Result:
                 )
             ]
         else:
-            if one.version >= 0:
+            if all(one.version in versions for versions in result.served.get(one.api, (range(0),))):
                 result.compared[one.api, one.version] += 1
             found = list(differences(label, one.lines, other.lines))
         explained = [(each, reason_for(each, known)) for each in found]
@@ -65,21 +68,14 @@ def compare(kafka: Server, magnetar: Server) -> Result:
 
 def summary(result: Result, *, show_all: bool) -> str:
     """The differences, then the figures."""
-    lines: list[str] = []
     shown: list[tuple[Difference, Reason | None]] = [(each, None) for each in result.unexplained]
     if show_all:
         shown += result.explained
-    last = ""
-    for found, reason in shown:
-        if found.label != last:
-            lines.append(found.label)
-            last = found.label
-        why = f"   ({reason.why})" if reason is not None else ""
-        lines.append(f"    {found.path}: kafka {_short(found.kafka)}, magnetar {_short(found.magnetar)}{why}")
+    lines = _grouped(shown)
     apis = {api for api, _ in result.compared}
     lines += [
-        f"{len(apis)} APIs in {len(result.compared)} versions, {result.answers} answers compared: {result.equal} equal byte "
-        f"for byte, {result.answers_explained} different for a reason, {result.answers_unexplained} unexplained",
+        f"{len(apis)} APIs in {len(result.compared)} versions, {result.answers} answers compared: {result.equal} equal "
+        f"byte for byte, {result.answers_explained} different for a reason, {result.answers_unexplained} unexplained",
         f"{len(result.explained)} fields differ for one of {len({r for _, r in result.explained})} reasons, "
         f"{len(result.unexplained)} without one",
     ]
@@ -94,6 +90,39 @@ def summary(result: Result, *, show_all: bool) -> str:
     if result.unused:
         lines.append("reasons that nothing needed: " + "; ".join(reason.why for reason in result.unused))
     return "\n".join(lines)
+
+
+def _grouped(shown: list[tuple[Difference, Reason | None]]) -> list[str]:
+    """What differs in the same way in several versions is said once."""
+    groups: dict[tuple[str, str, str, str, str, str], list[int]] = {}
+    for found, reason in shown:
+        match = _LABEL.fullmatch(found.label)
+        label, api, version = (
+            (match[1] + (match[4] or ""), match[2], int(match[3])) if match else (found.label, "", -1)
+        )
+        why = f"   ({reason.why})" if reason is not None else ""
+        groups.setdefault(
+            (label, api, found.path, _short(found.kafka), _short(found.magnetar), why), []
+        ).append(version)
+    lines, last = [], ""
+    for (label, api, path, kafka, magnetar, why), versions in groups.items():
+        head = f"{label} ({api} v{spans(versions)})" if api else label
+        if head != last:
+            lines.append(head)
+            last = head
+        lines.append(f"    {path}: kafka {kafka}, magnetar {magnetar}{why}")
+    return lines
+
+
+def spans(versions: list[int]) -> str:
+    """1-3, 5 for [1, 2, 3, 5]."""
+    spans: list[list[int]] = []
+    for version in sorted(set(versions)):
+        if spans and spans[-1][1] == version - 1:
+            spans[-1][1] = version
+        else:
+            spans.append([version, version])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def _short(value: str) -> str:

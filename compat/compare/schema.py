@@ -141,7 +141,7 @@ def plain(node: Node) -> Any:
     return {each.field.name: plain(each) for each in node.children}
 
 
-# -- reading the schemas ------------------------------------------------------------------------------------------------
+# -- reading the schemas ---------------------------------------------------------------------------------------------
 
 _NEVER = Versions(0, -1)
 
@@ -198,7 +198,7 @@ def _default(row: Mapping[str, Any], kind: str, struct_of: bool) -> Any:
     return float(given or 0) if kind == "float64" else int(str(given or 0), 0)
 
 
-# -- writing ------------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------------------------
 
 
 def varint(value: int) -> bytes:
@@ -274,7 +274,7 @@ def _encode_value(
             out += data
 
 
-# -- taking apart -------------------------------------------------------------------------------------------------------
+# -- taking apart ----------------------------------------------------------------------------------------------------
 
 
 class _Reader:
@@ -341,8 +341,7 @@ class _Reader:
         if field.fields is not None:
             if not field.array and self.version in field.nullable and self.take(1) == b"\xff":
                 return Node(field, None, b"\xff")
-            node = self.struct(field)
-            return node
+            return self.struct(field)
         value = self.leaf(field)
         return Node(field, value, self.data[start : self.position])
 

@@ -18,6 +18,7 @@ PATIENCE = 4.0
 """Seconds after which there is no answer."""
 
 CLIENT_ID = b"compare"
+_NO_ID = uuid.UUID(int=0)
 
 
 class Closed(Exception):
@@ -100,7 +101,9 @@ class Server:
         self.names.port = int(port)
         self.answers: dict[str, Kept] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
+        # the versions of an API that both serve, and of the APIs that only one of them has
         self.common: dict[str, range] = {}
+        self.alone: dict[str, range] = {}
         self._main: Connection | None = None
         listed = self.quietly("ApiVersions", 0, {})
         numbers = {key: name for name, key in api_keys().items()}
@@ -251,7 +254,7 @@ class Server:
             self._main = None
 
     def _decode(self, asked: Asked, frame: bytes, *, keep: bool) -> Answer:
-        """What the frame says; ApiVersions' header has no tags, and an unknown version of it is answered in version 0."""
+        """What the frame says. ApiVersions' header has no tags; a version that is none is answered in version 0."""
         response = load(asked.api + "Response")
         version = asked.version
         position = 4
@@ -292,10 +295,9 @@ class Server:
     def _learn(self, answer: Answer) -> None:
         topics = answer.get("topics") or ()
         for topic in topics:
-            if isinstance(topic, dict) and topic.get("topic_id") and topic.get("name"):
-                if topic["topic_id"].int:
-                    self.topic_ids[topic["name"]] = topic["topic_id"]
-                    self.names.topics[topic["topic_id"]] = topic["name"]
+            if isinstance(topic, dict) and topic.get("name") and topic.get("topic_id", _NO_ID).int:
+                self.topic_ids[topic["name"]] = topic["topic_id"]
+                self.names.topics[topic["topic_id"]] = topic["name"]
 
 
 def wait_until(done: Any, seconds: float = 30) -> None:

@@ -27,6 +27,7 @@ from compat.compare.server import Server
 SCRIPTS: dict[str, Callable[[Server], None]] = {
     module.__name__.rpartition(".")[2]: module.script
     for module in (
+        cluster,
         producing,
         idempotence,
         fetching,
@@ -36,11 +37,10 @@ SCRIPTS: dict[str, Callable[[Server], None]] = {
         topics,
         deleting_records,
         configs,
-        cluster,
+        group_admin,
         groups,
         rebalancing,
         committed,
-        group_admin,
         transactions,
         odd,
     )

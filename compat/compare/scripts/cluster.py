@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from compat.compare.scripts.common import batch, create, store
 from compat.compare.server import Server
 
@@ -31,8 +33,8 @@ def script(server: Server) -> None:
             server.ask(label, "DescribeLogDirs", version, {"topics": topics})
     for version in server.versions("ListConfigResources"):
         for kinds in ([], [16], [4], [32], [4, 8], [99], [8], [-1]):
-            body = {"resource_types": kinds} if version else {}
-            server.ask(f"resources {kinds}", "ListConfigResources", version, body)
+            filtered: dict[str, Any] = {"resource_types": kinds} if version else {}
+            server.ask(f"resources {kinds}", "ListConfigResources", version, filtered)
     for version in server.versions("ApiVersions"):
         for label, name, software in (
             ("versions", "compare", "1.0"),
@@ -40,13 +42,13 @@ def script(server: Server) -> None:
             ("an odd name", "com pare", "1/0"),
             ("a name that begins with a dash", "-compare", "1.0"),
         ):
-            body = {"client_software_name": name, "client_software_version": software}
-            server.ask(label, "ApiVersions", version, body if version >= 3 else {})
+            told: dict[str, Any] = {"client_software_name": name, "client_software_version": software}
+            server.ask(label, "ApiVersions", version, told if version >= 3 else {})
     for version in (5, 99, 32767, -1):
-        asked = server.main.send(18, version, b"", flexible=False, client_id=b"compare", tags=b"")
+        server.main.send(18, version, b"", flexible=False, client_id=b"compare", tags=b"")
         try:
             frame = server.main.receive()
-            server.keep(f"ApiVersions v{version}", "first bytes", frame[4:10].hex() if asked else "")
+            server.keep(f"ApiVersions v{version}", "error_code", frame[4:6].hex())
         except Exception as error:
             server.keep(f"ApiVersions v{version}", "<connection>", type(error).__name__)
             server.close()

@@ -35,6 +35,7 @@ def row(server: Server, name: str, *partitions: dict[str, Any], by: Any = None) 
 
 
 def committing(server: Server, version: int) -> None:
+    server.names.start_again()
     group = f"commit{version}"
     simple = {
         "group_id": group,
@@ -114,6 +115,7 @@ def committing(server: Server, version: int) -> None:
 
 
 def reading(server: Server, version: int) -> None:
+    server.names.start_again()
     group = f"read{version}"
     topics = [
         row(server, "k", {"partition_index": 1, "committed_metadata": "note", "committed_leader_epoch": 3})
@@ -163,6 +165,7 @@ def reading(server: Server, version: int) -> None:
 
 
 def deleting(server: Server, version: int) -> None:
+    server.names.start_again()
     group = "offsets"
 
     def ask(label: str, *topics: tuple[str, list[int]], name: str = group) -> None:
@@ -189,7 +192,7 @@ def deleting(server: Server, version: int) -> None:
     server.quietly("SyncGroup", 5, sync_body(group, answer["generation_id"], answer["member_id"]))
     ask("of a group with a member", ("k", [1]), ("k2", [0]))
     told = b"\0\0\0\0\0\1\0\1k\0\0\0\0"
-    options = {"protocols": [{"name": "range", "metadata": told}]}
+    options: dict[str, Any] = {"protocols": [{"name": "range", "metadata": told}]}
     answer = joined(server, "a member of this topic", "subscribed", 9, **options)
     server.quietly("SyncGroup", 5, sync_body("subscribed", answer["generation_id"], answer["member_id"]))
     mine = {

@@ -47,7 +47,7 @@ def described(server: Server, version: int) -> None:
         "num.partitions",
         "log.retention.ms",
         "compression.type",
-        "auto.create.topics.enable",
+        "delete.topic.enable",
         "no.such.config",
     ]
     for label, kind, name, keys in (

@@ -58,7 +58,6 @@ def corners(server: Server, version: int) -> None:
         ask(f"at {offset}", 0, offset)
     ask("at 0 of an empty partition", 1, 0)
     ask("at 1 of an empty partition", 1, 1)
-    ask("an old epoch", current_leader_epoch=server.names.epoch - 1)
     ask("the epoch", current_leader_epoch=server.names.epoch)
     ask("an epoch to come", current_leader_epoch=1000)
     ask("epoch -2", current_leader_epoch=-2)

@@ -22,6 +22,7 @@ STATES = (
 
 
 def script(server: Server) -> None:
+    server.names.start_again()
     create(server, "ga")
     warm_up(server)
     names = prepare(server)
@@ -82,6 +83,7 @@ def prepare(server: Server) -> list[str]:
 
 
 def deleting(server: Server, version: int) -> None:
+    server.names.start_again()
     group = f"delete{version}"
     answer = joined(server, f"to delete v{version}", group, 9)
 

@@ -1,4 +1,4 @@
-"""One member alone: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup in every version, and their refusals."""
+"""One member alone: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and what they refuse."""
 
 from __future__ import annotations
 
@@ -109,6 +109,7 @@ def coordinators(server: Server) -> None:
 
 def alone(server: Server, version: int) -> None:
     """The life of a group with one member."""
+    server.names.start_again()
     group = f"alone{version}"
     answer = joined(server, "the first joins", group, version)
     member, generation = answer["member_id"], answer["generation_id"]
@@ -141,6 +142,7 @@ def alone(server: Server, version: int) -> None:
 
 def refusals(server: Server, version: int) -> None:
     """What JoinGroup does not take."""
+    server.names.start_again()
     group = f"refused{version}"
 
     def ask(label: str, **options: Any) -> Answer:
@@ -168,6 +170,7 @@ def refusals(server: Server, version: int) -> None:
     )
     twice = [{"name": "range", "metadata": b"1"}, {"name": "range", "metadata": b"2"}]
     joined(server, "a protocol twice", f"twice{version}", version, protocols=twice)
+    server.names.start_again()
     joined(server, "of another type", f"connect{version}", version, protocol_type="connect")
     if version >= 8:
         joined(server, "with a reason", f"reason{version}", version, reason="because")
@@ -175,6 +178,7 @@ def refusals(server: Server, version: int) -> None:
 
 def static(server: Server, version: int) -> None:
     """Static members (KIP-345) and fencing."""
+    server.names.start_again()
     group = f"static{version}"
     me = {"group_instance_id": "one"}
     first = server.ask("a static member", "JoinGroup", version, join_body(group, **me))
@@ -231,6 +235,7 @@ def static(server: Server, version: int) -> None:
 
 
 def syncing(server: Server, version: int) -> None:
+    server.names.start_again()
     group = f"sync{version}"
     answer = joined(server, f"for sync v{version}", group, 9)
     member, generation = answer["member_id"], answer["generation_id"]
@@ -258,6 +263,7 @@ def syncing(server: Server, version: int) -> None:
 
 
 def beating(server: Server, version: int) -> None:
+    server.names.start_again()
     group = f"beat{version}"
     answer = joined(server, f"for beats v{version}", group, 9)
     member, generation = answer["member_id"], answer["generation_id"]
@@ -281,6 +287,7 @@ def beating(server: Server, version: int) -> None:
 
 
 def leaving(server: Server, version: int) -> None:
+    server.names.start_again()
     group = f"leave{version}"
     answer = joined(server, f"for leaving v{version}", group, 9)
     member = answer["member_id"]

@@ -25,12 +25,14 @@ def script(server: Server) -> None:
             ("an id that nobody has", 1 << 50, 0),
             ("the last epoch", ids[0], 32767),
         ):
+            server.names.start_again()
             server.ask(
                 label, "InitProducerId", version, {**PLAIN, "producer_id": producer, "producer_epoch": epoch}
             )
     for version in server.versions("InitProducerId"):
         server.ask("an empty transactional id", "InitProducerId", version, {**PLAIN, "transactional_id": ""})
         for timeout in (0, -1, 2**31 - 1):
+            server.names.start_again()
             server.ask(
                 f"timeout {timeout}", "InitProducerId", version, {**PLAIN, "transaction_timeout_ms": timeout}
             )
@@ -52,6 +54,7 @@ def script(server: Server) -> None:
 
 
 def sequences(server: Server, ids: list[int]) -> None:
+    server.names.start_again()
     one = ids[0]
     for label, epoch, sequence, count in [
         ("the first", 0, 0, 2),

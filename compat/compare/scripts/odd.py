@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from compat.compare.schema import api_keys, load
+from compat.compare.schema import api_keys, encode, load
 from compat.compare.scripts.common import batch, create, produce_body
 from compat.compare.server import Closed, Server
-
-BETWEEN_BROKERS = 1000
-"""Not a client's business: what only controllers serve."""
 
 
 def script(server: Server) -> None:
@@ -38,23 +35,28 @@ def versions(server: Server) -> None:
                 )
     for key in (93, 999, -1, 32767):
         raw(server, "no such API", key, 0, b"")
+    for name, served in sorted(server.alone.items()):
+        asked = encode(load(name + "Request"), served[-1], {})
+        server.ask("what only one serves", name, served[-1], asked)
     raw(server, "Produce v2", 0, 2, b"\xff\xff\x00\x00\x03\xe8\x00\x00\x00\x00")
     raw(server, "Produce v0", 0, 0, b"\xff\xff\x00\x00\x03\xe8\x00\x00\x00\x00")
     raw(server, "Produce v1, acks 0", 0, 1, b"\x00\x00\x00\x00\x03\xe8\x00\x00\x00\x00")
 
 
 def raw(server: Server, label: str, key: int, version: int, body: bytes, *, flexible: bool = False) -> None:
-    """Whether the bytes are answered, and how long the answer is not: only closed or answered."""
+    """Whether the bytes are answered or the connection is closed; what the answer says does not count."""
     label = f"{label} (key {key} v{version})"
+    api = "Produce" if key == 0 and 0 <= version < 3 else ""
     try:
         server.main.send(key, version, body, flexible=flexible, client_id=b"compare", tags=b"\0")
         server.main.receive()
-        server.keep(label, "<connection>", "answered")
+        found = "answered"
     except Closed:
-        server.keep(label, "<connection>", "closed")
-        server.close()
+        found = "closed"
     except TimeoutError:
-        server.keep(label, "<connection>", "no answer")
+        found = "no answer"
+    server.keep(label, "<connection>", found, api, version if api else -1)
+    if found != "answered":
         server.close()
 
 
@@ -82,13 +84,7 @@ def headers(server: Server) -> None:
         server.ask(f"header tags, {label}", "Metadata", 12, topic, header_tags=tags)
         server.ask(f"body tags, {label}", "Metadata", 12, topic, tags=tags)
         server.ask(f"body tags, {label}", "Produce", 9, produce_body(server, "odd", batch(b"a")), tags=tags)
-        server.ask(
-            f"body tags, {label}",
-            "ApiVersions",
-            3,
-            {"client_software_name": "a", "client_software_version": "b"},
-            tags=tags,
-        )
+        raw(server, f"body tags of ApiVersions, {label}", 18, 3, b"\2a\2b" + tags, flexible=True)
 
 
 def bytes_that_are_none(server: Server) -> None:
@@ -129,24 +125,25 @@ def bytes_that_are_none(server: Server) -> None:
 
 def pipelined(server: Server) -> None:
     """Several requests at once are answered in their order; one that is bad ends the rest."""
+    create(server, "line")
     connection = server.connect()
     asked = [
-        server.send("first", "Produce", 9, produce_body(server, "odd", batch(b"a")), on=connection),
+        server.send("first", "Produce", 9, produce_body(server, "line", batch(b"a")), on=connection),
         server.send(
             "second",
             "Metadata",
             12,
-            {"topics": [{"name": "odd"}], "allow_auto_topic_creation": False},
+            {"topics": [{"name": "line"}], "allow_auto_topic_creation": False},
             on=connection,
         ),
-        server.send("third", "Produce", 9, produce_body(server, "odd", batch(b"b"), acks=0), on=connection),
+        server.send("third", "Produce", 9, produce_body(server, "line", batch(b"b"), acks=0), on=connection),
         server.send(
             "fourth",
             "ListOffsets",
             7,
             {
                 "replica_id": -1,
-                "topics": [{"name": "odd", "partitions": [{"partition_index": 0, "timestamp": -1}]}],
+                "topics": [{"name": "line", "partitions": [{"partition_index": 0, "timestamp": -1}]}],
             },
             on=connection,
         ),

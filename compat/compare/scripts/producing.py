@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from compat.compare.scripts.common import (
     BASE,
@@ -25,6 +26,9 @@ VERSIONS = (3, 7, 9, 12, 13)
 """Where it matters what a version can say: 3, with log start offsets, with record errors, with tags, with ids."""
 
 
+QUESTIONS = 64
+
+
 def script(server: Server) -> None:
     create(server, "p", 2)
     create(server, "compacted", cleanup__policy="compact")
@@ -41,8 +45,10 @@ def script(server: Server) -> None:
         produce(server, "a batch", "p", batch(b"a", b"b"), version=version)
         produce(server, "several partitions, one missing", "p", *[batch(b"a")] * 3, version=version)
         produce(server, "a missing topic", "missing", batch(b"a"), version=version)
-        for codec in (GZIP, SNAPPY, LZ4, ZSTD):
+        for codec in (GZIP, SNAPPY, LZ4):
             produce(server, f"codec {codec}", "p", batch(b"a" * 100, codec=codec), version=version)
+        create(server, f"zstd{version}")
+        produce(server, "zstd", f"zstd{version}", batch(b"a" * 100, codec=ZSTD), version=version)
         server.ask("acks 1", "Produce", version, produce_body(server, "p", batch(b"a"), acks=1))
     for version in VERSIONS:
         refused(server, version)
@@ -54,9 +60,16 @@ def script(server: Server) -> None:
 def refused(server: Server, version: int) -> None:
     """What a batch can have wrong with it."""
     good = batch(b"a", b"b")
+    # A partition for each question, so that no answer depends on what was taken before.
+    create(server, f"p{version}", QUESTIONS)
+    partitions = iter(range(QUESTIONS))
 
-    def ask(label: str, topic: str, *batches: bytes | None, acks: int = -1) -> None:
-        server.ask(label, "Produce", version, produce_body(server, topic, *batches, acks=acks))
+    def ask(label: str, topic: str, *batches: bytes | None, acks: int = -1, **options: Any) -> None:
+        partition = 0
+        if topic == "p":
+            topic, partition = f"p{version}", next(partitions)
+        body = produce_body(server, topic, *batches, acks=acks, partition=partition, **options)
+        server.ask(label, "Produce", version, body)
 
     for acks in (2, -2, 100):
         ask(f"acks {acks}", "p", good, acks=acks)
@@ -117,24 +130,17 @@ def refused(server: Server, version: int) -> None:
     ask("too few replicas, acks 1", "copies", batch(b"a"), acks=1)
     ask("an illegal topic name", "no/slash", batch(b"a"))
     ask("an empty topic name", "", batch(b"a"))
-    server.ask(
-        "with a transactional id",
-        "Produce",
-        version,
-        produce_body(server, "p", batch(b"a"), transactional_id="t"),
-    )
-    server.ask("no time", "Produce", version, produce_body(server, "p", batch(b"a"), timeout=0))
-    server.ask("negative time", "Produce", version, produce_body(server, "p", batch(b"a"), timeout=-1))
-    offsets = {
-        "replica_id": -1,
-        "topics": [{"name": "p", "partitions": [{"partition_index": 0, "timestamp": -1}]}],
-    }
-    server.ask(f"the end after the refusals of v{version}", "ListOffsets", 7, offsets)
+    ask("with a transactional id", "p", good, transactional_id="t")
+    ask("no time", "p", good, timeout=0)
+    ask("negative time", "p", good, timeout=-1)
+    ends = [{"partition_index": i, "timestamp": -1} for i in range(next(partitions))]
+    body = {"replica_id": -1, "topics": [{"name": f"p{version}", "partitions": ends}]}
+    server.ask(f"the ends after the refusals of v{version}", "ListOffsets", 7, body)
 
 
 def silent(server: Server, version: int) -> None:
     """acks=0: no answer, and a refusal closes the connection."""
-    for label, topic, data in (
+    asked: tuple[tuple[str, str, bytes | None], ...] = (
         ("a good batch", "p", batch(b"a")),
         ("a missing topic", "missing", batch(b"a")),
         ("a wrong CRC", "p", patched(batch(b"a"), 61, b"\x55", keep_crc=True)),
@@ -142,11 +148,13 @@ def silent(server: Server, version: int) -> None:
         ("no records", "p", None),
         ("a codec that is none", "p", patched(batch(b"a"), 21, struct.pack(">h", 7))),
         ("with a transactional bit", "p", batch(b"a", producer=(9, 0, 0), transactional=True)),
-    ):
+    )
+    for label, topic, data in asked:
         connection = server.connect()
         body = produce_body(server, topic, data, acks=0)
         server.send("", "Produce", version, body, on=connection)
-        server.ask(f"after acks=0 with {label}, v{version}", "ApiVersions", 0, {}, on=connection)
+        probe = {"topics": [], "allow_auto_topic_creation": False}
+        server.ask(f"after acks=0 with {label}, v{version}", "Metadata", 12, probe, on=connection)
         connection.close()
 
 
@@ -181,9 +189,9 @@ def shapes(server: Server) -> None:
             body = {"transactional_id": None, "acks": -1, "timeout_ms": 30_000, "topic_data": asked}
             server.ask(label, "Produce", version, body)
     for name, topic_id in (("by an unknown id", UNKNOWN_ID), ("by no id", NO_ID)):
-        body = produce_body(server, "p", good)
-        body["topic_data"][0]["topic_id"] = topic_id
-        server.ask(name, "Produce", 13, body)
+        wrong = produce_body(server, "p", good)
+        wrong["topic_data"][0]["topic_id"] = topic_id
+        server.ask(name, "Produce", 13, wrong)
     server.ask(
         "an older batch in between", "Produce", 9, produce_body(server, "p", batch(b"a", first=BASE - 5))
     )

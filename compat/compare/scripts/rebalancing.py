@@ -23,6 +23,7 @@ def script(server: Server) -> None:
 
 
 def two_members(server: Server, version: int) -> None:
+    server.names.start_again()
     group = f"two{version}"
     one, two = server.connect(), server.connect()
     sync, beat, leave = min(version, 5), min(version, 4), min(version, 5)
@@ -89,6 +90,7 @@ def two_members(server: Server, version: int) -> None:
 
 def dying(server: Server) -> None:
     """One member says nothing any more."""
+    server.names.start_again()
     group = "dying"
     one, two = server.connect(), server.connect()
     first = joined(
@@ -116,6 +118,7 @@ def preferences(server: Server) -> None:
         )
     ):
         group = f"votes{votes}"
+        server.names.start_again()
         one, two = server.connect(), server.connect()
 
         def named(names: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -139,6 +142,7 @@ def preferences(server: Server) -> None:
 
 def late(server: Server) -> None:
     """One member does not join again within the rebalance timeout; the leader does not sync."""
+    server.names.start_again()
     group = "late"
     one, two = server.connect(), server.connect()
     first = joined(server, "in time", group, 9, on=one, rebalance_timeout_ms=SHORT)
@@ -160,6 +164,7 @@ def late(server: Server) -> None:
 
 def static_pair(server: Server) -> None:
     """A second consumer with the same instance id takes the first one's place while that waits."""
+    server.names.start_again()
     group = "pair"
     one, two = server.connect(), server.connect()
     first = server.ask("the first", "JoinGroup", 9, join_body(group, group_instance_id="i1"), on=one)

@@ -25,6 +25,7 @@ def script(server: Server) -> None:
 
 
 def session(server: Server, version: int) -> None:
+    server.names.start_again()
     name, lost = f"s{version}", f"lost{version}"
     create(server, name, 2)
     create(server, lost)

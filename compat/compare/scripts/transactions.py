@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compat.compare.scripts.common import create, produce_body, batch
+from compat.compare.scripts.common import batch, create, produce_body
 from compat.compare.server import Server
 
 

@@ -1,0 +1,72 @@
+"""docs/ANSWERS.md: what was compared, and what stays different, from a run's result and from `expected.toml`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from compat.compare.difference import reasons
+from compat.compare.report import Result, spans
+from compat.peers.kafka.jars import kafka_version
+
+_NOT_COMPARED = """\
+- Leader epochs gone by (both servers are new, and Kafka's first epoch is 0); replicas, elections and what else needs a
+  second node.
+- The texts of errors and of config documentation: only whether there is one.
+- The order of answers, which in Kafka is that of hash maps: items are put in the order of their names.
+- Time: what waits is compared by what wakes it, not by how long it took.
+- Transactions, security, KIP-848 and share groups: not served yet."""
+
+
+def page(result: Result) -> str:
+    """The page, the same for the same result."""
+    by_reason = Counter(reason.why for _, reason in result.explained)
+    where: dict[str, set[str]] = {}
+    for found, reason in result.explained:
+        where.setdefault(reason.why, set()).add(found.label.rpartition(" (")[2].partition(" v")[0])
+    apis = len({api for api, _ in result.compared})
+    lines = [
+        f"# Magnetar's answers beside Apache Kafka {kafka_version()}'s",
+        "",
+        "Made by `make compare`: the same requests to both, each started empty, the answers compared byte for byte.",
+        "Only what a server chooses for itself is given a name first: topic, producer, member and session ids, the",
+        "cluster's id, ports, the present time, leader epochs, throttle times.",
+        "",
+        f"**{result.answers:,} answers compared over {apis} APIs in {len(result.compared)} versions: {result.equal:,} equal",
+        f"byte for byte, {result.answers_explained:,} different for a reason below, {result.answers_unexplained} unexplained.**",
+        "",
+        "## What was compared",
+        "",
+        "| API | Kafka serves | Magnetar serves | compared | answers |",
+        "|---|---|---|---|---|",
+    ]
+    for api, (kafka, magnetar) in sorted(result.served.items()):
+        versions = sorted(version for name, version in result.compared if name == api)
+        answers = sum(count for (name, _), count in result.compared.items() if name == api)
+        if kafka and magnetar:
+            lines.append(
+                f"| {api} | {_range(kafka)} | {_range(magnetar)} | {spans(versions)} | {answers:,} |"
+            )
+    one_sided = {
+        "Kafka alone serves": [api for api, (_, magnetar) in sorted(result.served.items()) if not magnetar],
+        "Magnetar alone lists": [api for api, (kafka, _) in sorted(result.served.items()) if not kafka],
+    }
+    for title, names in one_sided.items():
+        if names:
+            lines += ["", f"{title}: {', '.join(names)}."]
+    lines += [
+        "",
+        "## What stays different, and why",
+        "",
+        "| of | fields | why |",
+        "|---|---|---|",
+    ]
+    for why in dict.fromkeys(reason.why for reason in reasons()):
+        apis = sorted(name for name in where.get(why, ()) if name in result.served)
+        of = ", ".join(apis) if 0 < len(apis) < 4 else "several APIs" if apis else "bytes and versions"
+        lines.append(f"| {of} | {by_reason[why]:,} | {why} |")
+    lines += ["", "## Not compared", "", _NOT_COMPARED, ""]
+    return "\n".join(lines)
+
+
+def _range(versions: range) -> str:
+    return f"{versions[0]}-{versions[-1]}" if len(versions) > 1 else str(versions[0])

@@ -1,0 +1,20 @@
+"""A short form of `make compare`: some of its scripts against a real Apache Kafka and a gateway of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from compat.bench.servers import Magnetar
+from compat.compare.__main__ import KAFKA, MAGNETAR, run
+from compat.peers.kafka.peer import KafkaPeer
+
+pytestmark = pytest.mark.integration
+
+
+def test_answers_are_kafkas_but_for_the_differences_that_stay() -> None:
+    with KafkaPeer(settings=KAFKA) as kafka, Magnetar({**MAGNETAR, "store.driver": "memory"}) as magnetar:
+        magnetar.start()
+        result = run(kafka.bootstrap, magnetar.address, ["cluster", "committed", "group_admin", "odd"])
+    assert result.unexplained == []
+    assert result.answers > 800
+    assert result.equal > 600
