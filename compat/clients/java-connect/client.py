@@ -167,17 +167,14 @@ def connect_exactly_once(ctx: Context) -> None:
     desk = Desk(ctx)
     desk.write(10)
     worker = desk.distributed(exactly_once_source_support="enabled")
+    config = desk.connector("source")
     refusal = "TransactionalIdAuthorizationException"
-    for _ in ctx.wait("the worker to serve or to be refused"):
-        if refusal in worker.log():
-            ctx.refused = next(line for line in worker.log().splitlines() if refusal in line)[-200:]
-            return
-        try:
-            worker.create(desk.connector("source"))
-        except AssertionError:
-            continue
-        break
-    worker.wait_for_state(desk.connector("source")["name"], "RUNNING")
+    worker.ask("PUT", f"/connectors/{config['name']}/config", config, unless_logged=refusal)
+    refused = [line for line in worker.log().splitlines() if refusal in line]
+    if refused:
+        ctx.refused = refused[0].split("Caused by: ")[-1]
+    else:
+        worker.wait_for_state(config["name"], "RUNNING")
 
 
 @restart_case

@@ -140,21 +140,30 @@ class Worker:
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """One REST call, again while the worker starts or the group rebalances. HTTP errors raise."""
+    def ask(self, method: str, path: str, body: Any = None, *, unless_logged: str = "") -> Any:
+        """One REST call, again while the worker starts or the group rebalances. HTTP errors raise.
+
+        `unless_logged` are words in the worker's log that make the answer no longer worth waiting for.
+        """
+        patience = 3.0 if unless_logged else 90.0
         request = urllib.request.Request(f"http://{self.address}{path}", method=method)
         request.add_header("Content-Type", "application/json")
         data = None if body is None else json.dumps(body).encode()
         for _ in self._ctx.wait(f"an answer to {method} {path}; the log ends with {self.log()[-500:]}"):
+            if unless_logged and unless_logged in self.log():
+                return None
             check(self._process.poll() is None, f"the worker ended: {self.log()[-1000:]}")
             try:
-                with urllib.request.urlopen(request, data, timeout=max(1.0, self._ctx.left)) as answer:
+                with urllib.request.urlopen(
+                    request, data, timeout=min(patience, max(1.0, self._ctx.left))
+                ) as answer:
                     text = answer.read()
                     return json.loads(text) if text else None
             except urllib.error.HTTPError as error:
                 words = error.read().decode(errors="replace")
-                # A rebalance is under way; the worker still starts (then its 404 is a page of the web server's).
-                if error.code not in (409, 503) and not (error.code == 404 and "<html>" in words):
+                # A rebalance is under way; the worker still starts, and its web server knows no such page yet.
+                starting = error.code == 404 and not words.startswith("{")
+                if error.code not in (409, 503) and not starting:
                     raise AssertionError(f"{method} {path}: {error.code} {words[:300]}") from error
             except OSError:
                 pass  # it does not listen yet
