@@ -51,8 +51,8 @@ compare: $(VENV)/.dev ## the answers of real Apache Kafka and of Magnetar, byte 
 soak: $(VENV)/.dev ## SIGKILL under load, 200 times and at every numbered step: nothing acknowledged is lost
 	$(BIN)/python -m tests.proofs.soak $(ARGS)
 
-soak: $(VENV)/.dev ## SIGKILL under load, 200 times and at every numbered step: nothing acknowledged is lost
-	$(BIN)/python -m tests.proofs.soak $(ARGS)
+fuzz: $(VENV)/.dev ## millions of wrong frames against the codec and a live gateway, ten minutes; ARGS="--seed 7"
+	$(BIN)/python -m tests.proofs.fuzz $(ARGS)
 
 roundtrip: $(VENV)/.dev ## a million records to Parquet and back, compared
 	$(BIN)/python -m compat.spark.roundtrip --records 1000000 $(ARGS)
@@ -65,4 +65,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run check test demo bench compat soak soak roundtrip fmt lock
+.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock
