@@ -99,6 +99,6 @@ def keep_time(broker: Broker) -> None:
 def span(ms: int) -> str:
     """A duration for people: the largest unit that fits twice."""
     for unit, size in (("years", 31_557_600_000), ("days", 86_400_000), ("hours", 3_600_000)):
-        if ms >= 2 * size:
-            return f"{ms // size} {unit}"
+        if ms >= 1.99 * size:
+            return f"{round(ms / size)} {unit}"
     return f"{ms // 60_000} minutes"
