@@ -50,7 +50,7 @@ CRUMB = 2048
 FAIR_SHARE = 32
 """Requests that are answered at once, after which others get their turn: a client that pipelines without end must not
 keep the loop to itself."""
-LONG_TURN = 0.05
+LONG_TURN = 0.01
 """Seconds of work after which others get their turn as well: a request may name 100,000 things, or unfold 64 MB."""
 
 

@@ -17,6 +17,9 @@ MAX_EPOCH = 0x7FFFFFFF
 EVICTION_MS = 120_000
 """A session unused for this long makes room for a new one (Kafka's min.incremental.fetch.session.eviction.ms)."""
 
+MAX_PARTITIONS = 250_000
+"""Partitions that all sessions remember together, some 400 bytes each. Beyond that clients name theirs every time."""
+
 Key = tuple[bytes, int]
 """Topic (name in UTF-8, or topic id) and partition."""
 
@@ -70,11 +73,13 @@ class Wanted:
 class FetchState:
     """The partitions of one fetch or one session."""
 
-    __slots__ = ("by_id", "epoch", "parked", "ready", "session_id", "used_at", "wanted")
+    __slots__ = ("by_id", "counted", "epoch", "parked", "ready", "session_id", "used_at", "wanted")
 
     def __init__(self, session_id: int, by_id: bool) -> None:
         self.session_id = session_id
         self.by_id = by_id
+        # how many partitions of it are in the sessions' total
+        self.counted = 0
         # what the next incremental fetch must carry
         self.epoch = 1
         self.used_at = 0
@@ -116,6 +121,8 @@ class FetchSessions:
         # Ids begin anywhere: after a restart nobody's old id should be somebody else's new one.
         self._next_id = first_id or 1 + secrets.randbelow(MAX_EPOCH)
         self.evicted = 0
+        # partitions over all sessions
+        self.total = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -124,8 +131,18 @@ class FetchSessions:
         """Partitions over all sessions."""
         return sum(len(session.wanted) for session in self._sessions.values())
 
-    def create(self, by_id: bool, now: int) -> FetchState | None:
-        """A session, or None when all slots are taken by sessions in use. `now` in monotonic ms."""
+    def count(self, session: FetchState) -> bool:
+        """Its partitions have become more or fewer. False when all sessions together have too many now."""
+        self.total += len(session.wanted) - session.counted
+        session.counted = len(session.wanted)
+        return self.total <= MAX_PARTITIONS
+
+    def create(self, by_id: bool, now: int, partitions: int = 0) -> FetchState | None:
+        """A session for so many partitions, or None when all slots are taken by sessions in use, or they remember too
+        much already. `now` in monotonic ms.
+        """
+        if self.total + partitions > MAX_PARTITIONS:
+            return None
         if len(self._sessions) >= self._slots:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or oldest.parked is not None or now - oldest.used_at < EVICTION_MS:
@@ -150,6 +167,7 @@ class FetchSessions:
     def remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self.total -= session.counted
             session.close()
 
     def forget_topic(self, topic_id: bytes) -> None:

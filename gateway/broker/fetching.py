@@ -93,7 +93,8 @@ class Fetch:
         if epoch in (0, FINAL_EPOCH):
             if request.session_id:
                 sessions.remove(request.session_id)
-            state = sessions.create(by_id, now) if epoch == 0 else None
+            asked = sum(len(partitions) for _, partitions in request.topics)
+            state = sessions.create(by_id, now, asked) if epoch == 0 else None
             if state is None:
                 state = FetchState(0, by_id)
         else:
@@ -115,6 +116,9 @@ class Fetch:
             for topic, indexes in request.forgotten:
                 for index in indexes:
                     state.forget(topic, index)
+        if state.session_id and not sessions.count(state):
+            sessions.remove(state.session_id)
+            return Error.FETCH_SESSION_ID_NOT_FOUND
         if epoch > 0 and not state.wanted:
             # Kafka ends a session of which nothing is left.
             sessions.remove(state.session_id)

@@ -276,3 +276,27 @@ def test_an_epoch_below_the_final_one_names_no_session() -> None:
         assert answer.error_code == Error.FETCH_SESSION_ID_NOT_FOUND
 
     run(test)
+
+
+def test_sessions_remember_no_more_partitions_than_there_is_memory_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.broker.fetch_sessions.MAX_PARTITIONS", 10)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", 8)
+        sessions = gateway.broker.fetch_sessions
+        six = dict.fromkeys(range(6), 0)
+        first = await fetch(client, {"t": six}, session=(0, 0))
+        assert first.session_id > 0
+        beyond = await fetch(client, {"t": six}, session=(0, 0))
+        assert (beyond.session_id, len(told(beyond))) == (0, 6), "served, and not remembered"
+        small = await fetch(client, {"t": {0: 0, 1: 0}}, session=(0, 0))
+        # one that grows beyond it ends: its client names everything again
+        grown = await fetch(client, {"t": dict.fromkeys(range(8), 0)}, session=(small.session_id, 1))
+        assert grown.error_code == Error.FETCH_SESSION_ID_NOT_FOUND
+        assert (len(sessions), sessions.total, sessions.partitions()) == (1, 6, 6)
+        await fetch(client, session=(first.session_id, 1), forget={"t": [0, 1]})
+        assert sessions.total == 4
+
+    run(test)

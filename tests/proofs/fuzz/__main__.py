@@ -34,7 +34,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seed", type=int, help="repeat a run (default: a new one each time, printed)")
-    parser.add_argument("--frames", type=int, default=8_000_000, help="for the codec (default: %(default)s)")
+    parser.add_argument("--frames", type=int, default=5_000_000, help="for the codec (default: %(default)s)")
     parser.add_argument(
         "--seconds", type=int, default=300, help="against a live gateway (default: %(default)s)"
     )

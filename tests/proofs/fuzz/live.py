@@ -43,7 +43,7 @@ MEMORY_LIMIT = 640 * MIB
 memory.max.bytes (requests and answers), and the largest request at work: one batch unfolded and packed anew."""
 LOG_LINES_A_SECOND = 20
 SETTLE_SECONDS = 90.0
-_TROUBLE = re.compile(r"Traceback|internal error|ERROR|CRITICAL|exception", re.IGNORECASE)
+_TROUBLE = re.compile(r"^Traceback|internal error| ERROR  | CRITICAL | was never (awaited|retrieved)")
 
 
 @dataclass

@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 TIMEOUT = 30.0
 """Seconds for every operation: request.timeout.ms of Kafka's clients."""
 PARTITIONS = 3
+PAUSE = 0.05
+"""Seconds between two rounds."""
 
 
 @dataclass
@@ -71,6 +73,8 @@ class Witness:
                 number = self._produce(producer, number)
                 self._consume(consumer)
                 self._connect()
+                # it watches; the load is made by others
+                time.sleep(PAUSE)
         except KafkaException as problem:
             account.complaints.append(str(problem))
         finally:
