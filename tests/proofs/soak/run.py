@@ -7,7 +7,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -238,13 +237,19 @@ class Soak:
     def _end(self) -> None:
         """Everybody moves once more, producers finish, groups read to the end; then all is read again."""
         before = {load.name: load.moved for load in self.loads}
-        for _ in self._until("every client goes on"):
-            if all(load.moved > before[load.name] for load in self.loads if load.name not in _MAY_IDLE):
-                break
+        deadline = time.monotonic() + 2 * STALL
+        while still := [
+            load.name for load in self.loads if load.moved == before[load.name] and load.name not in _MAY_IDLE
+        ]:
+            if time.monotonic() > deadline:
+                raise Failed(f"not within {2 * STALL:.0f} s: {', '.join(still)} did not go on")
+            time.sleep(0.02)
         self.world.stop.set()
         for load in self.loads:
             load.finish(90)
         self._check(restarted=False)
+        if self.world.failures:
+            raise Failed("a client gave up")
         for durability in (self.gateway.durability, "os"):
             # stopped cleanly, then started, and read from the first record that is left
             self.gateway.terminate()
@@ -259,7 +264,15 @@ class Soak:
         self.oracle.finish()
         self.gateway.terminate()
         self.gateway.wait(60)
-        verify = [sys.executable, "-m", "gateway.cli.main", "store", "verify", "--data", str(self.gateway.data)]
+        verify = [
+            sys.executable,
+            "-m",
+            "gateway.cli.main",
+            "store",
+            "verify",
+            "--data",
+            str(self.gateway.data),
+        ]
         found = subprocess.run(verify, capture_output=True, text=True)
         (self.folder / "verify.log").write_text(found.stdout + found.stderr)
         if found.returncode:
@@ -267,15 +280,9 @@ class Soak:
         if self.violations:
             raise Failed("what clients were told does not hold")
 
-    def _until(self, what: str) -> Iterator[None]:
-        deadline = time.monotonic() + STALL
-        while time.monotonic() < deadline:
-            yield
-            time.sleep(0.02)
-        raise Failed(f"not within {STALL:.0f} s: {what}")
-
     def _bar(self, total: int, text: str) -> tqdm:  # type: ignore[type-arg]
-        return tqdm(total=total, desc=f"{text:<20}", unit="kill", disable=self.plan.quiet or None)
+        often = 0.1 if sys.stderr.isatty() else 10
+        return tqdm(total=total, desc=f"{text:<20}", unit="kill", disable=self.plan.quiet, mininterval=often)
 
     def table(self) -> str:
         figures, seen = self.figures, self.oracle.seen
