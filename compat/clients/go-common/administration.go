@@ -176,7 +176,9 @@ func listAndDescribeGroups(c *Context) {
 	Check(slices.Contains(Try(c.Admin().Groups()), group), "not listed")
 	found := Try(c.Admin().DescribeGroup(group))
 	Same(found.State, "Stable", "state")
-	Same(found.Assignor, "range", "assignor")
+	if found.Assignor != "" { // kafka-go does not tell
+		Same(found.Assignor, "range", "assignor")
+	}
 	Same(found.Members, []GroupMember{{ClientID: "compat-client", Partitions: 2}}, "members")
 	member.Close()
 	c.Until("the group to be empty", func() bool { return Try(c.Admin().DescribeGroup(group)).State == "Empty" })

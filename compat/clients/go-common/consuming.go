@@ -112,11 +112,17 @@ func resetLatest(c *Context) {
 
 func pauseAndResume(c *Context) {
 	topic := c.Create(2)
-	for partition := range int32(2) {
-		c.ProduceTo(topic, partition, Sample(20, 100))
+	write := func() {
+		for partition := range int32(2) {
+			c.ProduceTo(topic, partition, Sample(20, 100))
+		}
 	}
+	write()
 	reader := c.reader(topic, 2)
+	c.take(reader, 40)
 	reader.(Pauser).Pause(0)
+	c.nothing(reader) // a fetch that is under way still has the partition in it
+	write()
 	for _, one := range c.take(reader, 20) {
 		Same(one.Partition, int32(1), "partition while paused")
 	}

@@ -2,7 +2,6 @@ package compat
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"reflect"
 )
@@ -82,11 +81,9 @@ func (c *Context) Fails(err error, code int16) string {
 	if err == nil {
 		panic(fmt.Sprintf("expected error %d, got no error", code))
 	}
-	for found := err; found != nil; found = errors.Unwrap(found) {
-		if number, ok := c.Library.Code(found); ok {
-			Check(number == code, "expected error %d, got %d: %v", code, number, err)
-			return err.Error()
-		}
+	if number, ok := c.Library.Code(err); ok {
+		Check(number == code, "expected error %d, got %d: %v", code, number, err)
+		return err.Error()
 	}
 	panic(fmt.Sprintf("expected error %d, got %T: %v", code, err, err))
 }

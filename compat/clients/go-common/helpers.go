@@ -2,7 +2,6 @@ package compat
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -100,7 +99,7 @@ func (c *Context) Describe(topic string) Topic {
 	var found Topic
 	c.Until("the topic to be known", func() bool {
 		one, err := c.Admin().Describe(topic)
-		if code, ok := c.code(err); ok && (code == UnknownTopicOrPartition || code == 5) {
+		if code, ok := c.Library.Code(err); ok && (code == UnknownTopicOrPartition || code == 5) {
 			return false
 		}
 		Must(err)
@@ -108,15 +107,6 @@ func (c *Context) Describe(topic string) Topic {
 		return one.Partitions > 0 && one.Leader >= 0
 	})
 	return found
-}
-
-func (c *Context) code(err error) (int16, bool) {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if code, ok := c.Library.Code(err); ok {
-			return code, true
-		}
-	}
-	return 0, false
 }
 
 // Produce with a producer of its own; the client chooses the partitions.

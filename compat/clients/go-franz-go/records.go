@@ -75,7 +75,11 @@ func (p *producer) Send(records ...compat.Record) ([]compat.Record, error) {
 		sent = append(sent, record)
 	}
 	err := p.client.ProduceSync(p.c.Go(), sent...).FirstErr()
-	return from(sent), err
+	back := from(sent)
+	for n := range back {
+		back[n].Time = time.Time{} // the client leaves what the broker put out of the answer
+	}
+	return back, err
 }
 
 func from(records []*kgo.Record) []compat.Record {

@@ -1,0 +1,52 @@
+// Sarama: the shared cases on its producers, consumers and ClusterAdmin. -version is Config.Version, the protocol
+// versions that it may use; without it the library's default.
+package main
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"strings"
+
+	"github.com/IBM/sarama"
+	"magnetar/compat"
+)
+
+type library struct{ version sarama.KafkaVersion }
+
+func (library) Code(err error) (int16, bool) {
+	var known sarama.KError
+	if errors.As(err, &known) {
+		return int16(known), true
+	}
+	return 0, false
+}
+
+func (l library) config() *sarama.Config {
+	config := sarama.NewConfig()
+	config.Version = l.version
+	return config
+}
+
+func main() {
+	name := "go-sarama"
+	version := sarama.DefaultVersion
+	flag.Func("version", "Config.Version", func(text string) (err error) {
+		version, err = sarama.ParseKafkaVersion(text)
+		return err
+	})
+	// The cases depend on it, so it is looked at before Main reads the command line.
+	for n, word := range os.Args {
+		if strings.TrimLeft(word, "-") == "version" && n+1 < len(os.Args) {
+			version = compat.Try(sarama.ParseKafkaVersion(os.Args[n+1]))
+			name += "-" + os.Args[n+1]
+		}
+	}
+	compat.Add("transactions", transactions)
+	compat.Drop("subscribe_pattern")
+	if !version.IsAtLeast(sarama.V2_4_0_0) {
+		compat.Drop("rebalance_cooperative", "static_membership", "error_fenced_instance", "alter_configs",
+			"group_offsets", "error_group_not_empty")
+	}
+	compat.Main(library{version}, name, "github.com/IBM/sarama")
+}
