@@ -6,7 +6,7 @@ will take: the writes go into the batch that shortens the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from gateway.broker import producers
@@ -23,10 +23,12 @@ class Rows(Protocol):
     ) -> Iterator[tuple[bytes, bytes]]: ...
 
 
-def clip(rows: Rows, partition: int, first: int, last: int) -> Iterable[Put | Delete]:
-    """Writes for a log whose offsets from `first` to below `last` are lost."""
+def clip(rows: Rows, partition: int, lost: Sequence[tuple[int, int]]) -> Iterable[Put | Delete]:
+    """Writes for a log whose offsets from `first` to below `last` are lost, for each (first, last) of `lost`."""
     for key, value in rows.scan(Family.DEDUP, producers.prefix(partition)):
-        kept = producers.without(value, first, last)
+        kept: bytes | None = value
+        for first, last in lost:
+            kept = producers.without(kept, first, last) if kept is not None else None
         if kept is None:
             yield Delete(Family.DEDUP, key)
         elif kept != value:
@@ -40,5 +42,6 @@ def clip(rows: Rows, partition: int, first: int, last: int) -> Iterable[Put | De
         if where.topic != topic or where.partition != index:
             continue
         committed = offsets.decode(value)
-        if first < committed.offset <= last:
-            yield Put(Family.OFFSET, key, offsets.encode(*committed._replace(offset=first)))
+        for first, last in lost:
+            if first < committed.offset <= last:
+                yield Put(Family.OFFSET, key, offsets.encode(*committed._replace(offset=first)))

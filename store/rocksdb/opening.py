@@ -35,9 +35,8 @@ async def open(
 ) -> RocksStore:
     """The store in a folder, which is made if need be. Call it in the loop that will own the store.
 
-    `clock` gives ms since 1970. `clip(rows, partition, first, last)` answers writes for the caller's
-    rows that speak of offsets from `first` to below `last`, which recovery found lost; they go with it in one
-    batch. `boot` names
+    `clock` gives ms since 1970. `clip(rows, partition, lost)` answers writes for the caller's rows that
+    speak of the lost offsets (a list of first, and below which one); they go with them in one batch. `boot` names
     the run of the machine (tests pretend a power cut with another one), `files` and `database` are where
     tests make a disk fail. `options` are the fields of `Options`.
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from store.rocksdb.files import Files
+from store.rocksdb.files import Files, sync_folder
 
 FOLDER = "quarantine"
 _CHUNK = 1 << 20
@@ -37,10 +37,15 @@ class Quarantine:
             target.flush()
             os.fsync(target.fileno())
             files.truncate(source.fileno(), position)
+            # a cut that a power cut undoes would leave the bytes to whoever writes there next
+            files.sync(source.fileno())
+        sync_folder(self._folder)
         return place
 
     def whole(self, path: str) -> Path:
         """Move a file here."""
         place = self._place(os.path.basename(path))
         os.rename(path, place)
+        for folder in (self._folder, os.path.dirname(path)):
+            sync_folder(folder)
         return place

@@ -15,7 +15,7 @@ Each step may be interrupted and done again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -41,8 +41,11 @@ class Rows(Protocol):
     ) -> Iterator[tuple[bytes, bytes]]: ...
 
 
-Clip = Callable[[Rows, int, int, int], Iterable[Put | Delete | DeleteRange]]
-"""(rows, partition, first, last): offsets from `first` to below `last` were lost; answers what must change with it."""
+Lost = Sequence[tuple[int, int]]
+"""Offsets from the one to below the other, ascending. There are several when the journal kept batches in between."""
+
+Clip = Callable[[Rows, int, Lost], Iterable[Put | Delete | DeleteRange]]
+"""(rows, partition, what of it was lost): answers what must change with it."""
 
 
 class Recovered(NamedTuple):
@@ -50,7 +53,7 @@ class Recovered(NamedTuple):
     read_only: str
 
 
-def forget_producers(known: Rows, partition: int, first: int, last: int) -> Iterable[DeleteRange]:
+def forget_producers(known: Rows, partition: int, lost: Lost) -> Iterable[DeleteRange]:
     """The `Clip` of a caller that gave none: a retry must not be answered with an offset that is gone."""
     prefix = rows.U32.pack(partition)
     return [DeleteRange(Family.DEDUP, prefix, rows.successor(prefix))]
@@ -263,7 +266,6 @@ class Recovery:
             for at, size, base, _ in walk(payload)
             if base >= offset
         ]
-        kept_from = next((base for batch in salvage[:1] for _, _, base, _ in walk(batch)), row.end)
         if row.durable_end > offset or self._same_boot:
             flags = row.flags | rows.REFUSES
             self._put_log(partition, row._replace(flags=flags))
@@ -276,7 +278,8 @@ class Recovery:
         cut = Cut(self._database, self._files, self._batch, partition, row, piece, position, offset)
         self._logs[partition] = cut.apply(self._pieces[partition], salvage)
         self._dirty |= cut.made
-        for write in self._clip(self._database, partition, offset, kept_from):
+        lost = _between(offset, salvage, row.end)
+        for write in self._clip(self._database, partition, lost):
             handle = self._handles[write.family]
             if isinstance(write, Put):
                 self._batch.put(write.key, write.value, handle)
@@ -284,8 +287,9 @@ class Recovery:
                 self._batch.delete(write.key, handle)
             elif write.start < write.end:
                 self._batch.delete_range(write.start, write.end, handle)
+        told = ", ".join(f"{first} to {last - 1}" for first, last in lost)
         self.notices.append(
-            f"Log {partition} lost the offsets {offset} to {kept_from - 1}: the machine stopped before they were on "
+            f"Log {partition} lost the offsets {told}: the machine stopped before they were on "
             f"disk (byte {position} of {self._name(partition, piece)}: {problem})."
         )
 
@@ -336,4 +340,17 @@ class Recovery:
             )
 
 
-__all__ = ["Clip", "Recovered", "Recovery", "recover"]
+def _between(offset: int, kept: list[bytes], end: int) -> list[tuple[int, int]]:
+    """The offsets from `offset` to below `end` that are in none of the batches."""
+    lost = []
+    for batch in kept:
+        for _, _, base, following in walk(batch):
+            if base > offset:
+                lost.append((offset, base))
+            offset = following
+    if end > offset:
+        lost.append((offset, end))
+    return lost
+
+
+__all__ = ["Clip", "Lost", "Recovered", "Recovery", "recover"]

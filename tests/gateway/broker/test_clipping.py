@@ -38,7 +38,7 @@ def test_producers_and_groups_forget_what_is_lost() -> None:
 
     async def run() -> None:
         await store.write(writes, Durability.OS)
-        await store.write(list(clip(store, lost, 101, 103)), Durability.OS)
+        await store.write(list(clip(store, lost, [(101, 103)])), Durability.OS)
 
     asyncio.run(run())
     again = ProducerTable(lost, store.scan(Family.DEDUP, prefix(lost)))

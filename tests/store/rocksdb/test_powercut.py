@@ -12,6 +12,7 @@ import pytest
 
 from store import batch, rocksdb
 from store.api import CreateLog, DropLog, Durability, Family, Put, Trim, Write
+from store.rocksdb.recovery import Lost
 from tests.store.making import Clock, append, content
 from tests.store.rocksdb.faults import Faults, crash, open_faulty
 from tests.store.rocksdb.powercut import Recorder, open_recorded
@@ -194,5 +195,35 @@ def test_a_machine_that_stopped_is_told_of(folder: Path) -> None:
         clean = await rocksdb.open(folder / "data", boot="three")
         assert clean.notices == []
         await clean.close()
+
+    asyncio.run(main())
+
+
+def test_every_gap_between_what_the_journal_kept_is_told(folder: Path) -> None:
+    """And what was trimmed stays trimmed, though the cut is below."""
+    told: list[tuple[int, list[tuple[int, int]]]] = []
+
+    def clip(rows: object, partition: int, lost: Lost) -> list[Put]:
+        told.append((partition, list(lost)))
+        return []
+
+    async def main() -> None:
+        store = await rocksdb.open(folder / "data", boot="one")
+        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await store.checkpoint()
+        for base in range(1, 6):
+            await store.write([append(1, base)], Durability.OS if base % 2 else Durability.FSYNC)
+        await store.write([Trim(1, 3)], Durability.FSYNC)
+        sizes = [len(each) for each in append(1, 0).batches]
+        await crash(store)
+        (segment,) = (folder / "data" / "segments").glob("*/*.seg")
+        os.truncate(segment, sizes[0])
+        again = await rocksdb.open(folder / "data", boot="two", clip=clip)
+        assert told == [(1, [(1, 2), (3, 4), (5, 6)])]
+        log = again.log(1)
+        assert (log.start_offset, log.end_offset) == (3, 5)
+        assert [base for _, _, base, _ in batch.walk(await content(log))] == [4]
+        assert any("lost the offsets 1 to 1, 3 to 3, 5 to 5" in notice for notice in again.notices)
+        await again.close()
 
     asyncio.run(main())

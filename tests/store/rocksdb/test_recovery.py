@@ -36,7 +36,7 @@ from store.api import (
 from store.rocksdb import RocksStore
 from store.rocksdb.database import Database, plain
 from store.rocksdb.files import Files
-from store.rocksdb.recovery import Rows
+from store.rocksdb.recovery import Lost, Rows
 from store.rocksdb.verify import verify
 from tests.store.making import append, bases, content, soon
 from tests.store.rocksdb.faults import crash
@@ -154,14 +154,14 @@ async def test_lost_bytes_under_os_end_the_log_and_are_reported(data: Path) -> N
     await crash(store)
     (path,) = segment_files(data)
     os.truncate(path, size - 161 - 30)
-    clipped: list[tuple[int, int, int]] = []
+    clipped: list[tuple[int, Lost]] = []
 
-    def clip(rows: Rows, partition: int, first: int, last: int) -> Iterable[Put | Delete | DeleteRange]:
-        clipped.append((partition, first, last))
-        return [Put(Family.GROUP, b"clipped", b"%d" % first)]
+    def clip(rows: Rows, partition: int, lost: Lost) -> Iterable[Put | Delete | DeleteRange]:
+        clipped.append((partition, lost))
+        return [Put(Family.GROUP, b"clipped", b"%d" % lost[0][0])]
 
     again = await opened(data, clip=clip, boot="another")
-    assert clipped == [(1, 8, 10)]
+    assert clipped == [(1, [(8, 10)])]
     assert again.get(Family.GROUP, b"clipped") == b"8"
     assert any("lost the offsets 8 to 9" in notice for notice in again.notices)
     log = again.log(1)
