@@ -99,7 +99,7 @@ def look(recording: Recording, cuts: list[Cut], *, again: int = AGAIN) -> Tally:
     logging.disable(logging.CRITICAL)
     tally = Tally()
     disk = Disk(recording.root, base=recording.base)
-    with scratch() as place:
+    with Scratch() as place:
         for number, cut in enumerate(cuts):
             while disk.index < cut.at:
                 disk.apply(recording.events[disk.index])
@@ -113,7 +113,7 @@ def look(recording: Recording, cuts: list[Cut], *, again: int = AGAIN) -> Tally:
     return tally
 
 
-class scratch:
+class Scratch:
     """A folder in memory for images, gone at the end."""
 
     def __enter__(self) -> Path:

@@ -16,7 +16,7 @@ from typing import Any
 from gateway.broker.turn import Turn
 from gateway.cli.main import main
 from store import limits
-from store.api import Durability, Write
+from store.api import Append, Durability, Put, Write
 from store.rocksdb import database, driver, group, options
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
@@ -93,8 +93,11 @@ def answer_first() -> None:
     def early(
         self: RocksStore, writes: Sequence[Write], durability: Durability, done: Callable[[object], None]
     ) -> None:
-        commit(self, writes, durability, lambda outcome: None)
-        done(None)
+        if all(type(write) in (Append, Put) for write in writes):
+            commit(self, writes, durability, lambda outcome: None)
+            done(None)
+        else:
+            commit(self, writes, durability, done)
 
     RocksStore.commit = early  # type: ignore[method-assign]
 

@@ -259,10 +259,7 @@ def _dedup(
     verdict: Verdict,
 ) -> None:
     """The rows of producers say of a log what is in it: else a retry would be stored twice, or not at all."""
-    table = {
-        identity: producer
-        for identity, producer in ProducerTable(partition, store.scan(Family.DEDUP, prefix(partition)))
-    }
+    table = dict(ProducerTable(partition, store.scan(Family.DEDUP, prefix(partition))))
     last: dict[int, Batch] = {}
     for offset in sorted(there):
         batch = there[offset]

@@ -13,7 +13,7 @@ from collections import Counter
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from store import batch as layout
-from tests.proofs.powercut.cuts import Cut, Tally, build, scratch
+from tests.proofs.powercut.cuts import Cut, Scratch, Tally, build
 from tests.proofs.powercut.disk import Disk
 from tests.proofs.powercut.load import Connection, check, produce_request
 from tests.proofs.powercut.oracle import Verdict
@@ -29,7 +29,7 @@ def look(recording: Recording, cuts: list[Cut]) -> Tally:
     """Start a gateway on the image of each cut, which ascend, and be its clients."""
     tally = Tally()
     disk = Disk(recording.root, base=recording.base)
-    with scratch() as place:
+    with Scratch() as place:
         for cut in cuts:
             while disk.index < cut.at:
                 disk.apply(recording.events[disk.index])
