@@ -57,6 +57,9 @@ fuzz: $(VENV)/.dev ## millions of wrong frames against the codec and a live gate
 roundtrip: $(VENV)/.dev ## a million records to Parquet and back, compared
 	$(BIN)/python -m compat.spark.roundtrip --records 1000000 $(ARGS)
 
+powercut: $(VENV)/.dev ## the power fails at 3,000 moments: nothing acknowledged is lost; ARGS="--help" for more
+	$(BIN)/python -m tests.proofs.powercut $(ARGS)
+
 fmt: $(VENV)/.dev ## format the code and sort its imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -65,4 +68,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock
+.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock powercut
