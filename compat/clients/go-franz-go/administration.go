@@ -316,8 +316,11 @@ func init() {
 		all := compat.Try(c.Admin().(*admin).ApiVersions(c.Go())).Sorted()
 		compat.Same(len(all), 1, "nodes")
 		compat.Must(all[0].Err)
-		names := fmt.Sprintf("%+v", all[0].Raw().SupportedFeatures)
-		compat.Check(strings.Contains(names, "metadata.version"), "metadata.version is not among %s", names)
+		highest, found := all[0].KeyMaxVersion(kmsg.Fetch.Int16())
+		compat.Check(found && highest >= 13, "Fetch up to version %d: by topic id it begins with 13", highest)
+		for _, one := range all[0].Raw().SupportedFeatures {
+			compat.Check(one.MinVersion <= one.MaxVersion, "versions of the feature %s", one.Name)
+		}
 	})
 	compat.Add("transactions", transactions)
 }
@@ -326,13 +329,13 @@ func transactions(c *compat.Context) {
 	topic := c.Create(1)
 	client := connect(c, kgo.TransactionalID(c.Group()), kgo.DefaultProduceTopic(topic))
 	for n := range byte(3) {
-		compat.Must(client.BeginTransaction())
-		err := client.ProduceSync(c.Go(), &kgo.Record{Value: []byte{n}}).FirstErr()
+		err := client.BeginTransaction() // asks for the producer id
 		if n == 0 && err != nil && strings.Contains(err.Error(), kerr.TransactionalIDAuthorizationFailed.Message) {
 			c.Refused = err.Error() // the client gives the code as words only
 			return
 		}
 		compat.Must(err)
+		compat.Must(client.ProduceSync(c.Go(), &kgo.Record{Value: []byte{n}}).FirstErr())
 		compat.Must(client.EndTransaction(c.Go(), kgo.TransactionEndTry(n != 1)))
 	}
 	got := c.Read(topic, 1, 2, compat.Reading{Committed: true})

@@ -15,18 +15,13 @@ type admin struct {
 	client sarama.Client
 }
 
-// older is an admin whose Version has no ListOffsets of the highest timestamp.
-type older struct{ *admin }
-
-func (older) NoMaxTimestamp() {}
+// NoMaxTimestamp: its ListOffsets has versions up to 6, and that offset begins with 7.
+func (*admin) NoMaxTimestamp() {}
 
 func (l library) Admin(c *compat.Context) compat.Admin {
 	client := compat.Try(sarama.NewClient([]string{c.Bootstrap}, l.config()))
 	a := &admin{compat.Try(sarama.NewClusterAdminFromClient(client)), client}
 	c.Closing(func() { compat.Must(a.Close()) })
-	if !l.version.IsAtLeast(sarama.V3_0_0_0) {
-		return older{a}
-	}
 	return a
 }
 

@@ -34,6 +34,7 @@ type producer struct{ sarama.SyncProducer }
 func (l library) Producer(c *compat.Context, how compat.Producing) compat.Producer {
 	config := l.config()
 	config.Producer.Return.Successes = true
+	config.Producer.Retry.Max, config.Producer.Retry.Backoff = 80, 250*time.Millisecond // a restart takes some seconds
 	config.Producer.Compression = codecs[how.Codec]
 	config.Producer.Flush.Frequency = how.Linger
 	config.Producer.RequiredAcks = sarama.WaitForAll
@@ -49,8 +50,6 @@ func (l library) Producer(c *compat.Context, how compat.Producing) compat.Produc
 	if how.Idempotent {
 		config.Producer.Idempotent = true
 		config.Net.MaxOpenRequests = 1
-		config.Producer.Retry.Max = 20
-		config.Producer.Retry.Backoff = 250 * time.Millisecond
 	}
 	if how.BatchBytes > 0 {
 		config.Producer.Flush.Bytes = how.BatchBytes
