@@ -7,6 +7,7 @@ import random
 import shutil
 import sys
 import tempfile
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import click
@@ -93,10 +94,13 @@ def main(
         sabotage=sabotage or "",
     )
     place = Path(tempfile.mkdtemp(prefix="magnetar-soak-")) if folder is None else folder
+    if (place / "data").exists():
+        raise click.UsageError(f"{place} has the data of another run; choose another folder")
     place.mkdir(parents=True, exist_ok=True)
     click.echo(f"seed {plan.seed}, data in {place}")
     # what the Python clients say about each kill
-    logging.basicConfig(filename=place / "clients.log", format="%(asctime)s %(name)s %(message)s")
+    log = RotatingFileHandler(place / "clients.log", maxBytes=20 << 20, backupCount=1)
+    logging.basicConfig(handlers=[log], format="%(asctime)s %(name)s %(message)s")
     sys.setswitchinterval(0.001)
     soak = Soak(plan, place)
     why = ""

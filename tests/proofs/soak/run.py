@@ -91,10 +91,16 @@ class Soak:
                 self._steps(durability)
             self._end()
         except (DidNotStart, OSError) as error:
+            self.world.abandoned = True
             raise Failed(str(error)) from error
+        except BaseException:
+            self.world.abandoned = True
+            raise
         finally:
             self.world.stop.set()
             self.gateway.close()
+            for load in self.loads:
+                load.let_go()
             self.figures.seconds = time.monotonic() - self._began
 
     @property

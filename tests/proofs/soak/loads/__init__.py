@@ -35,6 +35,8 @@ class World:
     # what has gone wrong with a client that should have gone on by itself
     failures: list[str] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
+    # the run has failed and the gateway is gone: nobody waits for acknowledgements any more
+    abandoned: bool = False
     producers: dict[int, Producer] = field(default_factory=dict)
     # DeleteRecords may go up to here: read, compared, and committed by all groups
     may_trim: dict[Place, int] = field(default_factory=dict)
@@ -74,6 +76,11 @@ class Load:
         if self._thread.is_alive():
             self.fail("did not end in time")
 
+    def let_go(self) -> None:
+        """The run is over, well or not: do not leave threads behind."""
+        if self._thread.ident is not None:
+            self._thread.join(10)
+
     def fail(self, text: str) -> None:
         if len(self.world.failures) < 100:
             self.world.failures.append(f"{self.name}: {text}")
@@ -82,7 +89,8 @@ class Load:
         try:
             self.run()
         except Exception:
-            self.fail(traceback.format_exc())
+            if not self.world.abandoned:
+                self.fail(traceback.format_exc())
 
     # the check, in this order; the gateway is up
 

@@ -113,7 +113,8 @@ class Librdkafka(Member):
                 read[place] = offset + 1
             if read:
                 self._commit(consumer, read)
-        consumer.close()
+        if not self.world.abandoned:
+            consumer.close()
 
     def _commit(self, consumer: Consumer, read: dict[Place, int]) -> None:
         self.group.sending(read)
@@ -171,7 +172,8 @@ class Aiokafka(Member):
                     continue
                 self.group.answered(read)
                 self.moved += 1
-        await consumer.stop()
+        if not self.world.abandoned:
+            await consumer.stop()
 
 
 def loads(world: World) -> list[Load]:

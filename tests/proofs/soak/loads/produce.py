@@ -78,12 +78,17 @@ class Librdkafka(Producing):
                     on_delivery=self._delivered,
                 )
             producer.poll(chance.random() * (0.3 if self.large else 0.06))
+        if self.world.abandoned:
+            producer.purge()
+            return
         left = producer.flush(60)
         if left:
             self.fail(f"{left} records were never acknowledged")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
+            if self.world.abandoned:
+                return
             self.fail(f"a record was given up: {KafkaException(error)}")
             return
         parsed = records.parse(message.value())

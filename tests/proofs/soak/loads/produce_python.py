@@ -45,12 +45,19 @@ class KafkaPython(Producing):
                     timestamp_ms=record.timestamp,
                 )
                 sent.add_callback(functools.partial(self._delivered, sequence))
-                sent.add_errback(lambda error: self.fail(f"a record was given up: {error!r}"))
+                sent.add_errback(self._given_up)
             self.world.stop.wait(self.chance.random() * 0.1)
+        if self.world.abandoned:
+            producer.close(0)
+            return
         producer.flush(60)
         producer.close(10)
         if self.sent != self.moved:
             self.fail(f"{self.sent - self.moved} records were never acknowledged")
+
+    def _given_up(self, error: BaseException) -> None:
+        if not self.world.abandoned:
+            self.fail(f"a record was given up: {error!r}")
 
     def _delivered(self, sequence: int, told: Any) -> None:
         self.acks.append(((told.topic, told.partition), told.offset, self.number, sequence))
@@ -95,6 +102,8 @@ class Aiokafka(Producing):
                 future.add_done_callback(functools.partial(self._delivered, sequence))
                 future.add_done_callback(waiting.discard)
             await asyncio.sleep(self.chance.random() * 0.1)
+        if self.world.abandoned:
+            return
         if waiting:
             await asyncio.wait(waiting, timeout=60)
         if waiting:
@@ -103,6 +112,8 @@ class Aiokafka(Producing):
 
     def _delivered(self, sequence: int, future: asyncio.Future[Any]) -> None:
         if future.cancelled() or future.exception() is not None:
+            if self.world.abandoned:
+                return
             self.fail(f"a record was given up: {None if future.cancelled() else future.exception()!r}")
             return
         told = future.result()
