@@ -47,7 +47,11 @@ func (a *admin) Create(spec compat.TopicSpec) error {
 		}
 		topic.ReplicaAssignments = append(topic.ReplicaAssignments, one)
 	}
-	done, err := a.client.CreateTopics(a.c.Go(), &kafka.CreateTopicsRequest{
+	within := a.c.Go()
+	if spec.ValidateOnly {
+		within = a.c.Within(3 * time.Second) // the client waits for the topic to appear for as long as it may
+	}
+	done, err := a.client.CreateTopics(within, &kafka.CreateTopicsRequest{
 		Topics: []kafka.TopicConfig{topic}, ValidateOnly: spec.ValidateOnly,
 	})
 	if err != nil {
@@ -268,7 +272,7 @@ func (a *admin) DeleteCommit(group, topic string, partition int32) error {
 }
 
 func (a *admin) Cluster() (compat.Cluster, error) {
-	found, err := a.client.Metadata(a.c.Within(10*time.Second), &kafka.MetadataRequest{})
+	found, err := a.client.Metadata(a.c.Go(), &kafka.MetadataRequest{})
 	if err != nil {
 		return compat.Cluster{}, err
 	}

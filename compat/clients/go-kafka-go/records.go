@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,7 @@ func (library) Producer(c *compat.Context, how compat.Producing) compat.Producer
 		Compression:  codecs[how.Codec],
 		RequiredAcks: kafka.RequireAll,
 		Transport:    transport(c),
+		MaxAttempts:  40, // a restart takes some seconds
 	}
 	switch how.Acks {
 	case "0":
@@ -66,6 +68,11 @@ func (p producer) Send(records ...compat.Record) ([]compat.Record, error) {
 		sent = append(sent, message)
 	}
 	err := p.writer.WriteMessages(p.c.Go(), sent...)
+	// A topic that this write creates is not there at once; the client leaves it to its users to try again.
+	for errors.Is(err, kafka.UnknownTopicOrPartition) && p.c.Left() > 0 {
+		time.Sleep(50 * time.Millisecond)
+		err = p.writer.WriteMessages(p.c.Go(), sent...)
+	}
 	var each kafka.WriteErrors
 	if errors.As(err, &each) {
 		for _, one := range each {
@@ -101,15 +108,20 @@ type inbox struct {
 
 func newInbox() inbox { return inbox{make(chan kafka.Message, 1000), make(chan error, 100)} }
 
-// fill reads until the reader is closed or tells an error.
+// fill reads until the reader is closed or tells an error of the server's; it goes on behind a lost connection.
 func (b inbox) fill(ctx context.Context, read func(context.Context) (kafka.Message, error)) {
 	for {
 		message, err := read(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				b.errors <- err
-			}
+		if _, known := (library{}).Code(err); known {
+			b.errors <- err
 			return
+		}
+		if ctx.Err() != nil || errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			time.Sleep(50 * time.Millisecond)
+			continue
 		}
 		select {
 		case b.messages <- message:
