@@ -286,7 +286,7 @@ class Soak:
         if self.violations:
             raise Failed("what clients were told does not hold")
 
-    def _bar(self, total: int, text: str) -> tqdm:  # type: ignore[type-arg]
+    def _bar(self, total: int, text: str) -> tqdm:
         often = 0.1 if sys.stderr.isatty() else 10
         return tqdm(total=total, desc=f"{text:<20}", unit="kill", disable=self.plan.quiet, mininterval=often)
 

@@ -44,7 +44,7 @@ def _at_start(change: Any) -> None:
         database.write(batch)
         return opened(path, database, *rest)
 
-    opening._open = changed
+    opening._open = changed  # type: ignore[assignment]
 
 
 def forget_producers() -> None:

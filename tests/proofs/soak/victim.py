@@ -237,11 +237,11 @@ def often() -> None:
     """Checkpoints twice a second."""
 
     class Options(options.Options):
-        def __init__(self, **given: int) -> None:
+        def __init__(self, **given: Any) -> None:
             super().__init__(**{"checkpoint_seconds": 0.5, "checkpoint_pause": 0.3, **given})
 
     for module in (options, driver, opening, checkpoint):
-        module.Options = Options  # type: ignore[misc]
+        setattr(module, "Options", Options)  # noqa: B010
 
 
 def listen() -> None:
