@@ -23,7 +23,12 @@ def page(result: Result) -> str:
     where: dict[str, set[str]] = {}
     for found, reason in result.explained:
         where.setdefault(reason.why, set()).add(found.label.rpartition(" (")[2].partition(" v")[0])
-    apis = len({api for api, _ in result.compared})
+    count = len({api for api, _ in result.compared})
+    figures = (
+        f"**{result.answers:,} answers compared over {count} APIs in {len(result.compared)} versions: "
+        f"{result.equal:,} equal byte for byte, {result.answers_explained:,} different for a reason below, "
+        f"{result.answers_unexplained} unexplained.**"
+    )
     lines = [
         f"# Magnetar's answers beside Apache Kafka {kafka_version()}'s",
         "",
@@ -31,8 +36,7 @@ def page(result: Result) -> str:
         "Only what a server chooses for itself is given a name first: topic, producer, member and session ids, the",
         "cluster's id, ports, the present time, leader epochs, throttle times.",
         "",
-        f"**{result.answers:,} answers compared over {apis} APIs in {len(result.compared)} versions: {result.equal:,} equal",
-        f"byte for byte, {result.answers_explained:,} different for a reason below, {result.answers_unexplained} unexplained.**",
+        figures,
         "",
         "## What was compared",
         "",
