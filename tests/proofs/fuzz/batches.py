@@ -6,6 +6,7 @@ import functools
 import gzip
 import random
 import struct
+from typing import Any
 
 import cramjam
 
@@ -16,6 +17,14 @@ EXTREME = (-(2**63), -(2**63) + 1, -1, 0, 1, 2**31, 2**62, 2**63 - 1)
 """Timestamps and producer ids that no clock and no broker gave."""
 
 
+_CONTENT: list[tuple[bytes | None, bytes | None, records.Headers]] = [
+    (None, b"value", []),
+    (b"key", None, [("a", b"b"), ("a", None), ("é", b"")]),
+    (b"", b"", []),
+    (b"k" * 70, b"v" * 300, [("h" * 70, b"x" * 70)]),
+]
+
+
 @functools.cache
 def good_batches() -> list[bytes]:
     """One of each kind that a producer may send."""
@@ -23,14 +32,7 @@ def good_batches() -> list[bytes]:
     for codec in range(5):
         content = [
             records.Record(number, 1_700_000_000_000 + number, key, value, headers)
-            for number, (key, value, headers) in enumerate(
-                [
-                    (None, b"value", []),
-                    (b"key", None, [("a", b"b"), ("a", None), ("é", b"")]),
-                    (b"", b"", []),
-                    (b"k" * 70, b"v" * 300, [("h" * 70, b"x" * 70)]),
-                ]
-            )
+            for number, (key, value, headers) in enumerate(_CONTENT)
         ]
         found.append(records.build_batch(content, codec=codec))
         found.append(
@@ -158,6 +160,7 @@ def lying(codec: int) -> bytes:
 
 def _compressed(codec: int, start: bytes, unit: bytes, times: int) -> bytes:
     """start + unit * times, compressed without ever holding all of it where the codec allows that."""
+    squeeze: Any
     if codec == compression.GZIP:
         squeeze = cramjam.gzip.Compressor(9)
     elif codec == compression.ZSTD:
