@@ -51,6 +51,19 @@ func init() {
 		size := Try(offered[Sizer](c).Size(topic))
 		Check(size > 500 && size < 100_000, "size of the topic: %d", size)
 	})
+	Add("describe_producers", func(c *Context) {
+		topic := c.Create(1)
+		c.Produce(topic, Sample(10, 100), Producing{Idempotent: true})
+		Same(Try(offered[ProducerDescriber](c).LastSequences(topic)), []int32{9}, "last sequences")
+	})
+	Add("describe_features", func(c *Context) {
+		highest, features, err := offered[FeatureDescriber](c).Features()
+		Must(err)
+		Check(highest >= 13, "Fetch up to version %d: by topic id it begins with 13", highest)
+		for name, versions := range features {
+			Check(versions[0] <= versions[1], "versions of the feature %s: %v", name, versions)
+		}
+	})
 }
 
 func createAndDescribe(c *Context) {

@@ -211,4 +211,12 @@ type (
 	MemberRemover interface {
 		RemoveMember(group, instance string) error
 	}
+	// ProducerDescriber has DescribeProducers: the last sequence of each producer in partition 0.
+	ProducerDescriber interface {
+		LastSequences(topic string) ([]int32, error)
+	}
+	// FeatureDescriber tells the highest version of Fetch, and the features with their versions.
+	FeatureDescriber interface {
+		Features() (int16, map[string][2]int16, error)
+	}
 )

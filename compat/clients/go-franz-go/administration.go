@@ -294,33 +294,43 @@ func (a *admin) RemoveMember(group, instance string) error {
 	return done.Error()
 }
 
+func (a *admin) LastSequences(topic string) ([]int32, error) {
+	set := kadm.TopicsSet{}
+	set.Add(topic, 0)
+	found, err := a.DescribeProducers(a.c.Go(), set)
+	if err != nil {
+		return nil, err
+	}
+	all := []int32{}
+	for _, one := range found[topic].Partitions[0].ActiveProducers {
+		all = append(all, one.LastSequence)
+	}
+	return all, found[topic].Partitions[0].Err
+}
+
+func (a *admin) Features() (int16, map[string][2]int16, error) {
+	all, err := a.ApiVersions(a.c.Go())
+	if err != nil {
+		return 0, nil, err
+	}
+	one := all.Sorted()[0]
+	if one.Err != nil {
+		return 0, nil, one.Err
+	}
+	highest, _ := one.KeyMaxVersion(kmsg.Fetch.Int16())
+	features := map[string][2]int16{}
+	for _, feature := range one.Raw().SupportedFeatures {
+		features[feature.Name] = [2]int16{feature.MinVersion, feature.MaxVersion}
+	}
+	return highest, features, nil
+}
+
 func init() {
-	compat.Add("describe_producers", func(c *compat.Context) {
-		topic, sent := c.Create(1), compat.Sample(10, 100)
-		c.Produce(topic, sent, compat.Producing{Idempotent: true})
-		set := kadm.TopicsSet{}
-		set.Add(topic, 0)
-		found := compat.Try(c.Admin().(*admin).DescribeProducers(c.Go(), set))[topic].Partitions[0]
-		compat.Must(found.Err)
-		states := found.ActiveProducers.Sorted()
-		compat.Same(len(states), 1, "producers")
-		compat.Same(states[0].LastSequence, int32(9), "last sequence")
-	})
 	compat.Add("list_config_resources", func(c *compat.Context) {
 		topic := c.Create(1)
 		found := compat.Try(c.Admin().(*admin).ListConfigResources(c.Go(), kmsg.ConfigResourceTypeTopic))
 		compat.Must(found.Err)
 		compat.Check(strings.Contains(fmt.Sprint(found.Resources), topic), "the topic is missing")
-	})
-	compat.Add("describe_features", func(c *compat.Context) {
-		all := compat.Try(c.Admin().(*admin).ApiVersions(c.Go())).Sorted()
-		compat.Same(len(all), 1, "nodes")
-		compat.Must(all[0].Err)
-		highest, found := all[0].KeyMaxVersion(kmsg.Fetch.Int16())
-		compat.Check(found && highest >= 13, "Fetch up to version %d: by topic id it begins with 13", highest)
-		for _, one := range all[0].Raw().SupportedFeatures {
-			compat.Check(one.MinVersion <= one.MaxVersion, "versions of the feature %s", one.Name)
-		}
 	})
 	compat.Add("transactions", transactions)
 }

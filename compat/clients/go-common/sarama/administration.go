@@ -264,3 +264,41 @@ func (a *admin) RemoveMember(group, instance string) error {
 	}
 	return failed(done.Err, "")
 }
+
+func (a *admin) LastSequences(topic string) ([]int32, error) {
+	found, err := a.ClusterAdmin.(sarama.TransactionClusterAdmin).DescribeProducers(map[string][]int32{topic: {0}})
+	if err != nil {
+		return nil, err
+	}
+	one := found[topic][0]
+	all := []int32{}
+	for _, producer := range one.ActiveProducers {
+		all = append(all, producer.LastSequence)
+	}
+	return all, failed(one.ErrorCode, "")
+}
+
+func (a *admin) Features() (int16, map[string][2]int16, error) {
+	node, err := a.Controller()
+	if err != nil {
+		return 0, nil, err
+	}
+	found, err := node.ApiVersions(&sarama.ApiVersionsRequest{
+		Version: 3, ClientSoftwareName: "compat", ClientSoftwareVersion: "1",
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	const fetch = 1
+	highest := int16(-1)
+	for _, one := range found.ApiKeys {
+		if one.ApiKey == fetch {
+			highest = one.MaxVersion
+		}
+	}
+	features := map[string][2]int16{}
+	for _, one := range found.SupportedFeatures {
+		features[one.Name] = [2]int16{one.MinVersion, one.MaxVersion}
+	}
+	return highest, features, failed(sarama.KError(found.ErrorCode), "")
+}

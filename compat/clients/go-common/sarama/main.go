@@ -44,9 +44,12 @@ func main() {
 	}
 	compat.Add("transactions", transactions)
 	compat.Drop("subscribe_pattern")
+	if !version.IsAtLeast(sarama.V2_8_0_0) {
+		compat.Drop("describe_producers")
+	}
 	if !version.IsAtLeast(sarama.V2_4_0_0) {
 		compat.Drop("rebalance_cooperative", "static_membership", "error_fenced_instance", "alter_configs",
-			"group_offsets", "error_group_not_empty")
+			"describe_features", "group_offsets", "error_group_not_empty")
 	}
 	compat.Main(library{version}, name, "github.com/IBM/sarama")
 }
