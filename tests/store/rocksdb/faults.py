@@ -63,6 +63,7 @@ MODES: dict[str, tuple[str, ...]] = {
     "create": ("ENOSPC", "EIO"),
     "write": ("ENOSPC", "EIO", "short", "torn"),
     "truncate": ("EIO",),
+    "unlink": ("EIO",),
     "sync": ("EIO",),
     "sync_folder": ("EIO",),
     "batch": ("before", "after", "stall"),
@@ -103,6 +104,10 @@ class FaultyFiles(Files):
     def truncate(self, descriptor: int, size: int) -> None:
         _raise(self._faults.step("truncate"))
         super().truncate(descriptor, size)
+
+    def unlink(self, partition: int, base_offset: int, number: int) -> None:
+        _raise(self._faults.step("unlink"))
+        super().unlink(partition, base_offset, number)
 
     def sync(self, descriptor: int) -> None:
         _raise(self._faults.step("sync"))
