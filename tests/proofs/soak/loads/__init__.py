@@ -6,13 +6,15 @@ through any number of kills, and takes part in each check by three calls.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import random
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.proofs.soak.oracle import Oracle, Place, Producer
 from tests.proofs.soak.wire import Wire
@@ -106,6 +108,17 @@ class Load:
     def trimmable(self, place: Place) -> int | None:
         """What this load still needs begins here; None when it does not care."""
         return None
+
+
+async def unless_abandoned(world: World, work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine; a client that waits for a gateway that does not come again is cancelled."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        await asyncio.wait([task], timeout=0.1)
+        if world.abandoned:
+            task.cancel()
+            return
+    await task
 
 
 Acked = deque[tuple[Place, int, int, int]]

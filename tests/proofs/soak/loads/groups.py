@@ -10,7 +10,7 @@ import aiokafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.proofs.soak import records
-from tests.proofs.soak.loads import TOPICS, Load, World
+from tests.proofs.soak.loads import TOPICS, Load, World, unless_abandoned
 from tests.proofs.soak.loads.produce import RECONNECT
 from tests.proofs.soak.oracle import Oracle, Place
 from tests.proofs.soak.wire import Wire
@@ -132,7 +132,7 @@ class Librdkafka(Member):
 
 class Aiokafka(Member):
     def run(self) -> None:
-        asyncio.run(self._run())
+        asyncio.run(unless_abandoned(self.world, self._run()))
 
     async def _run(self) -> None:
         consumer = aiokafka.AIOKafkaConsumer(

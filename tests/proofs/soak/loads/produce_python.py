@@ -13,7 +13,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
-from tests.proofs.soak.loads import Load, World
+from tests.proofs.soak.loads import Load, World, unless_abandoned
 from tests.proofs.soak.loads.produce import Producing
 
 
@@ -66,7 +66,7 @@ class KafkaPython(Producing):
 
 class Aiokafka(Producing):
     def run(self) -> None:
-        asyncio.run(self._run())
+        asyncio.run(unless_abandoned(self.world, self._run()))
 
     async def _run(self) -> None:
         producer = AIOKafkaProducer(
