@@ -210,7 +210,12 @@ func (a *admin) Groups() ([]string, error) {
 	return names, found.Error
 }
 
-func (a *admin) DescribeGroup(group string) (compat.Group, error) {
+func (a *admin) DescribeGroup(group string) (found compat.Group, err error) {
+	err = again(a.c, func() error { found, err = a.describeGroup(group); return err })
+	return found, err
+}
+
+func (a *admin) describeGroup(group string) (compat.Group, error) {
 	all, err := a.client.DescribeGroups(a.c.Go(), &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
 	if err != nil {
 		return compat.Group{}, err
@@ -227,6 +232,10 @@ func (a *admin) DescribeGroup(group string) (compat.Group, error) {
 }
 
 func (a *admin) DeleteGroup(group string) error {
+	return again(a.c, func() error { return a.deleteGroup(group) })
+}
+
+func (a *admin) deleteGroup(group string) error {
 	done, err := a.client.DeleteGroups(a.c.Go(), &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})
 	if err != nil {
 		return err
@@ -234,7 +243,12 @@ func (a *admin) DeleteGroup(group string) error {
 	return done.Errors[group]
 }
 
-func (a *admin) Commits(group, topic string) (map[int32]compat.Commit, error) {
+func (a *admin) Commits(group, topic string) (found map[int32]compat.Commit, err error) {
+	err = again(a.c, func() error { found, err = a.commits(group, topic); return err })
+	return found, err
+}
+
+func (a *admin) commits(group, topic string) (map[int32]compat.Commit, error) {
 	found, err := a.client.OffsetFetch(a.c.Go(), &kafka.OffsetFetchRequest{
 		GroupID: group, Topics: map[string][]int{topic: {0, 1}},
 	})
@@ -251,6 +265,10 @@ func (a *admin) Commits(group, topic string) (map[int32]compat.Commit, error) {
 }
 
 func (a *admin) SetCommit(group, topic string, partition int32, commit compat.Commit) error {
+	return again(a.c, func() error { return a.setCommit(group, topic, partition, commit) })
+}
+
+func (a *admin) setCommit(group, topic string, partition int32, commit compat.Commit) error {
 	one := kafka.OffsetCommit{Partition: int(partition), Offset: commit.Offset, Metadata: commit.Metadata}
 	done, err := a.client.OffsetCommit(a.c.Go(), &kafka.OffsetCommitRequest{
 		GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topic: {one}},
@@ -262,6 +280,10 @@ func (a *admin) SetCommit(group, topic string, partition int32, commit compat.Co
 }
 
 func (a *admin) DeleteCommit(group, topic string, partition int32) error {
+	return again(a.c, func() error { return a.deleteCommit(group, topic, partition) })
+}
+
+func (a *admin) deleteCommit(group, topic string, partition int32) error {
 	done, err := a.client.OffsetDelete(a.c.Go(), &kafka.OffsetDeleteRequest{
 		GroupID: group, Topics: map[string][]int{topic: {int(partition)}},
 	})

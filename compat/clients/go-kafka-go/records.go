@@ -67,26 +67,37 @@ func (p producer) Send(records ...compat.Record) ([]compat.Record, error) {
 		}
 		sent = append(sent, message)
 	}
-	err := p.writer.WriteMessages(p.c.Go(), sent...)
-	// A topic that this write creates is not there at once; the client leaves it to its users to try again.
-	for errors.Is(err, kafka.UnknownTopicOrPartition) && p.c.Left() > 0 {
-		time.Sleep(50 * time.Millisecond)
-		err = p.writer.WriteMessages(p.c.Go(), sent...)
-	}
-	var each kafka.WriteErrors
-	if errors.As(err, &each) {
-		for _, one := range each {
-			if one != nil {
-				return nil, one
-			}
-		}
-	}
+	err := again(p.c, func() error { return firstOf(p.writer.WriteMessages(p.c.Go(), sent...)) })
 	back := []compat.Record{}
 	for _, one := range records {
 		one.Time = time.Time{} // the Writer does not tell
 		back = append(back, one)
 	}
 	return back, err
+}
+
+// firstOf gives the first error of a batch that was written.
+func firstOf(err error) error {
+	var each kafka.WriteErrors
+	if errors.As(err, &each) {
+		return first(each...)
+	}
+	return err
+}
+
+// again tries what the client leaves to its users to try again: what has no code of the server's (a connection, no
+// leader yet), and what it calls temporary itself (a topic that is being created, a coordinator that loads), with one
+// exception: that a group is subscribed does not pass.
+func again(c *compat.Context, call func() error) error {
+	for {
+		err := call()
+		var known kafka.Error
+		final := errors.As(err, &known) && (!known.Temporary() || known == kafka.GroupSubscribedToTopic)
+		if err == nil || final || c.Left() <= 0 {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 func from(message kafka.Message) compat.Record {
@@ -108,18 +119,19 @@ type inbox struct {
 
 func newInbox() inbox { return inbox{make(chan kafka.Message, 1000), make(chan error, 100)} }
 
-// fill reads until the reader is closed or tells an error of the server's; it goes on behind a lost connection.
+// fill reads until the reader is closed or tells an error of the server's; it goes on behind one that
+// passes.
 func (b inbox) fill(ctx context.Context, read func(context.Context) (kafka.Message, error)) {
 	for {
 		message, err := read(ctx)
-		if _, known := (library{}).Code(err); known {
+		var known kafka.Error
+		switch {
+		case errors.As(err, &known) && !known.Temporary():
 			b.errors <- err
 			return
-		}
-		if ctx.Err() != nil || errors.Is(err, io.EOF) {
+		case ctx.Err() != nil || errors.Is(err, io.EOF):
 			return
-		}
-		if err != nil {
+		case err != nil:
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}

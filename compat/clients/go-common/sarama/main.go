@@ -39,7 +39,7 @@ func main() {
 	for n, word := range os.Args {
 		if strings.TrimLeft(word, "-") == "version" && n+1 < len(os.Args) {
 			version = compat.Try(sarama.ParseKafkaVersion(os.Args[n+1]))
-			name += "-" + os.Args[n+1]
+			name += "-" + strings.Join(strings.Split(os.Args[n+1], ".")[:2], ".") // the client's folder
 		}
 	}
 	compat.Add("transactions", transactions)
