@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from tests.proofs.powercut import cuts, order, recording, served
 from tests.proofs.powercut.__main__ import worst
 from tests.proofs.powercut.cuts import Tally
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(sys.platform != "linux", reason="the recorder is preloaded, as only Linux does it"),
+]
 
 
 def examined(made: recording.Recording, chosen: list[cuts.Cut]) -> Tally:

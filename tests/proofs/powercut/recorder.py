@@ -6,6 +6,7 @@ import enum
 import hashlib
 import mmap
 import os
+import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -59,6 +60,10 @@ def library() -> Path:
     if not made.exists():
         BUILT.mkdir(parents=True, exist_ok=True)
         fresh = made.with_suffix(f".{os.getpid()}")
+        if shutil.which("gcc") is None:
+            raise AssertionError(
+                "the recorder is compiled with gcc: install it, e.g. with apt-get install gcc"
+            )
         subprocess.run(["gcc", *FLAGS, "-o", str(fresh), str(SOURCE), "-ldl", "-lpthread"], check=True)
         fresh.replace(made)
     return made

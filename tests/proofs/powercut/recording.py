@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -39,24 +40,32 @@ class Recording(NamedTuple):
     base: Path | None = None
 
 
-def record(
-    folder: Path, policy: str, seconds: float, seed: int, *, broken: str = "", port: str = "127.0.0.1:0"
-) -> Recording:
+def record(folder: Path, policy: str, seconds: float, seed: int, *, broken: str = "") -> Recording:
     """Run a gateway on `folder`/data under the recorder and a load; stop it cleanly."""
     root = folder.resolve() / "data"
     root.mkdir(parents=True)
     log = folder / "events"
     environ = recorder.environment(root, log) | ({"POWERCUT_BREAK": broken} if broken else {})
     flags = ("--durability", "fsync" if policy == "fsync" else "os", "--log-level", "warning")
+    # a client of something else that finds this port must not leave topics here
+    flags += ("--set", "auto.create.topics.enable=false")
     process = Gateway(root, *flags, environ=environ)
     with process:
         world = asyncio.run(Load(process.bootstrap, policy, seed).run(seconds))
         assert process.stop() == 0, process.log()[-4000:]
     events = recorder.events(log)
     world.settle(answers(events))
-    return Recording(
-        policy, root, events, world, Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
-    )
+    boot = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
+    with (folder / "world").open("wb") as file:
+        pickle.dump((policy, world, boot), file)
+    return Recording(policy, root, events, world, boot)
+
+
+def load(folder: Path) -> Recording:
+    """A recording that was kept."""
+    with (folder / "world").open("rb") as file:
+        policy, world, boot = pickle.load(file)
+    return Recording(policy, folder.resolve() / "data", recorder.events(folder / "events"), world, boot)
 
 
 def answers(events: Sequence[Event]) -> dict[Key, int]:
