@@ -81,9 +81,15 @@ func rebalance(c *Context, assignor string) {
 	}
 	first := c.member(how)
 	see(settle(c, []Member{first}, 4))
+	before := first.Changes()
 	second := c.member(how)
 	see(settle(c, []Member{first, second}, 2, 2))
-
+	if found := Try(c.Admin().DescribeGroup(group)).Assignor; found != "" { // kafka-go does not tell
+		Same(found, map[string]string{"range": "range", "cooperative": "cooperative-sticky"}[assignor], "assignor")
+	}
+	if assignor == "cooperative" {
+		Same(first.Changes()-before, 2, "partitions that the first lost or got when the second came")
+	}
 	first.Close()
 	see(settle(c, []Member{second}, 4))
 	c.Until("every record", func() bool { see(Try(second.Poll())); return len(seen) == 200 })
