@@ -57,6 +57,7 @@ class Context {
   async restart() {
     this.end = Infinity;
     this.bootstrap = (await this.arrive()) || this.bootstrap;
+    this.shared = {}; // what was connected before says nothing about the server after
     this.end = Date.now() + this.limit;
   }
 

@@ -23,8 +23,9 @@ const promised = (ctx, settings = {}) => new Kafka({
 
 async function admin(ctx) {
   if (!ctx.shared.admin) {
-    ctx.shared.admin = RdKafka.AdminClient.create({ 'bootstrap.servers': ctx.bootstrap });
-    ctx.closing(() => ctx.shared.admin.disconnect());
+    const client = RdKafka.AdminClient.create({ 'bootstrap.servers': ctx.bootstrap });
+    ctx.closing(() => client.disconnect());
+    ctx.shared.admin = client;
   }
   return ctx.shared.admin;
 }

@@ -21,9 +21,10 @@ function kafka(ctx, settings = {}) {
 
 async function admin(ctx) {
   if (!ctx.shared.admin) {
-    ctx.shared.admin = kafka(ctx).admin();
-    ctx.closing(() => ctx.shared.admin.disconnect());
-    await ctx.shared.admin.connect();
+    const client = kafka(ctx).admin();
+    ctx.closing(() => client.disconnect());
+    await client.connect();
+    ctx.shared.admin = client;
   }
   return ctx.shared.admin;
 }
