@@ -56,7 +56,7 @@ class Content:
 class Change(NamedTuple):
     """A write at `position`, or without data a new size: `grow` never shortens."""
 
-    index: int
+    when: int
     position: int
     data: memoryview | bytes | None = None
     grow: bool = False
@@ -79,7 +79,7 @@ class File:
         """What was written before event `before` is durable."""
         pending = self.pending
         count = 0
-        while count < len(pending) and pending[count].index < before:
+        while count < len(pending) and pending[count].when < before:
             self.durable.apply(pending[count])
             count += 1
         del pending[:count]
@@ -100,7 +100,7 @@ Node = File | Folder
 class Naming(NamedTuple):
     """Names that came, went or moved at once: (folder, name, what it leads to now)."""
 
-    index: int
+    when: int
     changes: tuple[tuple[Folder, str, Node | None], ...]
 
 
@@ -245,7 +245,7 @@ class Disk:
         elif isinstance(node, Folder):
             left = []
             for naming in self.pending_names:
-                if naming.index < began and any(folder is node for folder, _, _ in naming.changes):
+                if naming.when < began and any(folder is node for folder, _, _ in naming.changes):
                     self._settle(naming)
                 else:
                     left.append(naming)

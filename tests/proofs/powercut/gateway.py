@@ -16,8 +16,8 @@ from typing import Any
 from gateway.broker.turn import Turn
 from gateway.cli.main import main
 from store import limits
-from store.api import Append, Durability, Put, Write
-from store.rocksdb import database, driver, group, options
+from store.api import Append, Durability, Outcome, Put, Write
+from store.rocksdb import database, group, opening, options
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
 
@@ -33,29 +33,23 @@ def small() -> None:
         found.set_max_log_file_size(1 << 20)
         return found
 
-    database._options = with_small_logs
+    # the names are other modules' own
+    setattr(database, "_options", with_small_logs)  # noqa: B010
     limits.LEDGER_ENTRIES = 40
     group.JOURNAL_BYTES = 8 * 1024
     group.JOURNAL_LOG_BYTES = 64 * 1024
+    early = {
+        "checkpoint_seconds": 0.2,
+        "checkpoint_pause": 0.1,
+        "checkpoint_batches": 400,
+        "checkpoint_journal_bytes": 100_000,
+        "open_files": 16,
+    }
 
-    class Small(options.Options):
-        def __init__(self, **given: int) -> None:
-            super().__init__(
-                **{
-                    "checkpoint_seconds": 0.2,
-                    "checkpoint_pause": 0.1,
-                    "checkpoint_batches": 400,
-                    "checkpoint_journal_bytes": 100_000,
-                    "open_files": 16,
-                    **given,
-                }
-            )
+    def small_options(**given: Any) -> options.Options:
+        return options.Options(**{**early, **given})
 
-    for module in (options, driver):
-        module.Options = Small  # type: ignore[misc]
-    from store.rocksdb import opening
-
-    opening.Options = Small  # type: ignore[misc]
+    setattr(opening, "Options", small_options)  # noqa: B010
 
 
 def no_wal_sync() -> None:
@@ -91,7 +85,7 @@ def answer_first() -> None:
     commit = RocksStore.commit
 
     def early(
-        self: RocksStore, writes: Sequence[Write], durability: Durability, done: Callable[[object], None]
+        self: RocksStore, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
         if all(type(write) in (Append, Put) for write in writes):
             commit(self, writes, durability, lambda outcome: None)

@@ -147,9 +147,9 @@ def build(
         if not pending:
             return file.durable
         if style == "moment":
-            before = [change for change in pending if change.index < moment]
+            before = [change for change in pending if change.when < moment]
             made = everything(before, file.durable.copy(), chance)
-            if len(before) < len(pending) and pending[len(before)].index == moment:
+            if len(before) < len(pending) and pending[len(before)].when == moment:
                 _tear(pending[len(before)], made, chance)
             return made
         chosen = chance.choice(list(STYLES)) if mixed else style
@@ -182,7 +182,7 @@ def _names(pending: list[Naming], names: str, moment: int, chance: random.Random
     if names == "prefix":
         return pending[: chance.randrange(len(pending) + 1)]
     if names == "moment":
-        return [naming for naming in pending if naming.index < moment]
+        return [naming for naming in pending if naming.when < moment]
     return [naming for naming in pending if chance.random() < 0.6]
 
 

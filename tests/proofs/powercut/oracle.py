@@ -119,8 +119,8 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
     catalog = Catalog(store)
     rows = {row.name: row for row in catalog.topics()}
     lives: dict[str, list[Topic]] = {}
-    for topic in world.topics:
-        lives.setdefault(topic.name, []).append(topic)
+    for each in world.topics:
+        lives.setdefault(each.name, []).append(each)
     for name in rows.keys() - lives.keys():
         verdict.wrong(f"topic {name} was never created")
     logs: dict[int, Found] = {}

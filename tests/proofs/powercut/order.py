@@ -10,6 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -189,20 +190,20 @@ class Order:
         world = self._recording.world
         for topic in world.topics:
             if world.synced:
-                yield topic.created, lambda topic=topic: self._created(topic)
+                yield topic.created, partial(self._created, topic)
                 if topic.deleted is not None:
-                    yield topic.deleted, lambda topic=topic: self._deleted(topic)
+                    yield topic.deleted, partial(self._deleted, topic)
             for index in range(topic.partitions):
                 if topic.synced:
                     for batch in topic.batches[index]:
-                        yield batch.key, lambda t=topic, i=index, b=batch: self._batch(t, i, b)
+                        yield batch.key, partial(self._batch, topic, index, batch)
                 if world.synced:
                     for trim in topic.trims[index]:
-                        yield trim.key, lambda t=topic, i=index, o=trim.offset: self._trimmed(t, i, o)
+                        yield trim.key, partial(self._trimmed, topic, index, trim.offset)
         if world.synced:
             for place, commits in world.commits.items():
                 for commit in commits:
-                    yield commit.key, lambda p=place, s=commit.stamp: self._committed(p, s)
+                    yield commit.key, partial(self._committed, place, commit.stamp)
 
     def _check(self, kind: str, held: bool, text: str) -> None:
         self.checked[kind] += 1

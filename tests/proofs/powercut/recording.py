@@ -46,7 +46,12 @@ def record(folder: Path, policy: str, seconds: float, seed: int, *, broken: str 
     root.mkdir(parents=True)
     log = folder / "events"
     environ = recorder.environment(root, log) | ({"POWERCUT_BREAK": broken} if broken else {})
-    flags = ("--durability", "fsync" if policy == "fsync" else "os", "--log-level", "warning")
+    flags: tuple[str, ...] = (
+        "--durability",
+        "fsync" if policy == "fsync" else "os",
+        "--log-level",
+        "warning",
+    )
     # a client of something else that finds this port must not leave topics here
     flags += ("--set", "auto.create.topics.enable=false")
     process = Gateway(root, *flags, environ=environ)
