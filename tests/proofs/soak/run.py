@@ -55,6 +55,8 @@ class Figures:
     starts: list[float] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
     checks: int = 0
+    # the last client that went on after the last kill, and how long it took
+    slowest: tuple[float, str] = (0.0, "")
     seconds: float = 0.0
 
 
@@ -243,12 +245,14 @@ class Soak:
     def _end(self) -> None:
         """Everybody moves once more, producers finish, groups read to the end; then all is read again."""
         before = {load.name: load.moved for load in self.loads}
-        deadline = time.monotonic() + 2 * STALL
+        began = time.monotonic()
         while still := [
             load.name for load in self.loads if load.moved == before[load.name] and load.name not in _MAY_IDLE
         ]:
-            if time.monotonic() > deadline:
+            took = time.monotonic() - began
+            if took > 2 * STALL:
                 raise Failed(f"not within {2 * STALL:.0f} s: {', '.join(still)} did not go on")
+            self.figures.slowest = took, still[-1]
             time.sleep(0.02)
         self.world.stop.set()
         for load in self.loads:
@@ -305,6 +309,7 @@ class Soak:
             ("offsets of groups compared", f"{seen['committed offsets checked']:,}"),
             ("topics compared", f"{seen['topics checked']:,}"),
             ("start to the first answer", f"p50 {statistics.median(starts):.2f} s, max {starts[-1]:.2f} s"),
+            ("last client that went on", f"{figures.slowest[1]}, {figures.slowest[0]:.1f} s"),
             ("violations", f"{seen['violations'] + len(self.world.failures):,}"),
             ("seconds", f"{figures.seconds:,.0f}"),
         ]
