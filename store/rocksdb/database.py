@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,11 @@ log = logging.getLogger("magnetar.store")
 
 MEGABYTE = 1 << 20
 _CHUNK = 2000
+
+SETTLE_SECONDS = 2.0
+"""After a failure `settle` is not tried again sooner. RocksDB looks every five seconds whether a full disk has space
+again (64 MB, its largest memtable), and never gets to it while somebody asks it to flush without a pause.
+"""
 
 
 def _options(cache: Cache, family: Family | None = None) -> Options:
@@ -130,6 +136,9 @@ class Database:
             self._db = Rdict(str(path), _options(cache), column_families=families)
         except Exception as error:
             raise _cannot_open(error, path.parent) from error
+        # why the last `settle` failed, and when it was tried
+        self._unsettled: StoreError | None = None
+        self._tried = 0.0
         self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in families}
         self.handles: dict[str, Any] = {name: self._db.get_column_family_handle(name) for name in families}
         """Column family handles by family, for `WriteBatch.put(key, value, handle)`."""
@@ -170,11 +179,17 @@ class Database:
 
     def settle(self) -> None:
         """Write all memtables to (synced) tables and begin a new WAL, so that nothing depends on the old one."""
+        now = time.monotonic()
+        if self._unsettled is not None and now - self._tried < SETTLE_SECONDS:
+            raise self._unsettled
+        self._tried = now
         try:
             for family in self._families.values():
                 family.flush(True)
         except Exception as error:
-            raise plain(error, f"write to the database in {self.path.parent}") from error
+            self._unsettled = plain(error, f"write to the database in {self.path.parent}")
+            raise self._unsettled from error
+        self._unsettled = None
 
     def sequence(self) -> int:
         """Number of the last write: grows with every one, and comes back with them when the database is
