@@ -30,14 +30,14 @@ _SUMMED = (
 
 def span(context: Context, topic: Topic, index: int) -> Span:
     """What a partition holds now."""
-    log = context.broker.store.log(topic.partitions[index])
+    log = context.broker.log_of(topic, index)
     return Span(log.start_offset, log.end_offset, log.size)
 
 
 def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stats) -> Stats:
     """A plain topic, or one partition. `subscriptions` are its subscriptions' stats by name."""
     broker = context.broker
-    log = broker.store.log(topic.partitions[index])
+    log = broker.log_of(topic, index)
     partition = in_use(context, topic, index)
     rate = context.rates.of(partition, broker.loop.time()) if partition is not None else ZERO
     return {
@@ -87,7 +87,7 @@ def of_partitioned(context: Context, topic: Topic, each: dict[str, Stats], per_p
 
 def internal(context: Context, topic: Topic, index: int) -> Stats:
     """The ledgers of a plain topic or one partition, and the segments that hold them."""
-    log = context.broker.store.log(topic.partitions[index])
+    log = context.broker.log_of(topic, index)
     ledgers = log.ledgers()
     current = ledgers[-1] if ledgers else None
     entries = sum(ledger.entries for ledger in ledgers)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.metadata import CLUSTER_OPERATIONS, NOT_ASKED
 from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -86,18 +87,19 @@ def describe_log_dirs(
 def _sizes(
     broker: Broker, topic: Topic, indexes: list[int]
 ) -> messages.DescribeLogDirsResponse.DescribeLogDirsTopic:
-    return Dirs.DescribeLogDirsTopic(
-        name=topic.name,
-        partitions=[
+    partitions = []
+    for index in indexes:
+        try:
+            size = broker.log_of(topic, index).size
+        except KafkaError:
+            # going at this moment, or damaged: it has no size
+            continue
+        partitions.append(
             Dirs.DescribeLogDirsPartition(
-                partition_index=index,
-                partition_size=broker.store.log(topic.partitions[index]).size,
-                offset_lag=0,
-                is_future_key=False,
+                partition_index=index, partition_size=size, offset_lag=0, is_future_key=False
             )
-            for index in indexes
-        ],
-    )
+        )
+    return Dirs.DescribeLogDirsTopic(name=topic.name, partitions=partitions)
 
 
 @handles(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1)

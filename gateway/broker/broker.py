@@ -27,7 +27,7 @@ from gateway.broker.topics import Topics
 from gateway.broker.turn import Turn
 from gateway.topic_configs import effective
 from gateway.wire.errors import Error
-from store.api import Durability, Family, Outcome, Put, Store, StoreError, Write
+from store.api import Durability, Family, Log, Outcome, Put, Store, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.groups import Groups
@@ -253,6 +253,17 @@ class Broker:
                 # The topic went between the look into the catalog and this one.
                 raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
         return partition
+
+    def log_of(self, topic: Topic, index: int) -> Log:
+        """The log of a partition, in use or not. Raises KafkaError: the catalog may still have a topic whose deletion
+        the store has done already.
+        """
+        try:
+            return self.store.log(topic.partitions[index])
+        except KeyError:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.") from None
+        except StoreError as error:
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def partition(self, topic: Topic, index: int) -> Partition:
         runtime = self.topic(topic.name.encode())

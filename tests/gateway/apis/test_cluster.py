@@ -144,3 +144,26 @@ def test_endpoint_types(kind: int, error: int) -> None:
         assert (await client.ask(ApiKey.DESCRIBE_CLUSTER, 1, request)).error_code == error
 
     run(test)
+
+
+def test_log_dirs_while_a_topic_is_being_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store has dropped the log already, the catalog still has the topic."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "going", 2)
+        await create(client, "staying")
+        store = gateway.broker.store
+        topic = gateway.broker.catalog.get("going")
+        assert topic is not None
+        right = store.log
+
+        def log(partition: int) -> Any:
+            if partition in topic.partitions:
+                raise KeyError(partition)
+            return right(partition)
+
+        monkeypatch.setattr(store, "log", log)
+        answer = await client.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, messages.DescribeLogDirsRequest(topics=None))
+        assert {t.name: len(t.partitions) for t in answer.results[0].topics} == {"going": 0, "staying": 1}
+
+    run(test)
