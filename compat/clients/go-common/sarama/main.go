@@ -25,6 +25,7 @@ func (library) Code(err error) (int16, bool) {
 func (l library) config() *sarama.Config {
 	config := sarama.NewConfig()
 	config.Version = l.version
+	config.Admin.Retry.Max = 100 // of 100 ms: a new Kafka needs seconds until its first coordinator is there
 	return config
 }
 
