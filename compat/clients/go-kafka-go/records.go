@@ -17,7 +17,7 @@ var codecs = map[string]kafka.Compression{
 }
 
 func transport(c *compat.Context) *kafka.Transport {
-	one := &kafka.Transport{MetadataTTL: 100 * time.Millisecond}
+	one := &kafka.Transport{} // a shorter MetadataTTL would also be the time limit of each Metadata
 	c.Closing(one.CloseIdleConnections)
 	return one
 }
