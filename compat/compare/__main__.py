@@ -41,16 +41,15 @@ def main() -> int:
     parser.add_argument(
         "--magnetar", metavar="HOST:PORT", help="a Magnetar that runs already, with nothing in it"
     )
-    parser.add_argument("--store", default="rocksdb", help="store.driver of the Magnetar that is started")
     parser.add_argument(
         "--report", metavar="FILE", help="write the coverage and the differences that stay there"
     )
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        kafka = arguments.kafka or stack.enter_context(KafkaPeer(settings=KAFKA)).bootstrap
+        kafka = arguments.kafka or stack.enter_context(KafkaPeer(settings=KAFKA, start_timeout=180)).bootstrap
         magnetar = arguments.magnetar
         if magnetar is None:
-            process = stack.enter_context(Magnetar({**MAGNETAR, "store.driver": arguments.store}))
+            process = stack.enter_context(Magnetar(MAGNETAR))
             process.start()
             magnetar = process.address
         result = run(kafka, magnetar, arguments.only)

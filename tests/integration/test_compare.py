@@ -12,7 +12,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_answers_are_kafkas_but_for_the_differences_that_stay() -> None:
-    with KafkaPeer(settings=KAFKA) as kafka, Magnetar({**MAGNETAR, "store.driver": "memory"}) as magnetar:
+    with KafkaPeer(settings=KAFKA, start_timeout=180) as kafka, Magnetar(MAGNETAR) as magnetar:
         magnetar.start()
         result = run(kafka.bootstrap, magnetar.address, ["cluster", "committed", "group_admin", "odd"])
     assert result.unexplained == []
