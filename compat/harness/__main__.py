@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -69,6 +70,7 @@ def main() -> int:
     verbs.add_parser("report", help=f"write docs/{report.PAGE.name} from the saved results")
     verbs.add_parser("list", help="the clients and how many cases each has")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server and no program is left behind
     if options.verb == "report":
         print(report.write())
         return 0

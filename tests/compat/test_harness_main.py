@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +93,16 @@ def test_a_program_that_cannot_start_is_no_success(scene: Scene, capsys: pytest.
     assert out.count("cannot run") == 1  # one line for the program, not one for each case
     assert "no compiler" in out
     assert "2 could not run" in out
+
+
+def test_sigterm_leaves_by_the_way_that_cleans_up(scene: Scene) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert scene.run() == 0
+        with pytest.raises(SystemExit, match="143"):
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_wrong_names_are_refused(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
