@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/IBM/sarama"
 	"magnetar/compat"
 )
 
 type admin struct {
+	c *compat.Context
 	sarama.ClusterAdmin
 	client sarama.Client
 }
@@ -20,7 +22,7 @@ func (*admin) NoMaxTimestamp() {}
 
 func (l library) Admin(c *compat.Context) compat.Admin {
 	client := compat.Try(sarama.NewClient([]string{c.Bootstrap}, l.config()))
-	a := &admin{compat.Try(sarama.NewClusterAdminFromClient(client)), client}
+	a := &admin{c, compat.Try(sarama.NewClusterAdminFromClient(client)), client}
 	c.Closing(func() { compat.Must(a.Close()) })
 	return a
 }
@@ -137,8 +139,8 @@ func (a *admin) DeleteRecords(topic string, partition int32, offset int64) (int6
 	return a.Offset(topic, partition, compat.Earliest)
 }
 
-func (a *admin) Offset(topic string, partition int32, time int64) (int64, error) {
-	found, err := a.ListOffsets(map[string]map[int32]int64{topic: {partition: time}}, nil)
+func (a *admin) Offset(topic string, partition int32, when int64) (int64, error) {
+	found, err := a.ListOffsets(map[string]map[int32]int64{topic: {partition: when}}, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -202,11 +204,17 @@ func (a *admin) Commits(group, topic string) (map[int32]compat.Commit, error) {
 func (a *admin) SetCommit(group, topic string, partition int32, commit compat.Commit) error {
 	one := sarama.OffsetAndMetadata{Offset: commit.Offset, Metadata: commit.Metadata, LeaderEpoch: -1}
 	offsets := map[string]map[int32]sarama.OffsetAndMetadata{topic: {partition: one}}
-	done, err := a.AlterConsumerGroupOffsets(group, offsets, nil)
-	if err != nil {
-		return err
+	for { // a coordinator that still loads is left to Sarama's users
+		done, err := a.AlterConsumerGroupOffsets(group, offsets, nil)
+		if err != nil {
+			return err
+		}
+		code := done.Errors[topic][partition]
+		if code != sarama.ErrOffsetsLoadInProgress || a.c.Left() <= 0 {
+			return failed(code, "")
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	return failed(done.Errors[topic][partition], "")
 }
 
 func (a *admin) DeleteCommit(group, topic string, partition int32) error {
