@@ -26,8 +26,8 @@ def implausible(wall_ms: int) -> str | None:
     seconds = min(max(wall_ms // 1000, -62_135_596_800), 253_402_300_799)
     shown = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
     return (
-        f"The system clock says {shown.date().isoformat()}: records would be stamped wrongly, and kept or deleted at the wrong "
-        "time; set the clock and start again."
+        f"The system clock says {shown.date().isoformat()}: records would be stamped wrongly, and kept or deleted at "
+        "the wrong time; set the clock and start again."
     )
 
 
