@@ -8,11 +8,12 @@ lock after `close`, so none leaves this file. The GIL is held in all calls but `
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,17 +53,26 @@ _CHUNK = 2000
 
 SETTLE_SECONDS = 2.0
 """After a failure `settle` is not tried again sooner. RocksDB looks every five seconds whether a full disk has space
-again (64 MB, its largest memtable), and never gets to it while somebody asks it to flush without a pause.
+again, and never gets to it while somebody asks it to flush without a pause.
+"""
+
+MEMTABLE_BYTES = 16 * MEGABYTE
+
+JOURNAL_BYTES = 64 * MEGABYTE
+"""The journal's rows live until the next checkpoint and should die in its memtable, so that one is larger.
+
+It gets this size when the database is open. RocksDB does not try to go on after a full disk until as much is free as
+the largest memtable had at the opening, and a gateway on a small disk should not wait for more than it needs.
 """
 
 
 def _options(cache: Cache, family: Family | None = None) -> Options:
+    """Of one family, or of the whole database."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    # Small values in many families: small memtables, and a WAL that can be replayed in about a second. The
-    # journal's rows live until the next checkpoint and should die in its memtable, so that one is larger.
-    options.set_write_buffer_size((64 if family is Family.JOURNAL else 16) * MEGABYTE)
+    # Small values in many families: small memtables, and a WAL that can be replayed in about a second.
+    options.set_write_buffer_size(MEMTABLE_BYTES)
     options.set_max_write_buffer_number(4)
     options.set_max_total_wal_size(128 * MEGABYTE)
     options.set_keep_log_file_num(2)
@@ -127,8 +137,14 @@ def _cannot_open(error: Exception, path: Path) -> StoreError:
 class Database:
     """The one RocksDB of a store. Everything may be called from any thread; `close` last."""
 
-    def __init__(self, path: Path, *, cache_bytes: int = 64 * MEGABYTE, read_only: bool = False) -> None:
-        """Open or create. Raises Locked, DiskFull, Refused or StoreError."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        cache_bytes: int = 64 * MEGABYTE,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Open or create. `now` in seconds. Raises Locked, DiskFull, Refused or StoreError."""
         self.path = path
         cache = Cache(cache_bytes)
         families = {str(family): _options(cache, family) for family in Family}
@@ -136,10 +152,14 @@ class Database:
             self._db = Rdict(str(path), _options(cache), column_families=families)
         except Exception as error:
             raise _cannot_open(error, path.parent) from error
+        self._now = now
         # why the last `settle` failed, and when it was tried
         self._unsettled: StoreError | None = None
         self._tried = 0.0
         self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in families}
+        # it holds even when the file that tells of it cannot be written, on a full disk
+        with contextlib.suppress(Exception):
+            self._families[Family.JOURNAL].set_options({"write_buffer_size": str(JOURNAL_BYTES)})
         self.handles: dict[str, Any] = {name: self._db.get_column_family_handle(name) for name in families}
         """Column family handles by family, for `WriteBatch.put(key, value, handle)`."""
         self._patient = WriteOptions()
@@ -179,7 +199,7 @@ class Database:
 
     def settle(self) -> None:
         """Write all memtables to (synced) tables and begin a new WAL, so that nothing depends on the old one."""
-        now = time.monotonic()
+        now = self._now()
         if self._unsettled is not None and now - self._tried < SETTLE_SECONDS:
             raise self._unsettled
         self._tried = now

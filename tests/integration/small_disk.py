@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -29,10 +30,15 @@ class SmallDisk(NamedTuple):
                 while file.write(bytes(4096)):
                     pass
 
-    def free(self) -> None:
-        """Give it back."""
-        for name in ("ballast", "crumbs"):
-            (self.root / name).unlink(missing_ok=True)
+    def free(self, least: int | None = None) -> None:
+        """Give all of it back, or no more than it takes that so many bytes are free."""
+        (self.root / "crumbs").unlink(missing_ok=True)
+        ballast = self.root / "ballast"
+        if least is None:
+            ballast.unlink(missing_ok=True)
+        else:
+            missing = least - shutil.disk_usage(self.root).free
+            os.truncate(ballast, max(0, ballast.stat().st_size - max(0, missing)))
 
 
 @contextlib.contextmanager
