@@ -183,7 +183,16 @@ def _names(pending: list[Naming], names: str, moment: int, chance: random.Random
         return pending[: chance.randrange(len(pending) + 1)]
     if names == "moment":
         return [naming for naming in pending if naming.when < moment]
-    return [naming for naming in pending if chance.random() < 0.6]
+    kept: list[Naming] = []
+    barred: set[int] = set()
+    for naming in reversed(pending):
+        folders = {folder.number for folder, _, _ in naming.changes}
+        if folders & barred or chance.random() < 0.6:
+            kept.append(naming)
+            if len(naming.changes) > 1:
+                # a rename: what was named before it in its folder is named
+                barred |= folders
+    return kept[::-1]
 
 
 def _tree(kept: list[Naming]) -> Callable[[Folder], dict[str, Node]]:
