@@ -9,7 +9,8 @@ a WAL that it had closed, and not yet synced, ends early at the border of a reco
 rows are missing in the middle. Nothing behind such a hole was ever synced, because a sync takes all WALs, and tables
 are written only after the closed ones are synced; so what stands there goes, as it would behind a damaged record.
 
-Bytes are moved aside, never destroyed. Were any of it wrong, the mark would tell that synced rows are gone.
+Bytes are moved aside, never destroyed. The end of the MANIFEST is cut off only while the WALs are there that hold what
+it spoke of; and were the rest wrong, the mark would tell that synced rows are gone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from pathlib import Path
 
 from store.rocksdb.files import sync_folder
 from store.rocksdb.logformat import BLOCK, HEAD, intact, next_block, records, text, varint
+
+UNSYNCED = 4096
+"""So many bytes of the MANIFEST, at most, wait for one sync as a rule: the changes of one flush or compaction."""
 
 _BATCH = struct.Struct("<QI")  # sequence of its first row, rows
 
@@ -61,7 +65,9 @@ def _manifest(database: Path) -> Path | None:
 
 
 def torn_at(data: bytes) -> int | None:
-    """Where the last record begins when it is not whole; None when all are, or when it is not the last one."""
+    """Where the end begins that no sync took: at the first record that is not whole. None when all are, or when it
+    stands so far from the end, with whole ones behind it, that it must be damage to what had been synced.
+    """
     end = 0
     for record in records(data):
         end = record.end
@@ -76,10 +82,12 @@ def torn_at(data: bytes) -> int | None:
             break
     if end >= len(data):
         return None
+    if len(data) - end <= UNSYNCED:
+        # a change may be several records, of which the disk took the last before the first
+        return end
     places = [next_block(at)]
     if at + HEAD.size <= len(data):
         places.append(at + HEAD.size + HEAD.unpack_from(data, at)[1])
-    # a whole record behind it: this is damage to what had been synced
     return None if any(intact(data, place) for place in places) else end
 
 
@@ -87,6 +95,10 @@ def cut_torn_end(path: Path, keep: Path) -> list[str]:
     data = path.read_bytes()
     at = torn_at(data)
     if not at:
+        return []
+    least = least_log(data[:at])
+    if least is None or not (path.parent / f"{least:06d}.log").exists():
+        # WALs go when the change that made them needless is synced: this one was, and is damaged
         return []
     keep.mkdir(exist_ok=True)
     place = _free(keep / f"{path.name}@{at}")
