@@ -72,7 +72,8 @@ def sound(
     """Check the whole batches in a buffer from `at` on. `room`, `expected`, `last`: see `header`.
 
     Ends without a problem before a batch that is not whole here, and before one that leaves a gap: as the first, and
-    if it may (`gap`), it is good when its follower is seen here and does not contradict it. Positions in the answer
+    if it may (`gap`), it is good when its follower is seen here and does not contradict it, or when no follower has
+    room. Positions in the answer
     count from the buffer's begin; those given to `each` are `place` more.
     """
     begun = at
@@ -97,7 +98,7 @@ def sound(
             break
         if size > end - at:
             break
-        if base > expected and size < left:
+        if base > expected and left - size >= HEADER_BYTES:
             if batches or not gap or end - at < size + 8:
                 break
             following = _BASE.unpack_from(data, at + size)[0]

@@ -209,8 +209,8 @@ class RocksLog:
                 return view[: checked.position], ""
             if checked.problem:
                 return b"", checked.problem
-            # it leaves a gap: the header behind it must be seen
-            if len(view) > size:
+            # it leaves a gap: the header behind it must be seen, and a short answer was all there is
+            if len(view) > size or len(data) < total:
                 return b"", "a gap, and the file ends behind it"
             total = min(size + batch.HEADER_BYTES, room)
 
