@@ -9,9 +9,10 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from gateway.acceptor import Acceptor
 from gateway.apis.registry import APIS
 from gateway.connection import Connection
-from gateway.open_files import room_for_connections
+from gateway.open_files import shares
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -46,8 +47,9 @@ class Listener:
         # monotonic ms, renewed by housekeeping: near enough to tell an idle connection
         self.now = broker.clock.monotonic_ms()
         self.connections: set[Connection] = set()
-        # what the limit of open files leaves to connections
-        self._room = room_for_connections()
+        # this listener's share of what the limit of open files leaves to connections, and what it has of it
+        self._room = shares().connections // len(settings.listeners)
+        self._files = 0
         self._by_host: Counter[str] = Counter()
         # connections that were closed and still have something to send, and how many seconds are left to each
         self._closing: dict[Connection, int] = {}
@@ -55,7 +57,7 @@ class Listener:
         self._lines = LINES
         self._untold = 0
         self._last_untold = ""
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._stopping: asyncio.Event | None = None
         metrics = broker.metrics
         self._open = metrics.connections.labels(self.name)
@@ -71,21 +73,36 @@ class Listener:
         self.receiving = broker.receiving.account
 
     async def start(self, sock: socket.socket, backlog: int) -> None:
-        self._server = await self.broker.loop.create_server(self._make, sock=sock, backlog=backlog)
+        """Accept connections from now on."""
+        self._acceptor = Acceptor(
+            self.broker.loop,
+            sock,
+            backlog,
+            self._make,
+            room=self._room,
+            taken=lambda: self._files,
+            full=self._refuse,
+        )
+
+    def _refuse(self) -> bool:
+        """There is no room for a connection that waits."""
+        self._over_limit.inc()
+        return False
 
     def _make(self) -> Connection:
         return Connection(self, next(_numbers))
 
     def opened(self, connection: Connection) -> None:
+        self._files += 1
         settings = self.broker.settings
         host = connection.host
         if (
-            len(self.connections) >= min(settings.integer("max.connections"), self._room)
+            len(self.connections) >= settings.integer("max.connections")
             or self._by_host[host] >= settings.integer("max.connections.per.ip")
             or self._stopping is not None
         ):
             self._over_limit.inc()
-            connection.close("too many connections (max.connections, max.connections.per.ip, ulimit -n)")
+            connection.close("too many connections (max.connections, max.connections.per.ip)")
             return
         self.connections.add(connection)
         self._by_host[host] += 1
@@ -103,6 +120,7 @@ class Listener:
             self._last_untold = reason
 
     def closed(self, connection: Connection) -> None:
+        self._files -= 1
         self._closing.pop(connection, None)
         if connection in self.connections:
             self.connections.discard(connection)
@@ -149,8 +167,8 @@ class Listener:
     async def stop(self, timeout: float) -> None:
         """Accept nobody any more, answer what is in flight (at most `timeout` seconds), close."""
         self._stopping = asyncio.Event()
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for connection in list(self.connections):
             connection.shutdown()
         if self.connections:

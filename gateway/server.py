@@ -46,6 +46,8 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
     if (reason := implausible(SystemClock().wall_ms())) is not None:
         raise StartError(reason)
     open_files.raise_limit()
+    if reason := open_files.too_few():
+        raise StartError(reason)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -185,7 +187,10 @@ class AdminStop:
 
 async def open_store(settings: Settings) -> tuple[Store, Path | None]:
     """The store by `store.driver`. Raises StartError with what is wrong with the folder."""
+    files = open_files.shares()
     options: dict[str, Any] = {
+        "open_files": files.segments,
+        "table_files": files.tables,
         "tail_cache_bytes": settings.integer("store.tail.cache.bytes"),
         "page_cache_bytes": settings.integer("store.page.cache.bytes"),
     }

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from gateway.acceptor import Acceptor
 from gateway.admin import exchange
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
@@ -25,6 +26,7 @@ from gateway.admin.routes import verb_of
 from gateway.admin.scrape import Scrape
 from gateway.broker.errors import KafkaError
 from gateway.metrics import CONTENT_TYPE
+from gateway.open_files import shares
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class AdminServer:
         self._runner = web.AppRunner(
             app, access_log=None, handle_signals=False, shutdown_timeout=2.0, logger=_server_log
         )
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
 
     @property
     def address(self) -> str:
@@ -99,14 +101,22 @@ class AdminServer:
         await self._runner.setup()
         loop = self._broker.loop
         try:
-            if isinstance(where, tuple):
-                self._server = await loop.create_server(self._accept, where[0], where[1])
-            else:
-                self._server = await loop.create_server(self._accept, sock=where)
+            sock = socket.create_server(where) if isinstance(where, tuple) else where
         except BaseException:
             await self._runner.cleanup()
             raise
-        host, port = self._server.sockets[0].getsockname()[:2]
+        host, port = sock.getsockname()[:2]
+        server = self._runner.server
+        assert server is not None
+        self._acceptor = Acceptor(
+            loop,
+            sock,
+            128,
+            server,
+            room=min(CONNECTIONS, shares().http),
+            taken=lambda: len(server.connections),
+            full=self._make_room,
+        )
         self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._timer = self._broker.loop.call_later(SAMPLE_EVERY, self._sample)
         self._broker.metrics.collect(self._gauges)
@@ -115,18 +125,18 @@ class AdminServer:
         """Answer what is being answered (2 s at most), then stop listening."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         await self._runner.cleanup()
 
-    def _accept(self) -> asyncio.Protocol:
-        """The protocol of a new connection."""
-        server = self._runner.server
-        assert server is not None
-        open_now = server.connections
-        if len(open_now) >= CONNECTIONS:
-            open_now[0].force_close()
-        return server()
+    def _make_room(self) -> bool:
+        """Close the oldest connection that is not being closed."""
+        assert self._runner.server is not None
+        for oldest in self._runner.server.connections:
+            if oldest.transport is not None:
+                oldest.force_close()
+                break
+        return True
 
     def _partitions(self) -> list[Counted]:
         return [p for runtime in self._broker.runtimes() for p in runtime.partitions if p is not None]

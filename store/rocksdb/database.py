@@ -66,7 +66,7 @@ the largest memtable had at the opening, and a gateway on a small disk should no
 """
 
 
-def _options(cache: Cache, family: Family | None = None) -> Options:
+def _options(cache: Cache, table_files: int, family: Family | None = None) -> Options:
     """Of one family, or of the whole database."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
@@ -80,7 +80,7 @@ def _options(cache: Cache, family: Family | None = None) -> Options:
     options.set_recycle_log_file_num(0)
     options.set_max_background_jobs(2)
     options.set_max_file_opening_threads(1)
-    options.set_max_open_files(256)
+    options.set_max_open_files(table_files)
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     options.set_skip_stats_update_on_db_open(True)
@@ -142,14 +142,15 @@ class Database:
         path: Path,
         *,
         cache_bytes: int = 64 * MEGABYTE,
+        table_files: int = 256,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Open or create. `now` in seconds. Raises Locked, DiskFull, Refused or StoreError."""
         self.path = path
         cache = Cache(cache_bytes)
-        families = {str(family): _options(cache, family) for family in Family}
+        families = {str(family): _options(cache, table_files, family) for family in Family}
         try:
-            self._db = Rdict(str(path), _options(cache), column_families=families)
+            self._db = Rdict(str(path), _options(cache, table_files), column_families=families)
         except Exception as error:
             raise _cannot_open(error, path.parent) from error
         self._now = now

@@ -21,6 +21,9 @@ if _sync_file_range is not None:
     _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 _SYNC_FILE_RANGE_WRITE = 2
 
+TOO_MANY = (errno.EMFILE, errno.ENFILE)
+"""Errors of a file that cannot be opened because too many are."""
+
 
 def sync_folder(path: Path | str) -> None:
     """Make the names in a folder durable."""

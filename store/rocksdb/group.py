@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from store.api import (
     Append,
@@ -36,8 +36,10 @@ from store.rocksdb.append import LogWriter
 from store.rocksdb.behind import KICK_BYTES, WriteBehind
 from store.rocksdb.commits import Commit, Published, Result
 from store.rocksdb.database import Database, plain
-from store.rocksdb.files import Files
+from store.rocksdb.files import TOO_MANY, Files
 from store.rocksdb.mark import Mark
+
+T = TypeVar("T")
 
 JOURNAL_BYTES = 128 * 1024
 """Up to here all of a group's synced payload goes into the journal; above, the largest log syncs its segment.
@@ -272,7 +274,7 @@ class Executor:
         return self._next_ledger - 1
 
     def create(self, log: LogWriter, base: int) -> None:
-        descriptor, number = self.files.create(log.partition, base, log.number + 1)
+        descriptor, number = self._open(lambda: self.files.create(log.partition, base, log.number + 1))
         self._created.append((log.partition, base, number))
         self._unnamed.add((log.partition, base, number))
         if log.descriptor >= 0:
@@ -284,8 +286,20 @@ class Executor:
 
     def descriptor(self, log: LogWriter) -> int:
         if log.descriptor < 0:
-            self._register(log, self.files.open(log.partition, log.segment_base, log.number, write=True))
+            file = (log.partition, log.segment_base, log.number)
+            self._register(log, self._open(lambda: self.files.open(*file, write=True)))
         return log.descriptor
+
+    def _open(self, opening: Callable[[], T]) -> T:
+        """Open a file; when there are too many, close another log's and try once more."""
+        try:
+            return opening()
+        except OSError as error:
+            other = next((each for each in self._opened.values() if not each.touched), None)
+            if other is None or error.errno not in TOO_MANY:
+                raise
+            self._forget(other)
+            return opening()
 
     def _register(self, log: LogWriter, descriptor: int) -> None:
         log.descriptor = descriptor

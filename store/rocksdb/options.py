@@ -24,6 +24,8 @@ class Options:
     block_cache_bytes: int = 64 * MEGABYTE
     # segments kept open, for writing and again for reading
     open_files: int = field(default_factory=_open_files)
+    # files that RocksDB keeps open; it takes 20 at least
+    table_files: int = 256
     # a group up to this is written on the loop
     inline_bytes: int = 256 * 1024
     # a write that took longer sends the next ones to the thread ...

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from store.api import Buffer, Corrupt, StoreError
-from store.rocksdb.files import Files
+from store.rocksdb.files import TOO_MANY, Files
 
 T = TypeVar("T")
 
@@ -77,7 +77,14 @@ class Reader:
         if descriptor < 0:
             if len(self._open) >= self._limit:
                 self.files.close(self._open.pop(next(iter(self._open))))
-            descriptor = self.files.open(request.partition, request.segment.base, request.segment.number)
+            file = (request.partition, request.segment.base, request.segment.number)
+            try:
+                descriptor = self.files.open(*file)
+            except OSError as error:
+                if not self._open or error.errno not in TOO_MANY:
+                    raise
+                self.files.close(self._open.pop(next(iter(self._open))))
+                descriptor = self.files.open(*file)
         self._open[key] = descriptor
         return descriptor
 
@@ -157,7 +164,7 @@ class Reader:
             return damaged(
                 request.partition, segment.base, segment.next_offset, f"the file {name} is missing"
             )
-        if error.errno in (errno.EMFILE, errno.ENFILE):
+        if error.errno in TOO_MANY:
             return StoreError(f"{name} cannot be opened: too many open files; raise `ulimit -n`.")
         return StoreError(f"{name} cannot be read at byte {request.position}: {error.strerror}.")
 
