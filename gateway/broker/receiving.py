@@ -23,8 +23,9 @@ class Receiving:
     """Bytes of frames that have not come whole, over all connections: bounded, and never stuck.
 
     Above the bound connections are not read, except the one whose frame has been coming for longest: it can always
-    finish, and then the next one can. Whoever has the memory and does not go on, while others wait for it, is closed
-    after PATIENCE seconds: clients that begin large requests and leave them must not stop everybody else.
+    finish, and then the next one can. While others wait, who has the memory has PATIENCE seconds to come to an end;
+    then the slowest are closed, no more of them than makes room: clients that begin large requests and leave them
+    must not stop everybody else, and those that share a slow line must not all begin anew.
     """
 
     def __init__(self, limit: int) -> None:
@@ -64,12 +65,17 @@ class Receiving:
                         each.release_reading()
 
     def second(self) -> None:
-        """A second is over: close those that had their chance while others wait."""
+        """A second is over: of those that had their chance while others wait close the slowest, until there is room."""
         self._now += 1
         if not self._held:
             return
         before = self._now - PATIENCE
-        for each in [
-            each for each, since in self._since.items() if since <= before and each not in self._held
-        ]:
+        late = [each for each, since in self._since.items() if since <= before and each not in self._held]
+        late.sort(key=lambda each: self._sizes[each] / (self._now - self._since[each]))
+        left = self.total
+        for each in late:
+            # those that are held go on below this, see `account`
+            if left <= self.limit // 4 * 3:
+                break
+            left -= self._sizes[each]
             each.close("an unfinished request, while others wait for its memory (memory.max.bytes)")

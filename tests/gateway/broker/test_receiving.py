@@ -102,6 +102,31 @@ def test_who_leaves_a_large_request_unfinished_is_closed_when_others_wait() -> N
     assert not waiting.held
 
 
+def test_the_slowest_go_first_and_no_more_than_makes_room() -> None:
+    """Clients that share a thin line all go on for long: cutting them all at once would bring nobody to the end."""
+    receiving = Receiving(16 * LARGE)
+    steady = [Connection(i) for i in range(6)]
+    left, waiting = Connection(6), Connection(7)
+    for each in steady:
+        receiving.account(each, 2 * LARGE)
+    for _ in range(PATIENCE):
+        receiving.second()
+    receiving.account(left, LARGE)
+    for _ in range(PATIENCE):
+        receiving.second()
+    receiving.account(waiting, 2 * LARGE)
+    assert waiting.held
+    receiving.second()
+    closed = [each for each in (*steady, left) if each.closed]
+    assert left in closed
+    assert len(closed) == 2, "12 of 16 MB are the room for large ones, and 15 were taken"
+    for each in closed:
+        receiving.account(each, 0)
+    assert not waiting.held
+    receiving.second()
+    assert len([each for each in steady if each.closed]) == 1
+
+
 def test_who_was_released_has_its_own_time() -> None:
     receiving = Receiving(100)
     first, second, third = (Connection(i) for i in range(3))
