@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.wire import records
 from store.api import Corrupt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gateway.broker.partition import Partition
     from store.api import Buffer
 
@@ -17,6 +20,9 @@ _BASE_EPOCH = struct.Struct(">qii")
 
 Found = tuple[int, int, int]
 """timestamp in ms, offset, leader epoch."""
+
+IN_A_THREAD = 5_000
+"""A batch of more records is gone through in a thread: it takes longer than the event loop may be held up."""
 
 
 async def first_at_or_after(partition: Partition, timestamp: int, limit: int) -> Found | None:
@@ -34,11 +40,9 @@ async def first_at_or_after(partition: Partition, timestamp: int, limit: int) ->
             continue
         if batch is None:
             return None
-        base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
-        for delta, stamp, _ in records.skim(batch, limit):
-            if stamp >= timestamp and base_offset + delta >= partition.log_start:
-                return stamp, base_offset + delta, epoch
-        # unfolding a batch takes up to a tenth of a second: others get their turn
+        answer = await _seen(batch, partial(_first, batch, partition.log_start, timestamp, limit))
+        if answer is not None:
+            return answer
         await asyncio.sleep(0)
         # What matched lies below the log start, in a batch that was cut there: look at what follows it.
         offset = records.header(batch).next_offset
@@ -52,12 +56,29 @@ async def largest(partition: Partition, limit: int) -> Found | None:
     batch = _joined(found if isinstance(found, list) else await found)
     if batch is None:
         return None
+    return await _seen(batch, partial(_largest, batch, partition.log_start, limit))
+
+
+async def _seen(batch: bytes, look: Callable[[], Found | None]) -> Found | None:
+    """What `look` finds in the batch; a large one is unfolded while others get their turn."""
+    if records.header(batch).count > IN_A_THREAD:
+        return await asyncio.to_thread(look)
+    return look()
+
+
+def _first(batch: bytes, log_start: int, timestamp: int, limit: int) -> Found | None:
+    base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
+    for delta, stamp, _ in records.skim(batch, limit):
+        if stamp >= timestamp and base_offset + delta >= log_start:
+            return stamp, base_offset + delta, epoch
+    return None
+
+
+def _largest(batch: bytes, log_start: int, limit: int) -> Found | None:
     base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
     best: tuple[int, int] | None = None
     for delta, stamp, _ in records.skim(batch, limit):
-        if base_offset + delta < partition.log_start:
-            continue
-        if best is None or stamp > best[0]:
+        if base_offset + delta >= log_start and (best is None or stamp > best[0]):
             best = stamp, delta
     return None if best is None else (best[0], base_offset + best[1], epoch)
 

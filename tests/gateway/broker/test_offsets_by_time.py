@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.broker.broker import DECOMPRESSION_LIMIT
-from gateway.broker.offsets_by_time import first_at_or_after, largest
+from gateway.broker.offsets_by_time import IN_A_THREAD, first_at_or_after, largest
 from gateway.wire import records
 from store import memory
 from store.api import Append, CreateLog, Durability, Trim
@@ -91,6 +95,27 @@ def test_the_largest() -> None:
     assert found(partition) == (30, 1, 3), "the first that has it"
     partition.trim(2)
     assert found(partition) == (30, 2, 3)
+
+
+@pytest.mark.parametrize("search", [partial(first_at_or_after, timestamp=9), largest])
+def test_others_go_on_while_a_large_batch_is_looked_through(
+    monkeypatch: pytest.MonkeyPatch, search: Callable[..., Coroutine[Any, Any, tuple[int, int, int] | None]]
+) -> None:
+    partition = Partition([[5] * IN_A_THREAD + [9]])
+    others = threading.Event()
+    skim = records.skim
+
+    def waiting(batch: bytes, limit: int) -> Iterator[tuple[int, int, bool]]:
+        assert others.wait(10), "the event loop stands still"
+        return skim(batch, limit)
+
+    monkeypatch.setattr(records, "skim", waiting)
+
+    async def ask() -> tuple[int, int, int] | None:
+        asyncio.get_running_loop().call_soon(others.set)
+        return await search(partition, limit=DECOMPRESSION_LIMIT)
+
+    assert asyncio.run(ask()) == (9, IN_A_THREAD, 3)
 
 
 @settings(max_examples=60)
