@@ -6,6 +6,7 @@ sentence that says what is missing and how to get it. `python -m compat.tools` f
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import hashlib
 import importlib
@@ -214,6 +215,11 @@ def _copy_dependencies(pom: Path, version: str, folder: Path) -> None:
 
 def main() -> int:
     """Fetch everything; say what is missing, all at once."""
+    argparse.ArgumentParser(
+        prog="python -m compat.tools",
+        description="Fetch what the client programs need and pip does not bring: jars with Maven, kcat with apt-get. "
+        "Says where each is, or how to install what cannot be fetched; ends with 1 when something is missing.",
+    ).parse_args()
     missing = 0
     everything: dict[str, Callable[[], Path]] = {
         "Java": ensure_jdk,

@@ -30,7 +30,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m compat.harness", description="Unmodified Kafka clients against Magnetar."
     )
-    verbs = parser.add_subparsers(dest="verb", required=True)
+    # not `required`: what is wrong is told before what is missing
+    verbs = parser.add_subparsers(dest="verb")
     runs = verbs.add_parser(
         "run",
         help="run client programs against a server, by default one that it starts",
@@ -70,6 +71,8 @@ def main() -> int:
     verbs.add_parser("report", help=f"write docs/{report.PAGE.name} from the saved results")
     verbs.add_parser("list", help="the clients and how many cases each has")
     options = parser.parse_args()
+    if options.verb is None:
+        parser.error("say what to do: " + ", ".join(verbs.choices))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server and no program is left behind
     if options.verb == "report":
         print(report.write())

@@ -110,3 +110,11 @@ def test_wrong_names_are_refused(scene: Scene, capsys: pytest.CaptureFixture[str
     assert "there are: c-fake" in capsys.readouterr().err
     assert scene.run("--case", "flying") == 2
     assert "cases.toml has no flying" in capsys.readouterr().err
+
+
+def test_a_wrong_flag_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for given, said in ((["--nonsense"], "--nonsense"), ([], "run, build, report, list")):
+        monkeypatch.setattr(sys, "argv", ["harness", *given])
+        with pytest.raises(SystemExit, match="2"):
+            command.main()
+        assert said in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -148,3 +149,13 @@ def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (first / "kafka-clients-4.3.0.jar").exists()
     pom = (tools.PROJECT / "compat" / "java" / "pom.xml").read_bytes()
     assert (first / ".stamp").read_text() == hashlib.sha256(pom).hexdigest()
+
+
+@pytest.mark.parametrize("given", ["--nonsense", "stray"])
+def test_nothing_is_fetched_for_a_command_line_that_is_wrong(
+    given: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tools", given])
+    with pytest.raises(SystemExit, match="2"):
+        tools.main()
+    assert given in capsys.readouterr().err
