@@ -82,6 +82,8 @@ class Server(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is KeyboardInterrupt:
+            self.kill()
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -19,6 +19,7 @@ from compat.compare.report import Result, compare, summary
 from compat.compare.scripts import SCRIPTS
 from compat.compare.server import Server
 from compat.peers.kafka.peer import KafkaPeer
+from compat.stopping import stoppable
 
 KAFKA = {
     "group.initial.rebalance.delay.ms": "0",
@@ -83,4 +84,5 @@ def run(kafka: str, magnetar: str, only: list[str] | None = None) -> Result:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with stoppable():
+        sys.exit(main())

@@ -18,6 +18,7 @@ from compat.harness.catalogue import Client
 from compat.harness.run import RESULTS, Outcome, Restart, Results, run
 from compat.harness.verdict import Verdict, verdict
 from compat.peers.kafka.jars import JarsError
+from compat.stopping import stoppable
 from compat.tools import MissingToolError
 
 # What keeps the cases quick on both servers, and lets short sessions be asked for.
@@ -260,4 +261,5 @@ def _restarter(command: str | None) -> Callable[[], str | None] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with stoppable():
+        sys.exit(main())

@@ -129,9 +129,16 @@ class GatewayProcess:
                 process.stdout.close()
 
     def __enter__(self) -> GatewayProcess:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
 
-    def __exit__(self, *exception: object) -> None:
-        if self._process is not None:
+    def __exit__(self, kind: object = None, *exception: object) -> None:
+        if self._process is not None and kind is KeyboardInterrupt:
+            # whoever pressed Ctrl-C does not wait for what a stop saves
+            self.kill()
+        elif self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.stop()

@@ -222,6 +222,7 @@ class KafkaPeer:
         try:
             return self.start()
         except BaseException:
+            self.kill()
             self.close()
             raise
 
@@ -231,6 +232,9 @@ class KafkaPeer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is KeyboardInterrupt and self._temporary:
+            # nobody needs what it would take its time to save
+            self.kill()
         self.close()
 
     def _log4j(self) -> list[str]:

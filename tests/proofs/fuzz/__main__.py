@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from compat.stopping import stoppable
 from tests.proofs.fuzz import codec_target, corpus
 
 FAILED = Path("build") / "fuzz"
@@ -114,4 +115,5 @@ def replay(path: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with stoppable():
+        sys.exit(main())

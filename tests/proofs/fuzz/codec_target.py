@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+from compat.stopping import deaf
 from gateway.apis.registry import APIS
 from gateway.coordinators import subscription
 from gateway.wire import codec, compression, records
@@ -253,7 +254,9 @@ def run(seed: object, count: int, jobs: int, progress: Any) -> Figures:
     total = Figures()
     tasks = [(seed, number) for number in range(max(1, count // BLOCK))]
     context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, prepare, (seed,)) as pool:
+    with deaf():
+        workers = context.Pool(jobs, prepare, (seed,))
+    with workers as pool:
         for figures in pool.imap_unordered(work, tasks, chunksize=4):
             total.add(figures)
             progress(figures.frames)

@@ -7,6 +7,7 @@ and tasks are back to the number from before, it stops cleanly, and `magnetar st
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import re
 import secrets
@@ -16,14 +17,16 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from tqdm import tqdm
 
+from compat.stopping import deaf
 from tests.integration.process import GatewayProcess
 from tests.proofs.fuzz import attack, frames, witness
 
@@ -65,6 +68,8 @@ class Figures:
 
 
 Crowds = Sequence[dict[str, int]]
+Start = Callable[..., SpawnProcess]
+_spawning = multiprocessing.get_context("spawn")
 
 
 def run(seed: object, seconds: float, crowds: Crowds = attack.CROWDS) -> bool:
@@ -87,16 +92,15 @@ def attacked(
     figures = Figures()
     flags = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
     gateway = GatewayProcess(folder / "data", *flags)
-    gateway.start()
-    try:
-        _attacked(gateway, figures, seed, seconds, crowds, quiet)
-        code = gateway.stop()
-        if code:
-            figures.wrong.append(f"the gateway ended with {code}")
-    except subprocess.TimeoutExpired:
-        figures.wrong.append("the gateway did not stop when asked to")
-    finally:
-        gateway.__exit__()
+    with gateway:
+        try:
+            with _processes() as start:
+                _attacked(gateway, figures, seed, seconds, crowds, quiet, start)
+            code = gateway.stop()
+            if code:
+                figures.wrong.append(f"the gateway ended with {code}")
+        except subprocess.TimeoutExpired:
+            figures.wrong.append("the gateway did not stop when asked to")
     _read_log(gateway, figures)
     verify = subprocess.run(
         [sys.executable, "-m", "gateway.cli.main", "store", "verify", "--data", str(gateway.data)],
@@ -108,6 +112,26 @@ def attacked(
     return figures
 
 
+@contextlib.contextmanager
+def _processes() -> Iterator[Start]:
+    """What starts processes; those that are left at the end are killed, before the gateway goes."""
+    started: list[SpawnProcess] = []
+
+    def start(target: Callable[..., None], *arguments: object) -> SpawnProcess:
+        process = _spawning.Process(target=target, args=arguments)
+        with deaf():
+            process.start()
+        started.append(process)
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.kill()
+            process.join()
+
+
 def _attacked(
     gateway: GatewayProcess,
     figures: Figures,
@@ -115,13 +139,12 @@ def _attacked(
     seconds: float,
     crowds: Crowds,
     quiet: bool,
+    start: Start,
 ) -> None:
     topic_ids = _topics(gateway)
-    context = multiprocessing.get_context("spawn")
-    pipe, end = context.Pipe()
+    pipe, end = _spawning.Pipe()
     name = f"witness-{secrets.token_hex(16)}"
-    watching = context.Process(target=witness.main, args=(end, gateway.bootstrap, name, seconds))
-    watching.start()
+    watching = start(witness.main, end, gateway.bootstrap, name, seconds)
     if not pipe.poll(60):
         raise AssertionError("the witness could not make its topic")
     pipe.recv()
@@ -129,12 +152,11 @@ def _attacked(
     figures.memory_before = _memory(gateway.pid)
     attacks = []
     for number, crowd in enumerate(crowds):
-        own, other = context.Pipe()
-        process = context.Process(
-            target=attack.main,
-            args=(other, gateway.bootstrap, gateway.admin_url, seconds, f"{seed}/{number}", topic_ids, crowd),
+        own, other = _spawning.Pipe()
+        name = f"{seed}/{number}"
+        process = start(
+            attack.main, other, gateway.bootstrap, gateway.admin_url, seconds, name, topic_ids, crowd
         )
-        process.start()
         attacks.append((process, own))
     began = time.monotonic()
     counts: list[Counter[str]] = [Counter() for _ in attacks]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import click
 from tqdm import tqdm
 
+from compat.stopping import stoppable
 from tests.proofs.powercut import cuts, order, recorder, recording, served
 from tests.proofs.powercut.cuts import Cut, Tally
 from tests.proofs.powercut.gateway import BREAKS
@@ -40,6 +42,7 @@ SAYS = {
 @click.option("--seed", default=1, show_default=True, help="Where random numbers begin.")
 @click.option("--no-self-check", is_flag=True, help="Do not try whether broken gateways are found out.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep recordings here.")
+@stoppable()
 def main(
     policies: tuple[str, ...],
     images: int,
@@ -105,9 +108,10 @@ def _policy(
             right &= _report(f"{policy}: answers left too early", checked.violations)
             share = images * (number + 1) // recordings - images * number // recordings
             chosen = cuts.choose(made, share, seed + number)
-            for part in cuts.all_of(made, chosen, jobs):
-                tally.merge(part)
-                bar.update(part.images - part.recoveries_cut)
+            with contextlib.closing(cuts.all_of(made, chosen, jobs)) as parts:
+                for part in parts:
+                    tally.merge(part)
+                    bar.update(part.images - part.recoveries_cut)
             count = gateways * (number + 1) // recordings - gateways * number // recordings
             live.merge(served.look(made, served.some(chosen, count)))
     click.echo(
@@ -150,8 +154,9 @@ def self_check(folder: Path, seed: int, jobs: int) -> bool:
         made = recording.record(folder / f"broken-{name}", "fsync", 1.0, seed, broken=name)
         early = order.Order(made).run().violations
         tally = Tally()
-        for part in cuts.all_of(made, worst(made, 40, seed), jobs):
-            tally.merge(part)
+        with contextlib.closing(cuts.all_of(made, worst(made, 40, seed), jobs)) as parts:
+            for part in parts:
+                tally.merge(part)
         found = bool(early) and bool(tally.failed)
         click.echo(
             f"self-check, {name}: {len(early)} answers too early, {len(tally.failed)} of {tally.images} images wrong"

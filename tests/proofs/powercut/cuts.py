@@ -8,15 +8,17 @@ import multiprocessing
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from compat.stopping import deaf
 from tests.proofs.powercut import image, oracle, recorder
 from tests.proofs.powercut.disk import Disk
 from tests.proofs.powercut.recorder import Kind
@@ -94,12 +96,12 @@ def choose(recording: Recording, count: int, seed: int) -> list[Cut]:
     return sorted(found)
 
 
-def look(recording: Recording, cuts: list[Cut], *, again: int = AGAIN) -> Tally:
-    """Build and examine the images of these cuts, which ascend."""
+def look(recording: Recording, cuts: list[Cut], *, again: int = AGAIN, within: Path | None = None) -> Tally:
+    """Build and examine the images of these cuts, which ascend; `within` a folder, or in memory."""
     logging.disable(logging.CRITICAL)
     tally = Tally()
     disk = Disk(recording.root, base=recording.base)
-    with Scratch() as place:
+    with Scratch(within) as place:
         for number, cut in enumerate(cuts):
             while disk.index < cut.at:
                 disk.apply(recording.events[disk.index])
@@ -116,8 +118,11 @@ def look(recording: Recording, cuts: list[Cut], *, again: int = AGAIN) -> Tally:
 class Scratch:
     """A folder in memory for images, gone at the end."""
 
+    def __init__(self, within: Path | None = None) -> None:
+        self._within = within or (MEMORY if MEMORY.is_dir() else None)
+
     def __enter__(self) -> Path:
-        self._path = Path(tempfile.mkdtemp(prefix="magnetar-", dir=MEMORY if MEMORY.is_dir() else None))
+        self._path = Path(tempfile.mkdtemp(prefix="magnetar-", dir=self._within))
         return self._path
 
     def __exit__(self, *exception: object) -> None:
@@ -175,18 +180,29 @@ def _recovery(recording: Recording, cut: Cut, target: Path, place: Path, tally: 
     log.unlink(missing_ok=True)
 
 
-_at_work: Recording
+_at_work: tuple[Recording, Path]
 """Of the worker processes, which inherit it."""
 
 
+def _working() -> None:
+    # Ctrl-C is for who ends this process; what it runs itself hears it, and goes
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def _chunk(cuts: list[Cut]) -> Tally:
-    return look(_at_work, cuts)
+    recording, place = _at_work
+    return look(recording, cuts, within=place)
 
 
-def all_of(recording: Recording, cuts: list[Cut], jobs: int) -> Iterator[Tally]:
+def all_of(recording: Recording, cuts: list[Cut], jobs: int) -> Generator[Tally, None, None]:
     """`look` in several processes, some cuts at a time."""
     global _at_work
-    _at_work = recording
     chunks = [cuts[at : at + CHUNK] for at in range(0, len(cuts), CHUNK)]
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_chunk, chunks)
+    # the folder is this process's own: workers that are ended in the middle leave nothing behind
+    with Scratch() as place:
+        _at_work = recording, place
+        with deaf():
+            workers = multiprocessing.get_context("fork").Pool(jobs, _working)
+        with workers as pool:
+            yield from pool.imap_unordered(_chunk, chunks)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from compat.stopping import stoppable
 from tests.proofs.soak.run import Failed, Plan, Soak
 from tests.proofs.soak.sabotage import SABOTAGES
 from tests.proofs.soak.steps import NUMBERS, STEPS
@@ -52,6 +53,7 @@ from tests.proofs.soak.steps import NUMBERS, STEPS
     "--folder", type=click.Path(path_type=Path), help="Where data and logs go. Default: a temporary folder."
 )
 @click.option("--keep", is_flag=True, help="Keep the folder also when nothing was wrong.")
+@stoppable(at_once=True)
 def main(
     kills: int,
     minutes: float,
@@ -108,6 +110,12 @@ def main(
         soak.run()
     except Failed as error:
         why = str(error)
+    except KeyboardInterrupt:
+        if keep or folder is not None:
+            click.echo(f"data and logs are in {place}", err=True)
+        else:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
     click.echo(soak.table())
     if why:
         for text in soak.violations:

@@ -79,6 +79,7 @@ class Soak:
     def run(self) -> None:
         """Raises Failed; `violations` and `figures` say the rest."""
         self.gateway.durability = self.plan.durabilities[0]
+        patience = 10.0
         try:
             self._start()
             self._make_topics()
@@ -95,14 +96,16 @@ class Soak:
         except (DidNotStart, OSError) as error:
             self.world.abandoned = True
             raise Failed(str(error)) from error
-        except BaseException:
+        except BaseException as error:
             self.world.abandoned = True
+            if isinstance(error, KeyboardInterrupt):
+                patience = 0.0
             raise
         finally:
             self.world.stop.set()
             self.gateway.close()
             for load in self.loads:
-                load.let_go()
+                load.let_go(patience)
             self.figures.seconds = time.monotonic() - self._began
 
     @property

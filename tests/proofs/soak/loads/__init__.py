@@ -78,10 +78,10 @@ class Load:
         if self._thread.is_alive():
             self.fail("did not end in time")
 
-    def let_go(self) -> None:
+    def let_go(self, timeout: float) -> None:
         """The run is over, well or not: do not leave threads behind."""
         if self._thread.ident is not None:
-            self._thread.join(10)
+            self._thread.join(timeout)
 
     def fail(self, text: str) -> None:
         if len(self.world.failures) < 100:
