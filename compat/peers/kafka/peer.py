@@ -128,7 +128,7 @@ class KafkaPeer:
         arguments = ["format", "--cluster-id", cluster, "--config", str(properties)]
         done = subprocess.run(
             java_command(
-                "kafka.tools.StorageTool", arguments, options=["-XX:TieredStopAtLevel=1", *self._log4j()]
+                "kafka.tools.StorageTool", arguments, options=["-XX:TieredStopAtLevel=1", *self._places()]
             ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -144,7 +144,7 @@ class KafkaPeer:
             "kafka.Kafka",
             [str(self.directory / "server.properties")],
             heap=self.heap,
-            options=[f"-Xms{self.heap}", *JVM_OPTIONS, *self._log4j()],
+            options=[f"-Xms{self.heap}", *JVM_OPTIONS, *self._places()],
         )
 
     def start(self) -> Self:
@@ -237,8 +237,12 @@ class KafkaPeer:
             self.kill()
         self.close()
 
-    def _log4j(self) -> list[str]:
-        return [f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"]
+    def _places(self) -> list[str]:
+        # what it unpacks for itself goes with the folder, also when it is killed
+        return [
+            f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
+            f"-Djava.io.tmpdir={self.directory}",
+        ]
 
     def _reap(self) -> None:
         if self._process is not None:
