@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import signal
 import struct
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.wire import codec, compression, records
+from tests.integration.process import GatewayProcess
 from tests.proofs.fuzz import __main__ as command
 from tests.proofs.fuzz import batches, codec_target, corpus, frames, live, mutate, stuffed
 from tests.proofs.fuzz.corpus import header_of
@@ -193,6 +195,24 @@ def test_a_gateway_under_attack_for_some_seconds(tmp_path: Path) -> None:
     assert figures.counts["frames"] > 100
     assert figures.account is not None
     assert figures.account.consumed == figures.account.produced > 0
+
+
+@pytest.mark.integration
+def test_ctrl_c_ends_the_attackers_and_the_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateways: list[GatewayProcess] = []
+
+    def interrupted(gateway: GatewayProcess, figures: live.Figures) -> bool:
+        gateways.append(gateway)
+        assert len(multiprocessing.active_children()) == 2, "the witness and an attacker"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(live, "_sample", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        live.attacked(tmp_path, 11, 60, [{"bulk": 1}], quiet=True)
+    assert multiprocessing.active_children() == []
+    with pytest.raises(AssertionError):
+        # there is no process any more
+        assert gateways[0].pid
 
 
 @pytest.mark.integration
