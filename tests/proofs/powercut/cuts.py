@@ -98,21 +98,25 @@ def choose(recording: Recording, count: int, seed: int) -> list[Cut]:
 
 def look(recording: Recording, cuts: list[Cut], *, again: int = AGAIN, within: Path | None = None) -> Tally:
     """Build and examine the images of these cuts, which ascend; `within` a folder, or in memory."""
+    quiet = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
-    tally = Tally()
-    disk = Disk(recording.root, base=recording.base)
-    with Scratch(within) as place:
-        for number, cut in enumerate(cuts):
-            while disk.index < cut.at:
-                disk.apply(recording.events[disk.index])
-            target = place / "image"
-            build(disk, target, recording, cut)
-            if again and number % again == again // 2:
-                _recovery(recording, cut, target, place, tally)
-            verdict = examine(target, recording, cut)
-            tally.add(str(cut), verdict)
-            shutil.rmtree(target)
-    return tally
+    try:
+        tally = Tally()
+        disk = Disk(recording.root, base=recording.base)
+        with Scratch(within) as place:
+            for number, cut in enumerate(cuts):
+                while disk.index < cut.at:
+                    disk.apply(recording.events[disk.index])
+                target = place / "image"
+                build(disk, target, recording, cut)
+                if again and number % again == again // 2:
+                    _recovery(recording, cut, target, place, tally)
+                verdict = examine(target, recording, cut)
+                tally.add(str(cut), verdict)
+                shutil.rmtree(target)
+        return tally
+    finally:
+        logging.disable(quiet)
 
 
 class Scratch:
@@ -196,12 +200,19 @@ def _chunk(cuts: list[Cut]) -> Tally:
 
 
 def all_of(recording: Recording, cuts: list[Cut], jobs: int) -> Generator[Tally, None, None]:
-    """`look` in several processes, some cuts at a time."""
+    """`look` in several processes, some cuts at a time; with one job in this process.
+
+    The processes are forked, since a recording is large: not from one that has used RocksDB, whose threads are not in
+    a child, which would wait for them for ever.
+    """
     global _at_work
     chunks = [cuts[at : at + CHUNK] for at in range(0, len(cuts), CHUNK)]
     # the folder is this process's own: workers that are ended in the middle leave nothing behind
     with Scratch() as place:
         _at_work = recording, place
+        if jobs == 1:
+            yield from map(_chunk, chunks)
+            return
         with deaf():
             workers = multiprocessing.get_context("fork").Pool(jobs, _working)
         with workers as pool:
