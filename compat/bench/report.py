@@ -83,7 +83,7 @@ def markdown(rows: Sequence[Row], growth: Sequence[Row], machine: Mapping[str, s
         "# Performance",
         "",
         "Apache Kafka and Magnetar on one machine under the same loads, by turns (A B A B …), each turn with a",
-        "fresh server on an empty folder and nothing else running. Figures are medians of the rounds, lowest and",
+        "fresh server on an empty folder and no other server running. Figures are medians of the rounds, lowest and",
         "highest in brackets; the ratio is Magnetar ÷ Kafka. Absolute figures wander from run to run on a shared",
         "machine: only the ratio within one run counts, and a row is always of one run. How the loads are made:",
         "`compat/bench/README.md`. Where the time goes: [PROFILES.md](PROFILES.md).",
