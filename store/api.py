@@ -37,10 +37,13 @@ class Family(enum.StrEnum):
     DEDUP = "dedup"  # partition u32, producer id u64 -> epoch and the last five batches
     GROUP = "group"  # group id -> membership
     OFFSET = "offset"  # group id, topic, partition -> committed offset
-    CURSOR = "cursor"
-    ACK = "ack"
-    COUNT = "count"
-    DUE = "due"
+    SUBSCRIPTION = "subscription"  # subscriptions by group and topic id, by topic id and group, by id
+    CURSOR = "cursor"  # subscription u32, partition u32 -> where it stands
+    ACK = "ack"  # subscription, partition, start u64 -> end of what is settled throughout
+    COUNT = (
+        "count"  # subscription, partition, chunk u64 -> acks in it, deliveries, what is to be dead-lettered
+    )
+    DUE = "due"  # subscription, partition, due ms u64, offset u64 -> offsets held back until then
     LANE = "lane"
     TXN = "txn"
     ACL = "acl"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rocksdict import Options, Rdict
 
 from store.api import DiskFull, Family
 from store.rocksdb.database import JOURNAL_BYTES, SETTLE_SECONDS, Database
@@ -62,6 +63,30 @@ def test_what_must_be_free_to_go_on_after_a_full_disk_is_little(folder: Path) ->
     opened, then = sizes
     assert max(opened) == 16 << 20
     assert max(then) == JOURNAL_BYTES
+
+
+def test_a_folder_from_before_a_family_was_added_opens_and_gets_it(folder: Path) -> None:
+    before = [str(family) for family in Family if family is not Family.SUBSCRIPTION]
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    (folder / "db").mkdir(parents=True)
+    old = Rdict(
+        str(folder / "db"), options, column_families={name: Options(raw_mode=True) for name in before}
+    )
+    old.get_column_family("meta").put(b"k", b"v")
+    old.close()
+
+    database = Database(folder / "db")
+    assert database.get(Family.META, b"k") == b"v"
+    batch = database.batch()
+    batch.put(b"s", b"new", database.handles[Family.SUBSCRIPTION])
+    database.write(batch)
+    database.close()
+
+    again = Database(folder / "db")
+    assert again.get(Family.SUBSCRIPTION, b"s") == b"new"
+    again.close()
 
 
 def _row(database: Database) -> Any:
