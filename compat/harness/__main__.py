@@ -23,6 +23,13 @@ from compat.tools import MissingToolError
 
 # What keeps the cases quick on both servers, and lets short sessions be asked for.
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+KAFKA_SETTINGS = {
+    **SETTINGS,
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
+"""Share groups on Apache Kafka: a member learns of its partitions by a heartbeat, and locks are held long."""
 WAVE = 6
 """Programs that share one restart of the server. Up to it all of them stay alive, so not all at once."""
 
@@ -237,7 +244,7 @@ def _summary(programs: Sequence[Client], results: Results, reference: Results) -
 
 def _started(name: str, work: Callable[[str, Restart | None], Results]) -> Results:
     """Run against a fresh server that is started for it, restarts included."""
-    server: Server = Kafka(SETTINGS) if name == "kafka" else Magnetar(SETTINGS)
+    server: Server = Kafka(KAFKA_SETTINGS) if name == "kafka" else Magnetar(SETTINGS)
     with server:
         server.prepare()
         server.start()
