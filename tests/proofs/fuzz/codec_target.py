@@ -1,8 +1,9 @@
 """The codec as a target: bytes in, and only a value or `Malformed` (`BatchError` for records) may come out.
 
 `check(frame)` does with a frame what the gateway does: header, body, for Produce admission of each batch, then what
-slow topics ask (records, another codec). What decoded is encoded, decoded again and compared; Produce and Fetch, whose
-decoders are written by hand, are compared with the decoders that the schemas give.
+slow topics ask (records, another codec). What decoded is encoded, decoded again and compared; Produce, Fetch,
+ShareFetch and ShareAcknowledge, whose decoders are written by hand, are compared with the decoders that the schemas
+give.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gateway.coordinators import subscription
 from gateway.wire import codec, compression, records
 from gateway.wire import fetch as fetch_wire
 from gateway.wire import produce as produce_wire
+from gateway.wire import share as share_wire
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
 from tests.proofs.fuzz import corpus, mutate
@@ -61,6 +63,8 @@ def check(frame: bytes) -> str:
         return _produce(version, frame) if version >= produce_wire.MIN_SERVED else "not served"
     if key == 1:
         return _fetch(version, frame)
+    if key in (78, 79):
+        return _share(key, version, frame, body)
     try:
         message = codec.decode_request(key, version, frame, body)
     except Malformed:
@@ -157,6 +161,41 @@ def _fetch(version: int, frame: bytes) -> str:
     ]
     if [ask for _, partitions in request.topics for ask in partitions] != asked:
         raise Wrong(f"Fetch {version}: by hand and by schema the partitions differ")
+    return "decoded"
+
+
+def _share(key: int, version: int, frame: bytes, body: int) -> str:
+    by_hand: Any = share_wire.decode_fetch if key == 78 else share_wire.decode_acknowledge
+    try:
+        expected = codec.decode_request(key, version, frame, body)
+    except Malformed:
+        expected = None
+    try:
+        request = by_hand(version, frame, body, len(frame))
+    except Malformed:
+        if expected is not None:
+            raise Wrong(f"API {key} version {version}: only the decoder by hand refuses it") from None
+        return "malformed"
+    if expected is None:
+        return "decoded"
+    asked = [
+        (
+            topic.topic_id,
+            p.partition_index,
+            [
+                (a.first_offset, a.last_offset, [t & 0xFF for t in a.acknowledge_types])
+                for a in p.acknowledgement_batches
+            ],
+        )
+        for topic in expected.topics
+        for p in topic.partitions
+    ]
+    if asked != [
+        (topic, index, [(first, last, list(types)) for first, last, types in acks])
+        for topic, partitions in request.topics
+        for index, acks in partitions
+    ]:
+        raise Wrong(f"API {key} version {version}: by hand and by schema the acknowledgements differ")
     return "decoded"
 
 
