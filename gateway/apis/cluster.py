@@ -10,6 +10,7 @@ from gateway.broker.errors import KafkaError
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -119,4 +120,12 @@ def list_config_resources(
         found.append(resource(resource_name=str(broker.node_id), resource_type=BROKER))
     if BROKER_LOGGER in asked:
         found.append(resource(resource_name=str(broker.node_id), resource_type=BROKER_LOGGER))
+    if GROUP in asked:
+        try:
+            named = broker.group_configs.named()
+        except StoreError:
+            return messages.ListConfigResourcesResponse(
+                error_code=Error.KAFKA_STORAGE_ERROR, config_resources=[]
+            )
+        found += [resource(resource_name=name, resource_type=GROUP) for name in named]
     return messages.ListConfigResourcesResponse(error_code=0, config_resources=found)

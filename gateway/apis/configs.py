@@ -1,6 +1,6 @@
-"""32 DescribeConfigs (1-4), 33 AlterConfigs (0-2), 44 IncrementalAlterConfigs (0-1), for topics and brokers.
+"""32 DescribeConfigs (1-4), 33 AlterConfigs (0-2), 44 IncrementalAlterConfigs (0-1), for topics, brokers and groups.
 
-Those of a topic stand in its catalog row; those of brokers that were altered at run time in rows of their own.
+Those of a topic stand in its catalog row; those of brokers and groups that were altered in rows of their own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from gateway import topic_configs
+from gateway import group_configs, topic_configs
 from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
@@ -87,7 +87,11 @@ def _described(broker: Broker, kind: int, name: str) -> Iterable[Described]:
             return (row for row in settings.describe() if row.name in altered)
         _check_node(broker, name)
         return broker.settings.describe()
-    if kind in (CLIENT_METRICS, GROUP):
+    if kind == GROUP:
+        if not name:
+            raise KafkaError(Error.INVALID_REQUEST, "A group's name must not be empty.")
+        return group_configs.describe(broker.group_configs.own(name), broker.settings)
+    if kind == CLIENT_METRICS:
         return ()
     if kind == BROKER_LOGGER:
         raise KafkaError(
@@ -179,7 +183,7 @@ def apply_changes(old: dict[str, str], changes: list[Alteration]) -> dict[str, s
         if operation == SET:
             new[name] = value
         elif operation in (APPEND, SUBTRACT):
-            if not topic_configs.is_list(name):
+            if not (topic_configs.is_list(name) or group_configs.is_list(name)):
                 raise KafkaError(
                     Error.INVALID_CONFIG, f"{name} is no list: it cannot be appended to or subtracted from."
                 )
@@ -212,5 +216,7 @@ async def _alter(
         if name:
             _check_node(broker, name)
         await broker.broker_configs.alter(name, change, validate_only=validate_only)
+    elif kind == GROUP:
+        await broker.group_configs.alter(name, change, validate_only=validate_only)
     else:
         raise KafkaError(Error.INVALID_REQUEST, f"Configs of resource type {kind} cannot be altered yet.")

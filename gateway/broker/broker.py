@@ -20,6 +20,7 @@ from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.damage import Damage
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import FetchSessions
+from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.receiving import Receiving
@@ -82,6 +83,7 @@ class Broker:
         self.turn = Turn(self)
         self.catalog = Catalog(store)
         self.broker_configs = BrokerConfigs(self)
+        self.group_configs = GroupConfigs(self)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.topics = Topics(self)
         self.clock_watch = ClockWatch(clock, last_seen(store))
@@ -115,6 +117,7 @@ class Broker:
         self.durability = Durability(settings.text("durability"))
         self.memory_limit = settings.integer("memory.max.bytes")
         self.fetch_max_bytes = settings.integer("fetch.max.bytes")
+        self.group_configs.forget()
         for runtime in self._by_name.values():
             self._configure(runtime)
 

@@ -8,7 +8,8 @@ _SECURITY = "nothing here asks who somebody is or encrypts until security comes"
 _REPLICAS = "a node here has no replicas"
 _FILES = "the store here has no such files"
 _TRANSACTIONS = "there are no transactions yet"
-_SHARE = "there are no share groups here"
+_ASSIGNMENT = "every member of a share group gets every partition at once"
+_SHARE = "the state of share groups is in the store, not in a topic"
 _ALONE = "a node here talks to no other"
 
 ELSEWHERE: dict[str, str] = {
@@ -53,7 +54,11 @@ FAMILIES: dict[str, str] = {
     "delegation.token.": _SECURITY,
     "follower.": _REPLICAS,
     "group.consumer.": "groups are of the classic protocol here",
-    "group.share.": _SHARE,
+    "group.share.assign": _ASSIGNMENT,
+    "group.share.initialize.": _SHARE,
+    "group.share.max.assign": _ASSIGNMENT,
+    "group.share.min.assign": _ASSIGNMENT,
+    "group.share.persister.": _SHARE,
     "group.streams.": "there are no streams groups here",
     "inter.broker.": _ALONE,
     "leader.": _REPLICAS,

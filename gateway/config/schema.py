@@ -23,7 +23,9 @@ class Kind(enum.IntEnum):
 
 
 class Source(enum.IntEnum):
-    """Where a value comes from, strongest first, with the numbers that DescribeConfigs sends (KIP-226).
+    """Where a value comes from, with the numbers that DescribeConfigs sends (KIP-226).
+
+    A topic's or a group's own config is strongest; then strongest first.
 
     Flags, variables and the file are all STATIC_BROKER to a client; `Settings.origin` tells them apart.
     """
@@ -33,6 +35,7 @@ class Source(enum.IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Synonym(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gateway.config.listeners import check_advertised, check_listener, check_listeners
 from gateway.config.schema import INT_MAX, LONG_MAX, Kind, Setting, at_least, between, each_of, one_of
+from gateway.config.share_groups import SHARE_GROUPS
 
 _COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -318,6 +319,8 @@ _ROWS = [
         "The longest text a client may store beside a committed offset, in bytes.",
         at_least(0),
     ),
+    # -- share groups
+    *SHARE_GROUPS,
     # -- idempotent producers
     Setting(
         "producer.id.expiration.ms",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.config import SETTINGS, Kind
+from gateway.group_config_table import GROUP_CONFIGS
 from gateway.topic_configs import TOPIC_CONFIGS
 
 BROKER = """
@@ -20,6 +21,23 @@ group.initial.rebalance.delay.ms int 3000
 group.max.session.timeout.ms int 1800000
 group.max.size int 2147483647
 group.min.session.timeout.ms int 6000
+group.share.delivery.count.limit int 5
+group.share.heartbeat.interval.ms int 5000
+group.share.max.delivery.count.limit int 10
+group.share.max.heartbeat.interval.ms int 15000
+group.share.max.partition.max.record.locks int 4000
+group.share.max.record.lock.duration.ms int 60000
+group.share.max.session.timeout.ms int 60000
+group.share.max.share.sessions int 2000
+group.share.max.size int 200
+group.share.min.delivery.count.limit int 2
+group.share.min.heartbeat.interval.ms int 5000
+group.share.min.partition.max.record.locks int 100
+group.share.min.record.lock.duration.ms int 15000
+group.share.min.session.timeout.ms int 45000
+group.share.partition.max.record.locks int 2000
+group.share.record.lock.duration.ms int 30000
+group.share.session.timeout.ms int 45000
 listeners list PLAINTEXT://:9092
 log.cleanup.policy list delete
 log.message.timestamp.after.max.ms long 3600000
@@ -49,6 +67,18 @@ producer.id.expiration.ms int 86400000
 queued.max.requests int 500
 socket.listen.backlog.size int 50
 socket.request.max.bytes int 104857600
+"""
+
+GROUP = """
+share.assignment.interval.ms int 1000
+share.auto.offset.reset string latest
+share.delivery.count.limit int 5
+share.heartbeat.interval.ms int 5000
+share.isolation.level string read_uncommitted
+share.partition.max.record.locks int 2000
+share.record.lock.duration.ms int 30000
+share.renew.acknowledge.enable boolean true
+share.session.timeout.ms int 45000
 """
 
 TOPIC = """
@@ -95,6 +125,9 @@ OTHERWISE = {
     "message.max.bytes": "5242880",
     "max.message.bytes": "5242880",
     "group.initial.rebalance.delay.ms": "300",
+    # room for Pulsar's maxRedeliverCount, and for one stuck record beside many others
+    "group.share.max.delivery.count.limit": "1000",
+    "group.share.max.partition.max.record.locks": "1000000",
     "socket.listen.backlog.size": "1024",
     # without a default in Kafka
     "node.id": "1",
@@ -147,3 +180,15 @@ def test_topic_configs() -> None:
         # these two are open on the broker's side, where coarser settings decide
         if name not in ("retention.ms", "segment.ms"):
             assert setting.render(setting.default) == OTHERWISE.get(name, default), name
+
+
+def test_group_configs() -> None:
+    """Those of share groups: consumer.* and streams.* are of protocols that are not served."""
+    kafka = facts(GROUP)
+    ours = {name for name in GROUP_CONFIGS if not name.startswith("pulsar.")}
+    # KIP-1191, of Kafka 4.4
+    assert ours - set(kafka) == {"errors.deadletterqueue.topic.name"}
+    for name, (kind, default) in kafka.items():
+        setting = GROUP_CONFIGS[name].setting
+        assert setting.kind is kind, name
+        assert setting.render(setting.default) == default, name

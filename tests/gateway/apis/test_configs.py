@@ -15,7 +15,7 @@ from gateway.wire.errors import Error
 from tests.gateway.broker.held import run
 from tests.gateway.serving import Client, create
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 BAD_REQUEST, BAD_CONFIG = Error.INVALID_REQUEST, Error.INVALID_CONFIG
 
 
@@ -119,6 +119,7 @@ def test_a_topics_configs(version: int) -> None:
         (8, "1", BAD_REQUEST),
         (16, "m", 0),
         (32, "g", 0),
+        (32, "", BAD_REQUEST),
         (3, "t", BAD_REQUEST),
     ],
 )
@@ -273,5 +274,57 @@ def test_a_resource_twice_and_one_for_all_topics() -> None:
         assert [each.error_code for each in answer.responses] == [BAD_REQUEST, BAD_REQUEST]
         assert await value(client, TOPIC, "t", "retention.ms") == ("604800000", 5), "neither was taken"
         assert (await alter(client, TOPIC, "", ("retention.ms", SET, "1"))).error_code == BAD_REQUEST
+
+    run(test)
+
+
+def test_a_groups_configs() -> None:
+    """Names, sources and answers as Kafka 4.3's, which has no group for all and lists only those that were altered."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        assert await value(client, GROUP, "g", "share.session.timeout.ms") == ("45000", 5)
+        result = await alter(
+            client,
+            GROUP,
+            "g",
+            ("share.isolation.level", SET, "read_committed"),
+            ("pulsar.key.shared.ranges", APPEND, "a:0-9,b:10-19"),
+        )
+        assert (result.error_code, result.error_message) == (0, None)
+        assert await value(client, GROUP, "g", "share.isolation.level") == ("read_committed", 8)
+        assert await value(client, GROUP, "other", "share.isolation.level") == ("read_uncommitted", 5)
+        await alter(client, GROUP, "g", ("pulsar.key.shared.ranges", SUBTRACT, "a:0-9"))
+        assert await value(client, GROUP, "g", "pulsar.key.shared.ranges") == ("b:10-19", 8)
+        listed = await client.ask(
+            ApiKey.LIST_CONFIG_RESOURCES, 1, messages.ListConfigResourcesRequest(resource_types=[GROUP])
+        )
+        assert [(one.resource_name, one.resource_type) for one in listed.config_resources] == [("g", GROUP)]
+        await alter(client, GROUP, "g", ("pulsar.key.shared.ranges", DELETE, None))
+        assert await value(client, GROUP, "g", "pulsar.key.shared.ranges") == ("", 5)
+        assert await replace(client, GROUP, "g", ("pulsar.nack.delay.ms", "9")) == 0
+        assert await value(client, GROUP, "g", "share.isolation.level") == ("read_uncommitted", 5)
+        assert await value(client, GROUP, "g", "pulsar.nack.delay.ms") == ("9", 8)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("group", "change", "code", "said"),
+    [
+        ("g", ("share.nothing", SET, "1"), BAD_CONFIG, "share.nothing"),
+        ("g", ("share.heartbeat.interval.ms", SET, "1"), BAD_CONFIG, "from 5000 to 15000"),
+        ("g", ("pulsar.subscription.type", SET, "exclusive"), BAD_CONFIG, "shared or key_shared"),
+        ("g", ("share.isolation.level", APPEND, "x"), BAD_CONFIG, "no list"),
+        ("g", ("share.isolation.level", SET, None), BAD_REQUEST, "missing"),
+        ("", ("share.isolation.level", SET, "read_committed"), BAD_REQUEST, "all of them"),
+    ],
+)
+def test_a_groups_config_that_is_refused_says_what_is_good(
+    group: str, change: tuple[str, int, str | None], code: int, said: str
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        result = await alter(client, GROUP, group, change)
+        assert result.error_code == code
+        assert said in result.error_message
 
     run(test)

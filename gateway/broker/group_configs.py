@@ -1,0 +1,132 @@
+"""Configs of groups as rows: altered at run time, in force at once. What they mean is in `gateway.group_configs`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway import group_configs
+from gateway.broker.errors import KafkaError, from_store
+from gateway.group_configs import GroupConfig
+from gateway.wire.errors import Error
+from store.api import Delete, Family, Put, StoreError, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+_PREFIX = b"group/"
+_CACHED = 10_000
+"""Groups whose configs are remembered; beyond that all are forgotten and read again."""
+
+_decoder = msgspec.msgpack.Decoder(dict[str, str])
+
+
+class GroupConfigs:
+    """What AlterConfigs said of groups, and what it comes to."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._cache: dict[str, tuple[dict[str, str], GroupConfig]] = {}
+        self._default: GroupConfig | None = None
+        # one change at a time: each begins with the row that the one before it wrote
+        self._lock = asyncio.Lock()
+        # how many members a share group has at present
+        self.members_of: Callable[[str], int] = lambda group_id: 0
+        # told of a group whose configs are others now
+        self.watchers: list[Callable[[str], None]] = []
+
+    def get(self, group_id: str) -> GroupConfig:
+        """A group's configuration as it is in force. Raises KafkaError when its row cannot be read."""
+        return self._of(group_id)[1]
+
+    def own(self, group_id: str) -> Mapping[str, str]:
+        """What was altered for this group. Raises KafkaError."""
+        return self._of(group_id)[0]
+
+    def named(self) -> list[str]:
+        """The groups that have configs of their own, by id. Raises StoreError."""
+        skip = len(_PREFIX)
+        return [key[skip:].decode() for key, _ in self._broker.store.scan(Family.POLICY, _PREFIX)]
+
+    def forget(self) -> None:
+        """The settings that configs fall back to are others now."""
+        self._cache.clear()
+        self._default = None
+
+    async def alter(
+        self,
+        group_id: str,
+        change: Callable[[dict[str, str]], dict[str, str]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change a group's configs. Raises KafkaError: INVALID_CONFIG says which values are good."""
+        if not group_id:
+            raise KafkaError(Error.INVALID_REQUEST, "Groups have no resource that stands for all of them.")
+        async with self._lock:
+            await self._alter(group_id, change, validate_only)
+
+    async def _alter(
+        self, group_id: str, change: Callable[[dict[str, str]], dict[str, str]], validate_only: bool
+    ) -> None:
+        broker = self._broker
+        old = dict(self.own(group_id))
+        new = change(dict(old))
+        problem = group_configs.validate(new, broker.settings)
+        if problem is not None:
+            raise KafkaError(Error.INVALID_CONFIG, problem)
+        self._check_fixed(group_id, old, new)
+        if validate_only or new == old:
+            return
+        key = _PREFIX + group_id.encode()
+        write: Write = (
+            Put(Family.POLICY, key, msgspec.msgpack.encode(new)) if new else Delete(Family.POLICY, key)
+        )
+        try:
+            await broker.write([write], then=lambda: self._changed(group_id))
+        except StoreError as error:
+            raise from_store(error) from error
+
+    def _check_fixed(self, group_id: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        members = self.members_of(group_id)
+        if not members:
+            return
+        for name in group_configs.FIXED_WHILE_CONNECTED:
+            before, after = (group_configs.shown(name, configs) for configs in (old, new))
+            if before != after:
+                count = f"{members} member" + ("s" if members > 1 else "")
+                raise KafkaError(
+                    Error.INVALID_CONFIG,
+                    f"{name} of group {group_id} is {before} and cannot become {after} while {count} of that kind "
+                    "are connected: stop them, change it, start them again.",
+                )
+
+    def _changed(self, group_id: str) -> None:
+        self._cache.pop(group_id, None)
+        for watcher in self.watchers:
+            watcher(group_id)
+
+    def _of(self, group_id: str) -> tuple[dict[str, str], GroupConfig]:
+        found = self._cache.get(group_id)
+        if found is None:
+            settings = self._broker.settings
+            try:
+                row = self._broker.store.get(Family.POLICY, _PREFIX + group_id.encode())
+                configs = _decoder.decode(row) if row else {}
+            except StoreError as error:
+                raise from_store(error) from error
+            except msgspec.MsgspecError as error:
+                raise KafkaError(
+                    Error.UNKNOWN_SERVER_ERROR, f"The configs of group {group_id} cannot be read: {error}"
+                ) from error
+            if configs:
+                config = group_configs.effective(configs, settings)
+            else:
+                config = self._default = self._default or group_configs.effective({}, settings)
+            if len(self._cache) >= _CACHED:
+                self._cache.clear()
+            found = self._cache[group_id] = (configs, config)
+        return found

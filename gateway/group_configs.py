@@ -1,0 +1,258 @@
+"""Group configs: what is taken, what they come to, how they are shown. The table is `group_config_table.py`.
+
+A share group without any `pulsar.*` config behaves as Kafka's: released records come back at once, a lock lasts
+30 s, five deliveries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from gateway.config.schema import INT_MAX, Described, Kind, Source, Synonym, Value, complaint, nearest, quoted
+from gateway.config.settings import Settings
+from gateway.group_config_table import GROUP_CONFIGS, STICKY, OffsetReset, Row, offset_reset, sticky_ranges
+from semantics.subscriptions.backoff import Backoff
+from semantics.subscriptions.config import SubscriptionConfig
+
+FIXED_WHILE_CONNECTED = ("pulsar.subscription.type", "pulsar.key.shared.mode")
+"""What cannot change while the group has members: Pulsar refuses consumers of another type, too."""
+
+Ranges = Mapping[str, tuple[tuple[int, int], ...]]
+"""Member or client id to its ranges of slots, half-open."""
+
+
+class GroupConfig(NamedTuple):
+    """What a group's configs come to, ready for the paths that need it. Times in ms."""
+
+    subscription: SubscriptionConfig
+    offset_reset: OffsetReset
+    # only committed records of transactions are delivered
+    read_committed: bool
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    # RENEW is allowed
+    renew: bool
+    # of Key_Shared: auto_split, consistent_hashing or sticky, and the ranges of sticky
+    mode: str
+    ranges: Ranges
+    # None: the name that Pulsar gives it
+    dead_letter_topic: str | None
+    retry_letter_topic: str | None
+    # made with the dead letter topic, so that nothing in it is missed
+    dead_letter_subscription: str | None
+
+    def dead_letters_of(self, group_id: str, topic: str) -> str:
+        """The topic that dead letters of a subscription go to."""
+        return self.dead_letter_topic or f"{topic}-{group_id}-DLQ"
+
+    def retries_of(self, group_id: str, topic: str) -> str:
+        """The topic whose records are delivered to a subscription again, later."""
+        return self.retry_letter_topic or f"{topic}-{group_id}-RETRY"
+
+
+# -- what is taken ----------------------------------------------------------------------------------------------------
+
+
+def validate(configs: Mapping[str, str], settings: Settings) -> str | None:
+    """What is wrong with a group's configs, one by one and beside each other, in a sentence, or None."""
+    values: dict[str, Value] = {}
+    for name, text in configs.items():
+        row = GROUP_CONFIGS.get(name)
+        if row is None:
+            near = nearest(name, list(GROUP_CONFIGS))
+            hint = f' Did you mean "{near}"?' if near else ""
+            return f'There is no group config "{name}".{hint}'
+        try:
+            value = values[name] = row.setting.parse(text)
+        except ValueError as error:
+            return f"{name} {complaint(error, quoted(text))}."
+        if row.bounds is not None and isinstance(value, int):
+            low, high = (settings.integer(bound) for bound in row.bounds)
+            if not low <= value <= high:
+                return (
+                    f"{name} must be from {low} to {high} ({row.bounds[0]} and {row.bounds[1]} of the node), "
+                    f"not {quoted(text)}."
+                )
+    return _together(_Values(configs, settings))
+
+
+def _together(values: _Values) -> str | None:
+    """What is wrong with values beside each other."""
+    session = values.integer("share.session.timeout.ms")
+    heartbeat = values.integer("share.heartbeat.interval.ms")
+    if session <= heartbeat:
+        return f"share.session.timeout.ms ({session}) must be greater than share.heartbeat.interval.ms ({heartbeat})."
+    for kind in ("nack", "ack.timeout"):
+        numbers = values.backoff_numbers(kind)
+        if numbers is not None and numbers[0] > numbers[1]:
+            return (
+                f"pulsar.{kind}.backoff.min.ms ({numbers[0]}) must not be above "
+                f"pulsar.{kind}.backoff.max.ms ({numbers[1]})."
+            )
+    dead = values.get("pulsar.dead.letter.topic") or values.get("errors.deadletterqueue.topic.name")
+    if dead is not None and dead == values.get("pulsar.retry.letter.topic"):
+        return f"pulsar.dead.letter.topic and pulsar.retry.letter.topic must differ, and both are {dead}."
+    if values.text("pulsar.key.shared.mode") == STICKY and not values.get("pulsar.key.shared.ranges"):
+        return "pulsar.key.shared.mode sticky needs pulsar.key.shared.ranges: name:first-last, ..."
+    return None
+
+
+def is_list(name: str) -> bool:
+    """Whether values of this config can be appended to and subtracted from (KIP-339)."""
+    row = GROUP_CONFIGS.get(name)
+    return row is not None and row.setting.kind is Kind.LIST
+
+
+def shown(name: str, configs: Mapping[str, str]) -> str | None:
+    """The value of a config that falls back to no setting of the node, as text. Raises ValueError."""
+    setting = GROUP_CONFIGS[name].setting
+    text = configs.get(name)
+    return setting.render(setting.default if text is None else setting.parse(text))
+
+
+# -- what they come to ------------------------------------------------------------------------------------------------
+
+
+class _Values:
+    """A group's configs over the node's settings, parsed. What no longer parses counts as not set."""
+
+    def __init__(self, configs: Mapping[str, str], settings: Settings) -> None:
+        self._configs = configs
+        self._settings = settings
+
+    def get(self, name: str) -> Value:
+        row = GROUP_CONFIGS[name]
+        text = self._configs.get(name)
+        if text is not None:
+            try:
+                value = row.setting.parse(text)
+            except ValueError:
+                pass
+            else:
+                if row.bounds is not None and isinstance(value, int):
+                    # The bounds may have changed since: as Kafka, to the nearest that is allowed.
+                    low, high = (self._settings.integer(bound) for bound in row.bounds)
+                    return max(low, min(value, high))
+                return value
+        return _fallback(row, self._settings)
+
+    def integer(self, name: str) -> int:
+        value = self.get(name)
+        assert isinstance(value, int)
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        assert isinstance(value, str)
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.get(name)
+        assert isinstance(value, bool)
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        value = self.get(name)
+        assert value is None or isinstance(value, str)
+        return value
+
+    def backoff_numbers(self, kind: str) -> tuple[int, int, float] | None:
+        """Min and max in ms and the multiplier of "nack" or "ack.timeout"; None unless one of them is set."""
+        prefix = f"pulsar.{kind}.backoff."
+        low, high, multiplier = (self.get(prefix + name) for name in ("min.ms", "max.ms", "multiplier"))
+        if low is None and high is None and multiplier is None:
+            return None
+        if not isinstance(low, int):
+            low = min(1000, high) if isinstance(high, int) else 1000
+        if not isinstance(high, int):
+            high = max(60_000, low)
+        return low, high, multiplier if isinstance(multiplier, float) else 2.0
+
+    def backoff(self, kind: str) -> Backoff | None:
+        """The backoff of "nack" or "ack.timeout"."""
+        numbers = self.backoff_numbers(kind)
+        # A pair in the wrong order is refused when it is set: here it would be damage.
+        return None if numbers is None or numbers[0] > numbers[1] else Backoff(*numbers)
+
+
+def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
+    """The group's own configs over the node's."""
+    values = _Values(configs, settings)
+    timeout, redeliveries = values.get("pulsar.ack.timeout.ms"), values.get("pulsar.max.redeliver.count")
+    if isinstance(timeout, int):
+        # 0: held for as long as the consumer lives, here 24 days
+        lock = timeout or INT_MAX
+    else:
+        lock = values.integer("share.record.lock.duration.ms")
+    if isinstance(redeliveries, int):
+        limit = redeliveries + 1
+    else:
+        limit = values.integer("share.delivery.count.limit")
+    out_of_order = values.flag("pulsar.key.shared.allow.out.of.order")
+    ranges = values.get("pulsar.key.shared.ranges")
+    assert isinstance(ranges, tuple)
+    return GroupConfig(
+        subscription=SubscriptionConfig(
+            type=values.text("pulsar.subscription.type"),
+            lock_ms=lock,
+            max_locks=values.integer("share.partition.max.record.locks"),
+            delivery_limit=limit,
+            nack_delay_ms=values.integer("pulsar.nack.delay.ms"),
+            nack_backoff=values.backoff("nack"),
+            timeout_backoff=values.backoff("ack.timeout"),
+            dead_letters=values.flag("pulsar.dead.letter.enable"),
+            strict=values.flag("pulsar.key.shared.strict") and not out_of_order,
+            allow_out_of_order=out_of_order,
+            strict_delay=values.flag("pulsar.delayed.delivery.strict"),
+            max_delay_ms=values.integer("pulsar.delayed.delivery.max.delay.ms"),
+            lookahead=values.integer("pulsar.key.shared.look.ahead"),
+        ),
+        offset_reset=offset_reset(values.text("share.auto.offset.reset")),
+        read_committed=values.text("share.isolation.level") == "read_committed",
+        session_timeout_ms=values.integer("share.session.timeout.ms"),
+        heartbeat_interval_ms=values.integer("share.heartbeat.interval.ms"),
+        renew=values.flag("share.renew.acknowledge.enable"),
+        mode=values.text("pulsar.key.shared.mode"),
+        ranges=sticky_ranges(ranges),
+        dead_letter_topic=values.optional_text("pulsar.dead.letter.topic")
+        or values.optional_text("errors.deadletterqueue.topic.name"),
+        retry_letter_topic=values.optional_text("pulsar.retry.letter.topic"),
+        dead_letter_subscription=values.optional_text("pulsar.dead.letter.initial.subscription"),
+    )
+
+
+# -- how they are shown -----------------------------------------------------------------------------------------------
+
+
+def describe(configs: Mapping[str, str], settings: Settings) -> Iterator[Described]:
+    """All group configs for DescribeConfigs, with where each value comes from (KIP-226)."""
+    for name, row in GROUP_CONFIGS.items():
+        text = configs.get(name)
+        synonyms = _synonyms(row, settings)
+        if text is not None:
+            value: str | None = text
+            synonyms = (Synonym(name, text, Source.GROUP), *synonyms)
+        else:
+            value = row.setting.render(_fallback(row, settings))
+        yield Described(
+            name,
+            value,
+            synonyms[0].source if synonyms else Source.DEFAULT,
+            False,
+            False,
+            synonyms,
+            row.setting.kind,
+            row.setting.doc,
+        )
+
+
+def _fallback(row: Row, settings: Settings) -> Value:
+    return settings.value(row.broker) if row.effect and row.broker else row.setting.default
+
+
+def _synonyms(row: Row, settings: Settings) -> tuple[Synonym, ...]:
+    if row.effect and row.broker:
+        return settings.synonyms(row.broker)
+    default = row.setting.render(row.setting.default)
+    return () if default is None else (Synonym(row.broker or row.setting.name, default, Source.DEFAULT),)

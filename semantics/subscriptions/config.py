@@ -1,0 +1,39 @@
+"""What a subscription is told to be like: its type, its limits, its waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from semantics.subscriptions.backoff import Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionConfig:
+    """How one subscription behaves. Times in ms."""
+
+    type: str = "shared"
+    """shared or key_shared"""
+    lock_ms: int = 30_000
+    """how long a record stays acquired: share.record.lock.duration.ms or pulsar.ack.timeout.ms"""
+    max_locks: int = 2000
+    """records of a partition acquired at once: a count, not a span"""
+    delivery_limit: int = 5
+    """deliveries of a record, pulsar.max.redeliver.count + 1; 0 is without end"""
+    nack_delay_ms: int = 0
+    """wait after a nack; 0 is at once, as in Kafka"""
+    nack_backoff: Backoff | None = None
+    """wins over nack_delay_ms"""
+    timeout_backoff: Backoff | None = None
+    """wait after a lock that ran out"""
+    dead_letters: bool = True
+    """False: dead records are dropped and counted, as in Kafka"""
+    strict: bool = True
+    """Key_Shared: hold a key back while an earlier record of it is not settled"""
+    allow_out_of_order: bool = False
+    """Key_Shared: the owner of a slot need not wait for what others hold of it"""
+    strict_delay: bool = True
+    """never early; False: by a tick, as in Pulsar"""
+    max_delay_ms: int = 10 * 24 * 3_600_000
+    """records due later than that are due then"""
+    lookahead: int = 20_000
+    """Key_Shared: records of a partition that may wait for their keys"""
