@@ -1,0 +1,117 @@
+"""The words of the machine: what can be true of one offset, and what is said about ranges of them.
+
+Every known offset has one byte in the planes of its chunk. The codes below DELAYED are what polls and acknowledgements
+live on; the dying ones carry their reason in the code, so that no map by record is needed for it.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+AVAILABLE = 0
+ACQUIRED = 1
+DONE = 2
+"""final: acknowledged, buried, dropped, expired, or nothing was there"""
+DELAYED = 3
+BACKOFF = 4
+DYING = 5
+"""to be dead-lettered: 5 + the reason's number"""
+BURYING = 8
+"""dying and in the hands of who buries it, or waiting to be tried again: 8 + the reason's number. Durable as DYING."""
+UNREAD = 255
+"""the dispatcher has not looked at it"""
+
+
+class Reason(enum.StrEnum):
+    """Why a message goes to the dead letter topic."""
+
+    MAX_DELIVERIES = "MAX_DELIVERIES"
+    REJECTED = "REJECTED"
+    CORRUPT = "CORRUPT"
+
+
+REASONS = tuple(Reason)
+"""A reason's number is its place."""
+
+NUMBER = {reason: number for number, reason in enumerate(REASONS)}
+
+
+class Refusal(enum.StrEnum):
+    """Why an acknowledgement was not taken. The names are Kafka's errors."""
+
+    INVALID_RECORD_STATE = "INVALID_RECORD_STATE"
+    INVALID_REQUEST = "INVALID_REQUEST"
+
+
+class Batch(NamedTuple):
+    """What the dispatcher learns of one stored batch, offsets [first, next)."""
+
+    first: int
+    next: int
+    slots: array[int] | None = None
+    """'H', one an offset; Key_Shared needs them"""
+    delayed: Sequence[tuple[int, int]] = ()
+    """(offset, due in wall ms), ascending, only those not yet due"""
+    dead: Sequence[tuple[int, int, Reason]] = ()
+    """(first, last, reason), ascending: to be dead-lettered without a delivery"""
+    skip: bool = False
+    """nothing to deliver (a control batch, an aborted one)"""
+
+
+class Acquired(NamedTuple):
+    """Records first to last are the consumer's now; each was delivered `count` times before and that was noted."""
+
+    first: int
+    last: int
+    count: int  # type: ignore[assignment]
+
+
+class Dying(NamedTuple):
+    """Records first to last are to be buried, after `count` deliveries."""
+
+    first: int
+    last: int
+    count: int  # type: ignore[assignment]
+    reason: Reason
+
+
+class DueFrom(NamedTuple):
+    """Where the DUE rows go on that are not in memory: scan from this key (inclusive), at most `limit` rows."""
+
+    key: bytes
+    limit: int
+
+
+class Draining(NamedTuple):
+    """A slot that still has records in the hands of somebody who no longer owns it."""
+
+    slot: int
+    holder: str
+    owner: str | None
+    since: int
+    """monotonic ms"""
+    in_hand: int
+
+
+class RecordState(NamedTuple):
+    """Why a record arrives or does not."""
+
+    offset: int
+    state: str
+    """UNREAD AVAILABLE BLOCKED ACQUIRED DONE DELAYED BACKOFF DYING"""
+    count: int = 0  # type: ignore[assignment]
+    """deliveries that ended without an acknowledgement"""
+    consumer: str | None = None
+    """who holds it, or holds what it waits for"""
+    deadline: int | None = None
+    """monotonic ms: when the lock runs out"""
+    due: int | None = None
+    """wall ms; None for a waiting record whose due time is in the rows only"""
+    slot: int | None = None
+    owner: str | None = None
+    """whose slot it is"""
+    reason: str | None = None
+    """what it waits for, or why it is dead, in words"""
