@@ -1,0 +1,1 @@
+"""Subscriptions: who is given which message, when, and what becomes of it. See README.md."""

@@ -1,0 +1,57 @@
+"""From a record's key to its slot, and the two hash functions by which Pulsar's producers choose partitions.
+
+A slot is what Key_Shared keeps in order and hands from consumer to consumer: one of 65,536, taken by the murmur3 of
+the key. Two keys of one slot wait for each other; nothing is lost by that but a little concurrency.
+
+Source: Pulsar's concepts, "Auto-split Hash Range" and "Hashing scheme".
+"""
+
+from __future__ import annotations
+
+import struct
+
+from mmh3 import mmh3_32_uintdigest
+
+SLOTS = 65_536
+"""How many slots there are: 0 to 65,535."""
+
+# Odd, so that 65,536 records that follow each other get all slots; next to 65,536 divided by the golden ratio, so that
+# any few of them lie far apart and every range of slots gets its share of them.
+_STRIDE = 40_503
+
+
+def murmur3_32(key: bytes | bytearray | memoryview) -> int:
+    """MurmurHash3_x86_32 with seed 0, unsigned. Pulsar's Murmur3_32Hash is this without its highest bit."""
+    return mmh3_32_uintdigest(key)
+
+
+def java_string_hash(key: str) -> int:
+    """Java's String.hashCode, over UTF-16 code units, without the sign: Pulsar's JavaStringHash, 0 to 2^31 - 1."""
+    hashed = 0
+    for (unit,) in struct.iter_unpack("<H", key.encode("utf-16-le", "surrogatepass")):
+        hashed = (hashed * 31 + unit) & 0xFFFF_FFFF
+    return hashed & 0x7FFF_FFFF
+
+
+def partition_by_murmur3(key: bytes, partitions: int) -> int:
+    """The partition a Pulsar producer with Murmur3_32Hash sends a key to."""
+    return (murmur3_32(key) & 0x7FFF_FFFF) % partitions
+
+
+def partition_by_java_string_hash(key: str, partitions: int) -> int:
+    """The partition a Pulsar producer with JavaStringHash, the default, sends a key to."""
+    return java_string_hash(key) % partitions
+
+
+def slot_of(key: bytes | memoryview | None, ordering_key: bytes | memoryview | None, offset: int) -> int:
+    """The slot of a record, 0 to 65,535.
+
+    The ordering key wins over the key. An empty key is a key: all records with it share slot 0. A record with neither
+    has no order to keep, and its offset spreads it over the slots (Pulsar hashes the text NONE_KEY for all of them,
+    which sends them all to one consumer).
+    """
+    if ordering_key is not None:
+        return mmh3_32_uintdigest(ordering_key) & 65_535
+    if key is not None:
+        return mmh3_32_uintdigest(key) & 65_535
+    return offset * _STRIDE & 65_535
