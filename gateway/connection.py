@@ -3,7 +3,7 @@
 Requests take effect in the order they came, and their answers leave in that order. Produce requests are pipelined:
 each joins the group of its loop turn, and its answer leaves when that group is committed. Everything else waits
 until the Produce requests before it are settled, and holds back what comes after it until its answer is there, as
-Kafka's muted channel does. Only a parked Fetch gives way: the next request ends it early.
+Kafka's muted channel does. Only a parked Fetch or ShareFetch gives way: the next request ends it early.
 
 Memory is bounded: at most one frame being received (socket.request.max.bytes, less for other APIs than Produce), at
 most MAX_IN_FLIGHT bytes of Produce requests not yet settled, and one answer beyond what the client may leave unread
@@ -16,17 +16,19 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
 from gateway.apis.registry import APIS, Context
 from gateway.broker.fetching import Fetch
+from gateway.broker.sharing import ShareAcknowledge, ShareFetch
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
 from gateway.wire import codec
 from gateway.wire import fetch as fetch_wire
+from gateway.wire import share as share_wire
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
 from store.api import Buffer
@@ -40,11 +42,18 @@ _HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, lengt
 MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
 PRODUCE, FETCH, SYNC_GROUP, CREATE_TOPICS = 0, 1, 14, 19
+SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 SMALL_REQUEST = 1024 * 1024
 """The largest frame of most APIs: decoding takes many times its bytes, and all of it in one turn of the loop."""
-LARGEST = {FETCH: 2 * SMALL_REQUEST, SYNC_GROUP: 8 * SMALL_REQUEST, CREATE_TOPICS: 2 * SMALL_REQUEST}
+LARGEST = {
+    FETCH: 2 * SMALL_REQUEST,
+    SYNC_GROUP: 8 * SMALL_REQUEST,
+    CREATE_TOPICS: 2 * SMALL_REQUEST,
+    SHARE_FETCH: 2 * SMALL_REQUEST,
+    SHARE_ACKNOWLEDGE: 2 * SMALL_REQUEST,
+}
 """Those that may be larger: a fetch of 60,000 partitions without a session, the assignments of a large group, 10,000
-topics. Produce goes by socket.request.max.bytes."""
+topics, 100,000 acknowledgements. Produce goes by socket.request.max.bytes."""
 CRUMB = 2048
 """Pieces of a frame below this are put together as they come: a list of small ones takes many times their bytes."""
 FAIR_SHARE = 32
@@ -52,6 +61,21 @@ FAIR_SHARE = 32
 keep the loop to itself."""
 LONG_TURN = 0.01
 """Seconds of work after which others get their turn as well: a request may name 100,000 things, or unfold 64 MB."""
+
+
+class Waiting(Protocol):
+    """A request with a codec of its own that may have to wait: for data, or for its acknowledgements to be stored."""
+
+    done: Callable[[list[Buffer] | Awaitable[list[Buffer]]], None] | None
+
+    def start(self) -> list[Buffer] | Awaitable[list[Buffer]] | None:
+        """The answer, at once or to wait for, or None: `done` will be called with it."""
+
+    def expire(self) -> None:
+        """Do not wait for data any longer."""
+
+    def cancel(self) -> None:
+        """The connection is gone."""
 
 
 class Connection(asyncio.Protocol):
@@ -73,6 +97,7 @@ class Connection(asyncio.Protocol):
         "_paused_writing",
         "_pieces",
         "_served",
+        "_serving",
         "_slots",
         "_stopping",
         "_task",
@@ -104,12 +129,13 @@ class Connection(asyncio.Protocol):
         self._answering = False
         # True while a request other than Produce is being served
         self._blocked = False
-        # the parked fetch, or the task of a handler that waits
-        self._fetch: Fetch | None = None
+        # the fetch that waits, or the task of a handler that waits
+        self._fetch: Waiting | None = None
         self._task: asyncio.Future[Any] | None = None
         # requests answered at once since others had their turn
         self._served = 0
-        # when the fetch came that is parked, or asks a disk
+        # the API of the fetch that is parked, or asks a disk, and when it came
+        self._serving = FETCH
         self._began = 0.0
         # True while the handler that waits may wait for long and has no effect yet (JoinGroup, SyncGroup)
         self._parks = False
@@ -140,6 +166,7 @@ class Connection(asyncio.Protocol):
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
             fetch.cancel()
+        self._broker.share_sessions.connection_lost(self.id, graceful=self._stopping)
         self._listener.closed(self)
 
     def pause_writing(self) -> None:
@@ -312,24 +339,20 @@ class Connection(asyncio.Protocol):
         """A request that is not pipelined: nothing before it is unanswered."""
         started = perf_counter()
         self._served += 1
-        if key == FETCH and fetch_wire.MIN_VERSION <= version <= fetch_wire.MAX_VERSION:
-            client_length = int.from_bytes(data[position + 12 : position + 14], "big", signed=True)
-            body = position + 14 + (client_length if client_length > 0 else 0)
-            if version >= 12:
-                body = body + 1 if not data[body] else skip_tags(data, body)
-            request = fetch_wire.decode(version, data, body, stop)
-            fetch = Fetch(self._broker, version, correlation_id, request)
-            result = fetch.start()
-            if result is None:
-                self._blocked = True
-                self._fetch = fetch
-                self._began = started
-                fetch.done = self._fetched
-            elif type(result) is list:
+        waiting = self._by_hand(key, version, correlation_id, data, position, stop)
+        if waiting is not None:
+            result = waiting.start()
+            if type(result) is list:
                 self._send_all(result)
                 self._listener.observe(key, perf_counter() - started)
+                return
+            self._serving = key
+            self._began = started
+            if result is None:
+                self._blocked = True
+                self._fetch = waiting
+                waiting.done = self._fetched
             else:
-                self._began = started
                 self._wait(self._later_fetch(cast("Awaitable[list[Buffer]]", result)))
             return
         frame = data[position + 4 : stop]
@@ -342,6 +365,34 @@ class Connection(asyncio.Protocol):
         elif answer is not None:
             self._parks = APIS[key].parks
             self._wait(self._later(key, cast("Awaitable[bytes]", answer), started))
+
+    def _by_hand(
+        self, key: int, version: int, correlation_id: int, data: bytes, position: int, stop: int
+    ) -> Waiting | None:
+        """A fetch, share fetch or share acknowledgement; None for everything else."""
+        if key == FETCH:
+            flexible = version >= 12
+            if not fetch_wire.MIN_VERSION <= version <= fetch_wire.MAX_VERSION:
+                return None
+        elif key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
+            flexible = True
+            if not share_wire.MIN_VERSION <= version <= share_wire.MAX_VERSION:
+                return None
+        else:
+            return None
+        client_length = int.from_bytes(data[position + 12 : position + 14], "big", signed=True)
+        body = position + 14 + (client_length if client_length > 0 else 0)
+        if flexible:
+            body = body + 1 if not data[body] else skip_tags(data, body)
+        broker = self._broker
+        if key == FETCH:
+            request = fetch_wire.decode(version, data, body, stop)
+            return Fetch(broker, version, correlation_id, request)
+        if key == SHARE_FETCH:
+            asked = share_wire.decode_fetch(version, data, body, stop)
+            return ShareFetch(broker, self.id, version, correlation_id, asked)
+        acks = share_wire.decode_acknowledge(version, data, body, stop)
+        return ShareAcknowledge(broker, version, correlation_id, acks)
 
     def _wait(self, coroutine: Any) -> None:
         self._blocked = True
@@ -377,7 +428,7 @@ class Connection(asyncio.Protocol):
             return
         if not self.closed:
             self._send_all(answer)
-            self._listener.observe(FETCH, perf_counter() - self._began)
+            self._listener.observe(self._serving, perf_counter() - self._began)
         self._blocked = False
         self._task = None
         if self._buffer or self._paused_reading or self._stopping:

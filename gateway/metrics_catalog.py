@@ -95,6 +95,9 @@ class GatewayMetrics(Metrics):
             "magnetar_fetches_parked", "Fetches that wait for data now."
         ).labels()
         self.fetch_sessions = self.gauge("magnetar_fetch_sessions", "Fetch sessions that are kept.").labels()
+        self.share_sessions = self.gauge(
+            "magnetar_share_sessions", "Share sessions: members of share groups that fetch."
+        ).labels()
         self.fetch_wait_seconds = self.histogram(
             "magnetar_fetch_wait_seconds", "How long fetches waited that found too little data at first."
         ).labels()

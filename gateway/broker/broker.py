@@ -24,6 +24,7 @@ from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.receiving import Receiving
+from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.topics import Topics
 from gateway.broker.turn import Turn
 from gateway.topic_configs import effective
@@ -90,6 +91,7 @@ class Broker:
         self.damage = Damage(metrics, clock.monotonic_ms)
         self.producer_ids = ProducerIds(self)
         self.fetch_sessions = FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"))
+        self.share_sessions = ShareSessions(self)
         # listener name -> (host, port) that clients are told
         self.endpoints: dict[str, tuple[str, int]] = {}
         # connections with answers ready, until the end of the group's callbacks

@@ -1,0 +1,548 @@
+"""Share fetches and acknowledgements at work: from a decoded request to its answer (KIP-932, KIP-1206, KIP-1222).
+
+Acknowledgements take effect first, then records are acquired. What was acknowledged is told once it is durable, with
+the records that were found meanwhile; an answer that tells of acknowledgements is never kept back for max_wait, as
+Kafka would: its client would not know for that long. A fetch that has nothing to tell parks on its partitions until
+one of them can serve it, max_wait is over, or another request arrives behind it on the same connection.
+
+Never is anything acquired that is not sent, save when the client goes away meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.share_sessions import FINAL_EPOCH, Key, Shared, ShareSession
+from gateway.wire import share as wire
+from gateway.wire.errors import Error
+from store.api import Buffer, Outcome, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.reading import Delivery
+
+log = logging.getLogger("magnetar.broker")
+
+Answer = list[Buffer]
+Result = tuple[int, str | None]
+"""Error code and what to say of it."""
+
+_OK: Result = (0, None)
+# what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
+_SCARCE_BYTES = 64 * 1024
+
+MAX_MEMBER_ID = 36
+"""Letters of a member id: as many as a UUID in hexadecimal has."""
+
+
+class NoSubscription(KafkaError):
+    """The group reads no such topic. Kafka too has no better code for a fetch; for acknowledgements it has."""
+
+    def __init__(self, group: str, topic: str) -> None:
+        super().__init__(
+            Error.UNKNOWN_SERVER_ERROR, f"The share group {group} has no subscription to {topic}."
+        )
+
+
+def find(broker: Broker, group: str, topic_id: bytes, index: int) -> SubscriptionPartition:
+    """What serves a partition to a share group. Raises KafkaError."""
+    runtime = broker.topic_by_id(topic_id)
+    if runtime is None:
+        raise KafkaError(Error.UNKNOWN_TOPIC_ID)
+    if not 0 <= index < len(runtime.partitions):
+        raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+    subscription = broker.subscriptions.get(group, runtime.name)
+    if subscription is None:
+        raise NoSubscription(group, runtime.name)
+    return subscription.partition(index)
+
+
+def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> Error:
+    """What is wrong with the acknowledgements of a partition by themselves, whatever their records' states are.
+
+    They must ascend, name one type for all of a range or one for each offset, and no type above `most`. RENEW needs
+    the request to say that it renews (KIP-1222). Two that meet in one offset are INVALID_RECORD_STATE, as in Kafka: the
+    first of them has settled it.
+    """
+    end = -1
+    for first, last, types in acks:
+        if first > last or first < end:
+            return Error.INVALID_REQUEST
+        if first == end:
+            return Error.INVALID_RECORD_STATE
+        number = len(types)
+        if number != 1 and (not number or number != last - first + 1):
+            return Error.INVALID_REQUEST
+        if max(types) > most or (not renewing and wire.RENEW in types):
+            return Error.INVALID_REQUEST
+        end = last
+    return Error.NONE
+
+
+def lock_timeout(broker: Broker, group: str) -> int:
+    """For how long records of this group stay acquired, in ms."""
+    return broker.group_configs.get(group).subscription.lock_ms
+
+
+class _Request:
+    """What both requests have in common: acknowledgements, and an answer that waits until they are durable."""
+
+    __slots__ = ("_acks", "_broker", "_correlation_id", "_held", "_uncommitted", "_version", "done")
+
+    def __init__(self, broker: Broker, version: int, correlation_id: int) -> None:
+        self._broker = broker
+        self._version = version
+        self._correlation_id = correlation_id
+        # what came of the acknowledgements of each partition
+        self._acks: dict[Key, Result] = {}
+        # True while acknowledgements are on their way to the disk
+        self._uncommitted = False
+        # the answer that waits for them
+        self._held: Answer | None = None
+        # called with the answer when `start` gave none
+        self.done: Callable[[Answer | Awaitable[Answer]], None] | None = None
+
+    def _acknowledge(self, group: str, member: str, topics: Sequence[wire.TopicAcks], renewing: bool) -> None:
+        """Apply what the request acknowledges, partition by partition: all of one or nothing of it."""
+        most = wire.RENEW if self._version >= 2 else wire.REJECT
+        taken = False
+        for topic_id, partitions in topics:
+            for index, acks in partitions:
+                if not acks:
+                    continue
+                error = refusal(acks, most, renewing)
+                if not error:
+                    try:
+                        error = find(self._broker, group, topic_id, index).acknowledge(member, acks)
+                    except NoSubscription as none:
+                        self._acks[topic_id, index] = (Error.UNKNOWN_TOPIC_OR_PARTITION, none.text)
+                        continue
+                    except KafkaError as refused:
+                        self._acks[topic_id, index] = (refused.code, refused.text)
+                        continue
+                    if not error:
+                        taken = True
+                self._acks[topic_id, index] = (error, error.sentence) if error else _OK
+        if taken:
+            self._uncommitted = True
+            self._broker.commit((), self._settle)
+
+    def _settle(self, outcome: Outcome) -> None:
+        """The commit with the acknowledgements is over."""
+        self._uncommitted = False
+        if outcome is not None:
+            failed = from_store(outcome)
+            result = (int(failed.code), failed.text)
+            for key, (code, _) in self._acks.items():
+                if not code:
+                    self._acks[key] = result
+        held, self._held = self._held, None
+        if held is not None:
+            self._tell(held if outcome is None else self._failed())
+
+    def _failed(self) -> Answer:
+        """The answer when what it was to tell could not be stored."""
+        raise NotImplementedError
+
+    def _tell(self, answer: Answer | Awaitable[Answer]) -> None:
+        done, self.done = self.done, None
+        if done is not None:
+            done(answer)
+
+    def _when_durable(self, answer: Answer) -> Answer | None:
+        """The answer, or None when it has to wait: then `done` is called."""
+        if not self._uncommitted:
+            return answer
+        self._held = answer
+        return None
+
+
+class ShareAcknowledge(_Request):
+    """One ShareAcknowledge request."""
+
+    __slots__ = ("_request",)
+
+    def __init__(
+        self, broker: Broker, version: int, correlation_id: int, request: wire.ShareAcknowledgeRequest
+    ) -> None:
+        super().__init__(broker, version, correlation_id)
+        self._request = request
+
+    def start(self) -> Answer | None:
+        """The answer, or None: `done` will be called with it."""
+        request, sessions = self._request, self._broker.share_sessions
+        group, member = request.group_id, request.member_id
+        if group is None:
+            return self._refuse(Error.INVALID_REQUEST, _NO_GROUP)
+        if not member or len(member) > MAX_MEMBER_ID:
+            return self._refuse(Error.INVALID_REQUEST, _NO_MEMBER)
+        if request.session_epoch == 0:
+            return self._refuse(Error.INVALID_SHARE_SESSION_EPOCH, "Only a ShareFetch can open a session.")
+        session = sessions.advance(group, member, request.session_epoch)
+        if isinstance(session, Error):
+            return self._refuse(session)
+        for topic_id, partitions in request.topics:
+            for index, _ in partitions:
+                self._acks[topic_id, index] = _OK
+        self._acknowledge(group, member, request.topics, request.is_renew_ack)
+        if request.session_epoch == FINAL_EPOCH:
+            sessions.close(session, graceful=True)
+        elif session.forgotten:
+            session.let_go()
+        return self._when_durable(self._encode())
+
+    def expire(self) -> None:
+        """It waits for nothing but the disk."""
+
+    def cancel(self) -> None:
+        """The connection is gone: nobody is told."""
+        self.done = None
+
+    def _failed(self) -> Answer:
+        return self._encode()
+
+    def _refuse(self, error: Error, text: str | None = None) -> Answer:
+        return [wire.encode_acknowledge(self._version, self._correlation_id, error, text, 0, ())]
+
+    def _encode(self) -> Answer:
+        topics: dict[bytes, list[wire.AckAnswer]] = {}
+        for (topic_id, index), (code, text) in self._acks.items():
+            topics.setdefault(topic_id, []).append((index, code, text))
+        lock_ms = lock_timeout(self._broker, self._request.group_id or "")
+        return [
+            wire.encode_acknowledge(
+                self._version, self._correlation_id, 0, None, lock_ms, list(topics.items())
+            )
+        ]
+
+
+class ShareFetch(_Request):
+    """One ShareFetch request."""
+
+    __slots__ = (
+        "_budget",
+        "_connection",
+        "_full",
+        "_limit",
+        "_refusal",
+        "_request",
+        "_rest",
+        "_session",
+        "_size",
+        "_timer",
+        "_told",
+        "consumer",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        connection: int,
+        version: int,
+        correlation_id: int,
+        request: wire.ShareFetchRequest,
+    ) -> None:
+        super().__init__(broker, version, correlation_id)
+        self._connection = connection
+        self._request = request
+        self._session: ShareSession | None = None
+        # the member, as its partitions know it
+        self.consumer = request.member_id or ""
+        self._timer: asyncio.TimerHandle | None = None
+        # what is answered when the wait is over, in place of records
+        self._refusal: Error | None = None
+        # True when every partition is told of, as in the first answer of a session
+        self._full = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what was found."""
+        # by partition, in the order of the session
+        self._told: dict[Key, wire.PartitionAnswer] = {}
+        self._size = 0
+
+    def start(self) -> Answer | Awaitable[Answer] | None:
+        """The answer, at once or to wait for, or None: parked, or waiting for its acknowledgements to be durable;
+        then `done` will be called.
+        """
+        request = self._request
+        session = self._open()
+        if isinstance(session, Error):
+            return self._refuse(session)
+        if session is None:
+            # Kafka too lets them wait before it says so: they would ask again at once.
+            self._refusal = Error.SHARE_SESSION_LIMIT_REACHED
+            return None if self._park() else self._refuse(self._refusal)
+        self._session = session
+        if request.session_epoch != 0:
+            group, member = session.group, session.member
+            self._acknowledge(group, member, request.topics, request.is_renew_ack)
+            if session.forgotten:
+                session.let_go()
+            if request.session_epoch == FINAL_EPOCH:
+                self._broker.share_sessions.close(session, graceful=True)
+                return self._when_durable(self._encode())
+            if request.is_renew_ack and self._version >= 2:
+                # What is renewed must not wait for what is read.
+                return self._when_durable(self._encode())
+        waits = self._look() if self._enough() else None
+        if waits is not None:
+            return self._finish_cold(*waits)
+        if not (self._told or self._acks) and request.max_records > 0 and session.partitions and self._park():
+            return None
+        return self._when_durable(self._encode())
+
+    # -- sessions ---------------------------------------------------------------------------------------------------
+
+    def _open(self) -> ShareSession | Error | None:
+        """The session; why there is none; None when there are too many."""
+        request, sessions = self._request, self._broker.share_sessions
+        group, member = request.group_id, request.member_id
+        if group is None or not member or len(member) > MAX_MEMBER_ID:
+            return Error.INVALID_REQUEST
+        if (
+            request.is_renew_ack
+            and self._version >= 2
+            and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms)
+        ):
+            # KIP-1222: such a request fetches nothing, and says so
+            return Error.INVALID_REQUEST
+        epoch = request.session_epoch
+        if epoch == 0:
+            if any(acks for _, partitions in request.topics for _, acks in partitions):
+                return Error.INVALID_REQUEST
+            session = sessions.open(group, member, self._connection)
+            if session is None:
+                return None
+            self._full = True
+        else:
+            known = sessions.advance(group, member, epoch)
+            if isinstance(known, Error) or epoch == FINAL_EPOCH:
+                return known
+            session = known
+        for topic_id, partitions in request.topics:
+            for index, _ in partitions:
+                session.want(topic_id, index)
+        # Behind what is asked, as in Kafka: what is named in both is forgotten.
+        for topic_id, indexes in request.forgotten:
+            for index in indexes:
+                session.forget(topic_id, index)
+        return session
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _look(self) -> tuple[Shared, Awaitable[Delivery]] | None:
+        """Acquire what there is, partition by partition. Not None: a disk must be waited for before it goes on."""
+        session = self._session
+        assert session is not None
+        self._begin()
+        # how many records, and how many bytes, are left to be acquired
+        self._limit = self._request.max_records
+        self._budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
+        if self._broker.unsent_bytes > self._broker.memory_limit:
+            self._budget = min(self._budget, _SCARCE_BYTES)
+        self._rest: Iterator[Shared] = iter(list(session.partitions.values()))
+        return self._go_on()
+
+    def _go_on(self) -> tuple[Shared, Awaitable[Delivery]] | None:
+        session = self._session
+        assert session is not None
+        member = session.member
+        strict = self._request.acquire_mode == wire.RECORD_LIMIT
+        for shared in self._rest:
+            if self._limit <= 0 or (self._budget <= 0 and self._size):
+                break
+            partition = shared.served_by
+            try:
+                if partition is None or partition.gone:
+                    partition = self._attach(shared)
+                if not partition.ready().can_serve(member, partition.partition.high_watermark):
+                    continue
+                delivery = partition.fetch(member, self._limit, self._budget, strict)
+            except (KafkaError, StoreError) as error:
+                self._fail(shared, error)
+                continue
+            if type(delivery) is Delivery:
+                self._take(shared, delivery)
+            else:
+                return shared, delivery  # type: ignore[return-value]
+        return None
+
+    def _enough(self) -> bool:
+        """Whether there may be min_bytes to acquire, or something else to tell. Guessed from the size of the records
+        before: what is acquired has to be sent.
+        """
+        request, session = self._request, self._session
+        if request.min_bytes <= 1 or request.max_wait_ms <= 0 or self._acks or session is None:
+            return True
+        size = 0
+        for shared in session.partitions.values():
+            partition = shared.served_by
+            try:
+                if partition is None or partition.gone:
+                    partition = self._attach(shared)
+                cursor = partition.ready()
+            except (KafkaError, StoreError):
+                return True
+            unread = max(partition.partition.high_watermark - cursor.read, 0)
+            size += int((cursor.available + unread) * partition.record_bytes)
+        return size >= min(request.min_bytes, self._broker.fetch_max_bytes)
+
+    def _attach(self, shared: Shared) -> SubscriptionPartition:
+        """Find what serves a partition of the session, and make the member a consumer of it. Raises KafkaError."""
+        session = self._session
+        assert session is not None
+        shared.served_by = None
+        partition = find(self._broker, session.group, shared.topic_id, shared.index)
+        partition.attach(session.member)
+        shared.served_by = partition
+        return partition
+
+    def _take(self, shared: Shared, delivery: Delivery) -> None:
+        acquired = delivery.acquired
+        if not acquired:
+            return
+        self._told[shared.key] = wire.PartitionAnswer(
+            shared.index, records=delivery.buffers, acquired=acquired
+        )
+        self._size += delivery.size
+        self._budget -= delivery.size
+        self._limit -= sum([last - first + 1 for first, last, _ in acquired])
+        session = self._session
+        if session is not None and len(session.partitions) > 1 and shared.key in session.partitions:
+            # Whoever was served waits behind those that were not.
+            session.partitions[shared.key] = session.partitions.pop(shared.key)
+
+    def _fail(self, shared: Shared, error: KafkaError | StoreError) -> None:
+        if isinstance(error, StoreError):
+            error = from_store(error)
+        self._told[shared.key] = wire.PartitionAnswer(shared.index, int(error.code), error.text)
+
+    async def _finish_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Answer:
+        while True:
+            try:
+                self._take(shared, await awaited)
+            except (KafkaError, StoreError) as error:
+                self._fail(shared, error)
+            waits = self._go_on()
+            if waits is None:
+                break
+            shared, awaited = waits
+        if self._uncommitted:
+            durable: asyncio.Future[Answer] = self._broker.loop.create_future()
+            self._held = self._encode()
+            self.done = durable.set_result  # type: ignore[assignment]
+            return await durable
+        return self._encode()
+
+    # -- the answer -------------------------------------------------------------------------------------------------
+
+    def _refuse(self, error: Error) -> Answer:
+        text = None
+        if error is Error.INVALID_REQUEST:
+            request = self._request
+            if request.group_id is None:
+                text = _NO_GROUP
+            elif not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+                text = _NO_MEMBER
+            elif request.session_epoch == 0:
+                text = "The request that opens a session can acknowledge nothing."
+            else:
+                text = "A request that renews fetches nothing: its limits and its wait must be 0."
+        return wire.encode_fetch(self._version, self._correlation_id, error, text, 0, ())
+
+    def _failed(self) -> Answer:
+        # What was acquired went with the cursors: they are read again from the store.
+        self._begin()
+        return self._encode()
+
+    def _encode(self) -> Answer:
+        told, acks, session = self._told, self._acks, self._session
+        assert session is not None
+        if acks:
+            for key, (code, text) in acks.items():
+                known = told.get(key)
+                if known is None:
+                    told[key] = wire.PartitionAnswer(key[1], 0, None, code, text)
+                elif code:
+                    told[key] = known._replace(ack_error=code, ack_error_message=text)
+        if self._full:
+            for key in session.partitions:
+                if key not in told:
+                    told[key] = wire.PartitionAnswer(key[1])
+        topics: dict[bytes, list[wire.PartitionAnswer]] = {}
+        for (topic_id, _), answer in told.items():
+            if topic_id in topics:
+                topics[topic_id].append(answer)
+            else:
+                topics[topic_id] = [answer]
+        lock_ms = lock_timeout(self._broker, session.group)
+        return wire.encode_fetch(self._version, self._correlation_id, 0, None, lock_ms, list(topics.items()))
+
+    # -- waiting ----------------------------------------------------------------------------------------------------
+
+    def _park(self) -> bool:
+        """Wait for data; False when the client does not want to."""
+        wait = self._request.max_wait_ms
+        if wait <= 0:
+            return False
+        session = self._session
+        if session is not None:
+            session.parked = self
+            for shared in session.partitions.values():
+                if shared.served_by is not None:
+                    shared.served_by.park(self)
+        self._timer = self._broker.loop.call_later(wait / 1000, self.expire)
+        self._broker.metrics.fetches_parked.inc()
+        return True
+
+    def wake(self, partition: SubscriptionPartition) -> None:
+        """One of its partitions may have something for it. It is not parked there any more."""
+        if self._timer is None:
+            return
+        waits = self._look() if self._enough() else None
+        if waits is None and not self._told:
+            partition.park(self)
+            return
+        self._unpark()
+        self._tell(self._encode() if waits is None else self._finish_cold(*waits))
+
+    def expire(self) -> None:
+        """Answer now, with what there is."""
+        if self._timer is None:
+            return
+        self._unpark()
+        if self._refusal is not None:
+            self._tell(self._refuse(self._refusal))
+            return
+        # Its partitions would have woken it; but they do not know of min_bytes.
+        waits = self._look() if self._request.min_bytes > 1 else None
+        self._tell(self._encode() if waits is None else self._finish_cold(*waits))
+
+    def cancel(self) -> None:
+        """The connection is gone: nobody is told."""
+        self._unpark()
+        self.done = None
+
+    def _unpark(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is None:
+            return
+        timer.cancel()
+        self._broker.metrics.fetches_parked.dec()
+        session = self._session
+        if session is not None:
+            if session.parked is self:
+                session.parked = None
+            for shared in session.partitions.values():
+                if shared.served_by is not None:
+                    shared.served_by.unpark(self)
+
+
+_NO_GROUP = "A share group has a name."
+_NO_MEMBER = f"A member id has 1 to {MAX_MEMBER_ID} letters."
