@@ -13,10 +13,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from compat.bench import generator, machine, report, results, runner
+from compat.bench import generator, machine, report, results, runner, share_clients
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
 from compat.bench.servers import PROJECT
+from compat.bench.share import SHARE, needs_clients
 from compat.peers.kafka.jars import JarsError, ensure_jars
 from compat.spark.jars import SparkMissingError, ensure_spark_jars
 
@@ -25,7 +26,7 @@ PAGE = PROJECT / "docs" / "PERFORMANCE.md"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat.bench", description=__doc__)
-    every = (*LOADS, *GROWTH)
+    every = (*LOADS, *SHARE, *GROWTH)
     names = [load.name for load in every]
     parser.add_argument(
         "--only", action="append", choices=names, metavar="NAME", help="this load (repeatable)"
@@ -46,6 +47,7 @@ def main() -> int:
     parser.add_argument(
         "--growth", action="store_true", help="only how cost grows with partitions, topics, connections"
     )
+    parser.add_argument("--share", action="store_true", help="only the share groups")
     parser.add_argument("--resume", action="store_true", help="only loads that have no figures yet")
     parser.add_argument(
         "--page", action="store_true", help="measure nothing, write the page from what is kept"
@@ -62,7 +64,8 @@ def main() -> int:
         parser.error("--set expects key=value")
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
-    chosen = options.only or [load.name for load in (GROWTH if options.growth else every)]
+    parts = (*(SHARE if options.share else ()), *(GROWTH if options.growth else ()))
+    chosen = options.only or [load.name for load in parts or every]
     commit = machine.commit()
     if options.resume:
         have = {row.outcome.load.name for row in results.load(every) if not row.outcome.errors}
@@ -76,6 +79,8 @@ def main() -> int:
     servers = (options.server,) if options.server else runner.SERVERS
     try:
         generator.build()
+        if needs_clients(chosen):
+            share_clients.build()
         ensure_jars()
         if any(load.name.startswith("spark") for load in loads):
             ensure_spark_jars()
@@ -103,14 +108,14 @@ def main() -> int:
 
 def write_page(output: Path, *, say: bool) -> int:
     """Write the page if every load of the table has its figures; with `say`, name those that have none."""
-    rows, growth = results.load(LOADS), results.load(GROWTH)
+    rows, growth, share = results.load(LOADS), results.load(GROWTH), results.load(SHARE)
     missing = {load.name for load in LOADS} - {row.outcome.load.name for row in rows}
     if missing:
         if say:
             print(f"no figures yet of: {', '.join(sorted(missing))}", file=sys.stderr)
         return 1
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(report.markdown(rows, growth, machine.describe()))
+    output.write_text(report.markdown(rows, growth, machine.describe(), share))
     print(f"\nwritten to {output}")
     return 0
 

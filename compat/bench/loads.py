@@ -18,18 +18,31 @@ from compat.bench.servers import Server
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One shown figure of a load. `target` bounds Magnetar ÷ Kafka: from below if higher is better, else above."""
+    """One shown figure of a load.
+
+    `target` bounds the ratio from below if higher is better, else from above: Magnetar ÷ Kafka, or, where there is an
+    `anchor`, Magnetar ÷ that figure of Pulsar's. `bound` bounds Magnetar's figure itself.
+    """
 
     figure: str
     unit: str
     better: Literal["higher", "lower"]
     target: float | None = None
+    anchor: float | None = None
+    bound: float | None = None
 
     def met(self, ratio: float) -> bool | None:
         """Whether a ratio meets the target; None without a target."""
-        if self.target is None:
+        return self._keeps(ratio, self.target)
+
+    def within(self, figure: float) -> bool | None:
+        """Whether Magnetar's figure keeps the bound; None without one."""
+        return self._keeps(figure, self.bound)
+
+    def _keeps(self, value: float, border: float | None) -> bool | None:
+        if border is None:
             return None
-        return ratio >= self.target if self.better == "higher" else ratio <= self.target
+        return value >= border if self.better == "higher" else value <= border
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,22 @@ class Outcome:
         return statistics.median(values) if values else None
 
     def ratio(self, metric: Metric) -> float | None:
-        """Magnetar's median ÷ Kafka's; None if either is missing (or Kafka's is zero)."""
+        """Magnetar's median ÷ Kafka's, or ÷ the anchor; None if either is missing (or the divisor is zero)."""
         kafka, magnetar = (self.median(server, metric) for server in SERVERS)
-        if kafka is None or magnetar is None or kafka == 0:
+        other = kafka if metric.anchor is None else metric.anchor
+        if other is None or magnetar is None or other == 0:
             return None
-        return magnetar / kafka
+        return magnetar / other
+
+    def met(self, metric: Metric) -> bool | None:
+        """Whether the metric's target and its bound hold; None where that cannot be said."""
+        ratio, magnetar = self.ratio(metric), self.median("Magnetar", metric)
+        said = [
+            None if ratio is None else metric.met(ratio),
+            None if magnetar is None else metric.within(magnetar),
+        ]
+        known = [each for each in said if each is not None]
+        return all(known) if known else None
 
 
 def make_server(name: str, load: Load) -> Server:

@@ -1,0 +1,192 @@
+"""The share group loads: the table, what their clients print, and how anchors and bounds are judged and shown."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.bench import report, share, share_clients
+from compat.bench.clients import ClientError
+from compat.bench.loads import Load, Metric, Turn
+from compat.bench.results import Row
+from compat.bench.runner import Outcome
+from compat.bench.share import SHARE
+from compat.bench.share_clients import share_window
+
+ANCHORED = Metric("p99", "ms", "lower", 0.5, anchor=10.0)
+BOUND = Metric("lost", "%", "lower", bound=0)
+
+
+def outcome(*metrics: Metric, kafka: dict[str, float] | None = None, **figures: float) -> Outcome:
+    made = Outcome(Load("x", "X", metrics, lambda turn: {}))
+    made.add("Magnetar", figures)
+    if kafka:
+        made.add("Kafka", kafka)
+    return made
+
+
+def test_an_anchor_is_divided_by_instead_of_kafka() -> None:
+    slow = outcome(ANCHORED, p99=6.0, kafka={"p99": 100.0})
+    assert slow.ratio(ANCHORED) == pytest.approx(0.6)
+    assert slow.met(ANCHORED) is False
+    assert outcome(ANCHORED, p99=5.0).met(ANCHORED) is True
+
+
+def test_a_bound_is_kept_by_the_figure_itself() -> None:
+    assert outcome(BOUND, lost=0.0).met(BOUND) is True
+    assert outcome(BOUND, lost=0.1).met(BOUND) is False
+    assert Outcome(Load("x", "X", (BOUND,), lambda turn: {})).met(BOUND) is None
+
+
+def test_both_a_target_and_a_bound_must_hold() -> None:
+    both = Metric("rate", "msg/s", "higher", 4.0, anchor=100.0, bound=500)
+    assert outcome(both, rate=450.0).met(both) is False
+    assert outcome(both, rate=500.0).met(both) is True
+    assert report.target(both) == "≥ 4x, ≥ 500"
+
+
+def test_the_page_shows_anchors_in_a_column_and_says_what_they_are() -> None:
+    rows = [Row(outcome(ANCHORED, BOUND, p99=5.0, lost=0.0, kafka={"p99": 8.0, "lost": 0.0}), "today", "abc")]
+    lines = report.markdown(rows[:0], [], {}, rows).splitlines()
+    head = next(i for i, line in enumerate(lines) if "Pulsar" in line and line.startswith("| load"))
+    assert lines[head + 2] == "| X | ms | 8.00 | 10 | 5.00 | 0.500x of Pulsar | ≤ 0.5x | met | today, abc |"
+    assert lines[head + 3] == "|  | % | 0.000 |  | 0.000 |  | 0 | met |  |"
+    assert any("not of this" in line for line in lines)
+    assert "Share groups" not in report.markdown(rows[:0], [], {})
+
+
+def progress(second: float, records: int, member: int) -> str:
+    clock = f"2026-01-02 10:00:{second:06.3f}".replace(".", ":")
+    return f"2026-01-02 09:00:00:000, {clock}, 1.0, 2.0, 3.0, {records}, 1000 for share consumer {member}\n"
+
+
+def test_the_perf_tools_rate_begins_when_the_last_member_has_joined() -> None:
+    lines = [
+        "some warning\n",
+        *(progress(second, 1000 * second, 1) for second in range(1, 11)),
+        *(progress(second, 10 * (second - 5), 2) for second in range(5, 13)),
+    ]
+    found = share_window(lines, 2, warmup=1)
+    # from 6 s to 10 s, the first member's last line: 4 x (1000 + 10)
+    assert found == {"records": 4040.0, "seconds": 4.0, "records_per_second": 1010.0}
+
+
+def test_counts_between_two_progress_lines_are_even() -> None:
+    lines = [progress(0, 0, 1), progress(10, 1000, 1), progress(5, 7, 2), progress(20, 7, 2)]
+    found = share_window(lines, 2, warmup=0)
+    assert found == {"records": 500.0, "seconds": 5.0, "records_per_second": 100.0}
+
+
+def test_no_rate_before_all_have_joined_and_warmed_up() -> None:
+    lines = [progress(second, second, 1) for second in range(1, 9)]
+    assert share_window(lines, 2, 0) is None
+    assert share_window(lines, 1, 8) is None
+
+
+def test_names_titles_and_figures() -> None:
+    assert len({load.name for load in SHARE}) == len(SHARE)
+    for load in SHARE:
+        assert any(metric.target or metric.bound is not None for metric in load.metrics)
+    assert share.needs_clients(["share-kill"])
+    assert not share.needs_clients(["fetch-small"])
+
+
+class Server:
+    """Says where it is, and that it was started and killed."""
+
+    address = "host:1"
+    pid = 77
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.said: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda: self.said.append(name)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The command lines of the clients; each "gives" what every load wants."""
+    found: list[list[str]] = []
+
+    def run(command: Sequence[str], timeout: float) -> dict[str, float]:
+        found.append([Path(command[0]).name, *command[1:]])
+        return {"records_per_second": 100.0 if "key_shared" in " ".join(command) else 200.0}
+
+    monkeypatch.setattr(share_clients, "_figures", run)
+    return found
+
+
+def measure(name: str, quick: bool, directory: Path) -> tuple[dict[str, float], Server]:
+    server = Server(directory)
+    load = next(load for load in SHARE if load.name == name)
+    return load.measure(Turn(server, quick)), server  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [load.name for load in SHARE if load.name != "share-java"])
+def test_each_load_starts_its_server_and_calls_its_client(
+    name: str, asked: list[list[str]], tmp_path: Path
+) -> None:
+    _, server = measure(name, True, tmp_path)
+    assert server.said[:2] == ["prepare", "start"]
+    assert asked
+    assert all("host:1" in command for command in asked)
+
+
+def test_windows_hold_ten_seconds_and_two_million_records(asked: list[list[str]], tmp_path: Path) -> None:
+    measure("share-franz-go", False, tmp_path)
+    (command,) = asked
+    given = dict(zip(command[2::2], command[3::2], strict=True))
+    assert given["-duration"] == "10s"
+    assert given["-at-least"] == "2000000"
+
+
+def test_key_shared_is_shown_beside_shared(asked: list[list[str]], tmp_path: Path) -> None:
+    figures, _ = measure("key-shared", True, tmp_path)
+    assert figures == {"key_shared": 100.0, "shared": 200.0, "share_of_shared": 0.5}
+    assert ["-ordered" in command for command in asked] == [True, False]
+
+
+def test_the_killed_server_is_started_again_over_its_data(asked: list[list[str]], tmp_path: Path) -> None:
+    _, server = measure("share-kill", True, tmp_path)
+    assert server.said == ["prepare", "start", "kill", "start"]
+    assert [command[1] for command in asked] == ["confirm", "again"]
+    assert asked[0][-1] == "77"
+
+
+def test_a_client_that_fails_says_why(tmp_path: Path) -> None:
+    script = tmp_path / "client"
+    script.write_text(f"#!{sys.executable}\nimport sys; sys.exit('record 7 came twice')\n")
+    os.chmod(script, 0o755)
+    with pytest.raises(ClientError, match="record 7 came twice"):
+        share_clients._figures([str(script)], 10)
+
+
+def test_confluent_kafkas_wheel_holds_the_library() -> None:
+    assert share_clients.librdkafka_library().name.startswith("librdkafka")
+
+
+@pytest.mark.integration
+def test_the_programs_compile_and_are_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("go") is None or shutil.which("cc") is None:
+        pytest.skip("no Go or no C compiler here: the share group clients are not compiled")
+    share_clients.build()
+    done = subprocess.run(
+        ["go", "vet", "./..."],
+        cwd=share_clients.FRANZ_SOURCE,
+        env=share_clients.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([share_clients.FRANZ, "nothing"], capture_output=True).returncode == 2
+    refused = subprocess.run([share_clients.RDKAFKA], capture_output=True, text=True)
+    assert (refused.returncode, "eleven arguments" in refused.stderr) == (1, True)
