@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from base import as_records, create, failure, produce
+from base import as_records, create, produce
 from common import CODECS, Context, Record, case, check, same, sample
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from share import ACCEPT, LOCK_MS, REJECT, RELEASE, Sharer, counts, nothing_else, offsets, share_group

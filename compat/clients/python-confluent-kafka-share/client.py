@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import confluent_kafka
-import share  # noqa: F401 (first: it finds ../common.py and ../python-confluent-kafka)
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python-confluent-kafka"))
 import acknowledging  # noqa: F401 (registers its cases)
 import common
 import members  # noqa: F401

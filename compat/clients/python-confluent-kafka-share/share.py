@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("", "python-confluent-kafka")]
 from base import admin, config, failure, produce
 from common import Context, Record, check, same
 from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, ShareConsumer
