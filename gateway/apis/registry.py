@@ -86,12 +86,16 @@ def handles(
 
 
 def register_by_hand() -> None:
-    """Produce and Fetch: served by `connection.py` with codecs of their own, listed here for ApiVersions."""
-    from gateway.wire import fetch, produce
+    """Produce, Fetch, ShareFetch, ShareAcknowledge: served by `connection.py` with codecs of their own, listed here for
+    ApiVersions.
+    """
+    from gateway.wire import fetch, produce, share
 
     def by_hand(broker: Broker, context: Context, request: Any) -> Any:
-        raise AssertionError("Produce and Fetch do not come this way")
+        raise AssertionError(f"{context.api_key} does not come this way")
 
     if 0 not in APIS:
         APIS[0] = Api(0, "Produce", produce.MIN_VERSION, produce.MAX_VERSION, by_hand)
         APIS[1] = Api(1, "Fetch", fetch.MIN_VERSION, fetch.MAX_VERSION, by_hand, parks=True)
+        APIS[78] = Api(78, "ShareFetch", share.MIN_VERSION, share.MAX_VERSION, by_hand, parks=True)
+        APIS[79] = Api(79, "ShareAcknowledge", share.MIN_VERSION, share.MAX_VERSION, by_hand)

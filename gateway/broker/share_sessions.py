@@ -33,7 +33,7 @@ Key = tuple[bytes, int]
 class Parked(Protocol):
     """A fetch that waits for its session to have something to tell."""
 
-    def expire(self) -> None: ...
+    def end(self) -> None: ...
 
 
 class Shared:
@@ -138,14 +138,13 @@ class ShareSessions:
         others.remove(session)
         if not others:
             del self._by_connection[session.connection]
-        parked = session.parked
+        if session.parked is not None:
+            # It must not be woken by what is given back now.
+            session.parked.end()
         for shared in [*session.partitions.values(), *session.forgotten.values()]:
             _detach(shared, session.member, graceful=graceful)
         session.partitions.clear()
         session.forgotten.clear()
-        if parked is not None:
-            # a fetch that waits on another connection: there is nothing any more that it could be given
-            parked.expire()
 
     def connection_lost(self, connection: int, *, graceful: bool) -> None:
         """End the sessions that were opened on it."""

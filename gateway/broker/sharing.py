@@ -19,7 +19,7 @@ from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.share_sessions import FINAL_EPOCH, Key, Shared, ShareSession
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
-from store.api import Buffer, Outcome, StoreError
+from store.api import Buffer, Durability, Outcome, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -130,7 +130,8 @@ class _Request:
                 self._acks[topic_id, index] = (error, error.sentence) if error else _OK
         if taken:
             self._uncommitted = True
-            self._broker.commit((), self._settle)
+            # How safe is the topics' affair: they are in the turn.
+            self._broker.commit((), self._settle, Durability.OS)
 
     def _settle(self, outcome: Outcome) -> None:
         """The commit with the acknowledgements is over."""
@@ -367,10 +368,10 @@ class ShareFetch(_Request):
             except (KafkaError, StoreError) as error:
                 self._fail(shared, error)
                 continue
-            if type(delivery) is Delivery:
+            if isinstance(delivery, tuple):
                 self._take(shared, delivery)
             else:
-                return shared, delivery  # type: ignore[return-value]
+                return shared, delivery
         return None
 
     def _enough(self) -> bool:
@@ -404,9 +405,10 @@ class ShareFetch(_Request):
         return partition
 
     def _take(self, shared: Shared, delivery: Delivery) -> None:
-        acquired = delivery.acquired
-        if not acquired:
+        if not delivery.acquired:
             return
+        # The wire counts this delivery too.
+        acquired = [(first, last, count + 1) for first, last, count in delivery.acquired]
         self._told[shared.key] = wire.PartitionAnswer(
             shared.index, records=delivery.buffers, acquired=acquired
         )
@@ -493,6 +495,8 @@ class ShareFetch(_Request):
             return False
         session = self._session
         if session is not None:
+            if session.parked is not None:
+                session.parked.end()
             session.parked = self
             for shared in session.partitions.values():
                 if shared.served_by is not None:
@@ -523,6 +527,12 @@ class ShareFetch(_Request):
         # Its partitions would have woken it; but they do not know of min_bytes.
         waits = self._look() if self._request.min_bytes > 1 else None
         self._tell(self._encode() if waits is None else self._finish_cold(*waits))
+
+    def end(self) -> None:
+        """There is nothing to wait for any more."""
+        if self._timer is not None:
+            self._unpark()
+            self._tell(self._encode())
 
     def cancel(self) -> None:
         """The connection is gone: nobody is told."""

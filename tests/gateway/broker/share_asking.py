@@ -1,0 +1,149 @@
+"""Share fetches and acknowledgements in a line each, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from tests.gateway.broker.asking import offsets
+from tests.gateway.serving import Client
+
+GROUP = "g"
+
+Acks = Mapping[int, Sequence[tuple[int, int, int | Sequence[int]]]]
+"""Partition to (first offset, last offset, one type for all or one for each)."""
+
+Fetch = messages.ShareFetchRequest
+Acknowledge = messages.ShareAcknowledgeRequest
+
+
+def share_fetch_body(
+    member: str | None,
+    epoch: int,
+    topic_id: bytes = b"",
+    partitions: Sequence[int] = (),
+    *,
+    group: str | None = GROUP,
+    acks: Acks | None = None,
+    forget: Sequence[int] = (),
+    max_wait: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 1 << 20,
+    max_records: int = 500,
+    mode: int = 0,
+    renew: bool = False,
+) -> Any:
+    """A ShareFetch of partitions of one topic; those that are acknowledged are named with the others."""
+    acks = acks or {}
+    asked = list(dict.fromkeys([*partitions, *acks]))
+    return Fetch(
+        group_id=group,
+        member_id=member,
+        share_session_epoch=epoch,
+        max_wait_ms=max_wait,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        max_records=max_records,
+        batch_size=max_records,
+        share_acquire_mode=mode,
+        is_renew_ack=renew,
+        topics=[
+            Fetch.FetchTopic(
+                topic_id=topic_id,
+                partitions=[
+                    Fetch.FetchPartition(
+                        partition_index=index,
+                        acknowledgement_batches=_batches(Fetch.AcknowledgementBatch, acks.get(index, ())),
+                    )
+                    for index in asked
+                ],
+            )
+        ]
+        if asked
+        else [],
+        forgotten_topics_data=[Fetch.ForgottenTopic(topic_id=topic_id, partitions=list(forget))]
+        if forget
+        else [],
+    )
+
+
+def share_acknowledge_body(
+    member: str | None,
+    epoch: int,
+    topic_id: bytes,
+    acks: Acks,
+    *,
+    group: str | None = GROUP,
+    renew: bool = False,
+) -> Any:
+    return Acknowledge(
+        group_id=group,
+        member_id=member,
+        share_session_epoch=epoch,
+        is_renew_ack=renew,
+        topics=[
+            Acknowledge.AcknowledgeTopic(
+                topic_id=topic_id,
+                partitions=[
+                    Acknowledge.AcknowledgePartition(
+                        partition_index=index,
+                        acknowledgement_batches=_batches(Acknowledge.AcknowledgementBatch, each),
+                    )
+                    for index, each in acks.items()
+                ],
+            )
+        ],
+    )
+
+
+def _batches(kind: Any, acks: Sequence[tuple[int, int, int | Sequence[int]]]) -> list[Any]:
+    return [
+        kind(
+            first_offset=first,
+            last_offset=last,
+            acknowledge_types=[types] if isinstance(types, int) else list(types),
+        )
+        for first, last, types in acks
+    ]
+
+
+async def share_fetch(client: Client, *args: Any, version: int = 2, **options: Any) -> Any:
+    """See `share_fetch_body`. The message of the answer."""
+    return await client.ask(ApiKey.SHARE_FETCH, version, share_fetch_body(*args, **options))
+
+
+async def share_acknowledge(client: Client, *args: Any, version: int = 2, **options: Any) -> Any:
+    """See `share_acknowledge_body`. The message of the answer."""
+    return await client.ask(ApiKey.SHARE_ACKNOWLEDGE, version, share_acknowledge_body(*args, **options))
+
+
+def told(answer: Any) -> dict[int, Any]:
+    """Partitions by index, in the order of the answer, which itself must be no error."""
+    assert answer.error_code == 0, answer.error_code
+    return {each.partition_index: each for topic in answer.responses for each in topic.partitions}
+
+
+def errors(answer: Any) -> dict[int, int]:
+    return {index: each.error_code for index, each in told(answer).items()}
+
+
+def ack_errors(answer: Any) -> dict[int, int]:
+    """Of a ShareFetch."""
+    return {index: each.acknowledge_error_code for index, each in told(answer).items()}
+
+
+def acquired(answer: Any) -> dict[int, dict[int, int]]:
+    """Partition to acquired offset to delivery count. Every acquired offset must be among the records."""
+    found: dict[int, dict[int, int]] = {}
+    for index, each in told(answer).items():
+        counts = {
+            offset: batch.delivery_count
+            for batch in each.acquired_records
+            for offset in range(batch.first_offset, batch.last_offset + 1)
+        }
+        assert set(counts) <= set(offsets(each.records)), "acquired and not sent"
+        if counts:
+            found[index] = counts
+    return found

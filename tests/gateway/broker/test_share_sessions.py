@@ -1,0 +1,308 @@
+"""Share sessions on the wire: epochs, who may open and close them, and what ends them (KIP-932)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+
+import pytest
+
+from gateway.broker.share_sessions import MAX_EPOCH
+from gateway.server import Gateway
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from tests.gateway.broker.held import run, until
+from tests.gateway.broker.share_asking import (
+    GROUP,
+    acquired,
+    errors,
+    share_acknowledge,
+    share_fetch,
+    share_fetch_body,
+    told,
+)
+from tests.gateway.broker.stand_in import StandIn
+from tests.gateway.serving import Client, batch, create, produce_body
+
+FINAL = -1
+
+
+async def topic(gateway: Gateway, client: Client, records: int = 4, partitions: int = 1) -> bytes:
+    """A topic that the group reads, with so many records in partition 0, each a batch; its id."""
+    topic_id = await create(client, "t", partitions)
+    await StandIn(gateway).ensure(GROUP, "t")
+    for index in range(records):
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"%d" % index)))
+    return topic_id
+
+
+def test_epoch_0_opens_a_session_and_each_request_goes_one_further() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        answer = await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        assert answer.acquisition_lock_timeout_ms == 30_000
+        assert acquired(answer) == {0: {0: 1}}
+        # the session knows what is fetched
+        assert acquired(await share_fetch(client, "m", 1, max_records=1)) == {0: {1: 1}}
+        for epoch in (1, 3, 0x7FFFFFFF):
+            answer = await share_fetch(client, "m", epoch)
+            assert answer.error_code == Error.INVALID_SHARE_SESSION_EPOCH
+            assert (answer.acquisition_lock_timeout_ms, answer.responses) == (0, [])
+        acked = await share_acknowledge(client, "m", 2, topic_id, {0: [(0, 0, 1)]})
+        assert (errors(acked), acked.acquisition_lock_timeout_ms) == ({0: 0}, 30_000)
+        answer = await share_acknowledge(client, "m", 2, topic_id, {0: [(1, 1, 1)]})
+        assert answer.error_code == Error.INVALID_SHARE_SESSION_EPOCH
+        assert acquired(await share_fetch(client, "m", 3, max_records=1)) == {0: {2: 1}}
+
+    run(test)
+
+
+def test_epochs_go_round_to_1() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        session = gateway.broker.share_sessions.get(GROUP, "m")
+        assert session is not None
+        session.epoch = MAX_EPOCH
+        assert acquired(await share_fetch(client, "m", MAX_EPOCH, max_records=1))
+        assert acquired(await share_fetch(client, "m", 1, max_records=1))
+
+    run(test)
+
+
+def test_only_a_fetch_opens_a_session() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        for epoch in (1, 7, FINAL):
+            assert (await share_fetch(client, "m", epoch)).error_code == Error.SHARE_SESSION_NOT_FOUND
+            answer = await share_acknowledge(client, "m", epoch, topic_id, {0: [(0, 0, 1)]})
+            assert (answer.error_code, answer.responses) == (Error.SHARE_SESSION_NOT_FOUND, [])
+        answer = await share_acknowledge(client, "m", 0, topic_id, {0: [(0, 0, 1)]})
+        assert answer.error_code == Error.INVALID_SHARE_SESSION_EPOCH
+        assert len(gateway.broker.share_sessions) == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize(("group", "member"), [(None, "m"), ("g", None), ("g", ""), ("g", "x" * 37)])
+def test_who_has_no_proper_name_is_refused(group: str | None, member: str | None) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        answer = await share_fetch(client, member, 0, topic_id, [0], group=group)
+        assert answer.error_code == Error.INVALID_REQUEST
+        assert answer.error_message
+        answer = await share_acknowledge(client, member, 1, topic_id, {0: [(0, 0, 1)]}, group=group)
+        assert answer.error_code == Error.INVALID_REQUEST
+
+    run(test)
+
+
+def test_a_session_cannot_begin_with_acknowledgements() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        answer = await share_fetch(client, "m", 0, topic_id, [0], acks={0: [(0, 0, 1)]})
+        assert answer.error_code == Error.INVALID_REQUEST
+        assert (await share_fetch(client, "m", 1)).error_code == Error.SHARE_SESSION_NOT_FOUND
+
+    run(test)
+
+
+def test_a_session_of_one_group_is_none_of_another() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        answer = await share_fetch(client, "m", 1, group="h")
+        assert answer.error_code == Error.SHARE_SESSION_NOT_FOUND
+        assert (await share_fetch(client, "n", 1)).error_code == Error.SHARE_SESSION_NOT_FOUND
+
+    run(test)
+
+
+@pytest.mark.parametrize("by", ["fetch", "acknowledge"])
+def test_the_final_epoch_acknowledges_first_and_gives_the_rest_back_uncounted(by: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 1)}
+        acks = {0: [(0, 0, 1), (2, 2, 2)]}
+        if by == "fetch":
+            answer = await share_fetch(client, "m", FINAL, topic_id, [0], acks=acks, max_wait=60_000)
+            assert told(answer)[0].acknowledge_error_code == 0
+            assert not acquired(answer), "a session that ends fetches nothing"
+        else:
+            answer = await share_acknowledge(client, "m", FINAL, topic_id, acks)
+            assert errors(answer) == {0: 0}
+        assert (await share_fetch(client, "m", FINAL)).error_code == Error.SHARE_SESSION_NOT_FOUND
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {1: 1, 2: 2, 3: 1}}
+
+    run(test)
+
+
+def test_a_member_that_opens_again_has_lost_what_it_held() -> None:
+    """Its client dropped the old session. Kafka would keep the records locked until their time is out."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
+        assert len(gateway.broker.share_sessions) == 1
+        assert acquired(await share_fetch(client, "m", 1)) == {}
+
+    run(test)
+
+
+def test_a_lost_connection_ends_its_sessions_at_once_and_counts() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        other = await Client.connect(gateway)
+        await share_fetch(other, "m", 0, topic_id, [0])
+        # somebody else waits for what it holds
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("n", 0, topic_id, [0], max_wait=60_000))
+        await until(lambda: gateway.broker.metrics.fetches_parked.value == 1)
+        other.close()
+        _, answer = await client.receive()
+        assert acquired(answer) == {0: dict.fromkeys(range(4), 2)}
+        assert (await share_fetch(client, "m", 1)).error_code == Error.SHARE_SESSION_NOT_FOUND
+
+    run(test)
+
+
+def test_a_connection_that_did_not_open_a_session_does_not_end_it() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        other = await Client.connect(gateway)
+        assert acquired(await share_fetch(other, "m", 1, max_records=1)) == {0: {1: 1}}
+        other.close()
+        await until(lambda: len(gateway.listeners[0].connections) == 1)
+        assert acquired(await share_fetch(client, "m", 2, max_records=1)) == {0: {2: 1}}
+
+    run(test)
+
+
+def test_a_member_that_the_group_lost_has_no_session() -> None:
+    """Fenced while its fetch is parked: the fetch ends, the next request is told."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        sessions = gateway.broker.share_sessions
+        await share_fetch(client, "m", 0, topic_id, [0])
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, max_wait=60_000))
+        await until(lambda: gateway.broker.metrics.fetches_parked.value == 1)
+        sessions.member_gone(GROUP, "m", graceful=False)
+        _, answer = await client.receive()
+        assert acquired(answer) == {}
+        assert (await share_fetch(client, "m", 2)).error_code == Error.SHARE_SESSION_NOT_FOUND
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
+        sessions.member_gone(GROUP, "n", graceful=True)
+        assert acquired(await share_fetch(client, "o", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
+        sessions.member_gone(GROUP, "nobody", graceful=True)
+
+    run(test)
+
+
+def test_there_are_no_more_sessions_than_may_be_and_who_is_refused_waits_first() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await share_fetch(client, "a", 0, topic_id, [0], max_records=1)
+        await share_fetch(client, "b", 0, topic_id, [0], max_records=1)
+        began = time.monotonic()
+        answer = await share_fetch(client, "c", 0, topic_id, [0], max_wait=50)
+        assert answer.error_code == Error.SHARE_SESSION_LIMIT_REACHED
+        assert time.monotonic() - began >= 0.045
+        # the next request ends the wait
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("c", 0, topic_id, [0], max_wait=60_000))
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("a", 0, topic_id, [0], max_records=1))
+        assert (await client.receive())[1].error_code == Error.SHARE_SESSION_LIMIT_REACHED
+        assert acquired((await client.receive())[1]), "its own session makes room for its new one"
+        await share_fetch(client, "b", FINAL)
+        assert acquired(await share_fetch(client, "c", 0, topic_id, [0]))
+        assert gateway.broker.metrics.share_sessions.value == 2
+
+    run(test, "group.share.max.share.sessions=2", "group.share.max.size=2")
+
+
+def test_what_is_forgotten_is_fetched_no_more_but_can_be_acknowledged() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2, partitions=2)
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [0, 1])) == {0: {0: 1, 1: 1}}
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"2"), batch(b"0")))
+        answer = await share_fetch(client, "m", 1, topic_id, forget=[0])
+        assert acquired(answer) == {1: {0: 1}}
+        partition = gateway.broker.subscriptions.get(GROUP, "t").partition(0)  # type: ignore[union-attr]
+        assert partition.consumers == ["m"], "it still holds records"
+        assert errors(await share_acknowledge(client, "m", 2, topic_id, {0: [(0, 0, 1)]})) == {0: 0}
+        assert partition.consumers == ["m"]
+        assert errors(await share_acknowledge(client, "m", 3, topic_id, {0: [(1, 1, 1)]})) == {0: 0}
+        assert partition.consumers == []
+        # wanted again
+        assert acquired(await share_fetch(client, "m", 4, topic_id, [0])) == {0: {2: 1}}
+        answer = await share_fetch(client, "m", 5, topic_id, [0], forget=[0, 1, 9])
+        assert answer.responses == []
+        assert (await share_fetch(client, "m", 6, max_wait=60_000)).responses == [], "nothing to wait for"
+
+    run(test)
+
+
+def test_what_a_member_forgot_goes_back_when_its_session_ends() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        await share_fetch(client, "m", 1, topic_id, forget=[0])
+        await share_fetch(client, "m", FINAL)
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 1, 1: 1}}
+
+    run(test)
+
+
+def test_topics_and_partitions_that_are_not_there() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        unknown = uuid.uuid4().bytes
+        answer = await share_fetch(client, "m", 0, unknown, [0], max_wait=60_000)
+        assert errors(answer) == {0: Error.UNKNOWN_TOPIC_ID}
+        # told until it is forgotten
+        answer = await share_fetch(client, "m", 1, topic_id, [0, 7], max_wait=60_000)
+        (gone,), (found, missing) = [topic.partitions for topic in answer.responses]
+        assert (gone.error_code, found.error_code) == (Error.UNKNOWN_TOPIC_ID, 0)
+        assert missing.error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
+        await share_fetch(client, "m", 2, unknown, forget=[0])
+        answer = await share_fetch(client, "m", 3, topic_id, forget=[7])
+        assert answer.responses == []
+        for asked, index, code in [
+            (unknown, 0, Error.UNKNOWN_TOPIC_ID),
+            (topic_id, 7, Error.UNKNOWN_TOPIC_OR_PARTITION),
+        ]:
+            session = gateway.broker.share_sessions.get(GROUP, "m")
+            assert session is not None
+            acked = await share_acknowledge(client, "m", session.epoch, asked, {index: [(0, 0, 1)]})
+            assert errors(acked) == {index: code}
+
+    run(test)
+
+
+def test_a_group_that_does_not_read_the_topic() -> None:
+    """As in Kafka: no better code for a fetch; and told where an acknowledgement fails."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        answer = await share_fetch(client, "m", 0, topic_id, [0], group="stranger", max_wait=60_000)
+        assert errors(answer) == {0: Error.UNKNOWN_SERVER_ERROR}
+        assert "stranger has no subscription to t" in told(answer)[0].error_message
+        acked = await share_acknowledge(client, "m", 1, topic_id, {0: [(0, 0, 1)]}, group="stranger")
+        assert errors(acked) == {0: Error.UNKNOWN_TOPIC_OR_PARTITION}
+
+    run(test)
+
+
+def test_a_gateway_that_stops_lets_its_sessions_go_uncounted() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        partition = gateway.broker.subscriptions.get(GROUP, "t").partition(0)  # type: ignore[union-attr]
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, max_wait=60_000))
+        await until(lambda: gateway.broker.metrics.fetches_parked.value == 1)
+        await asyncio.wait_for(gateway.listeners[0].stop(10), 10)
+        assert partition.left == [("m", True)]
+
+    run(test)

@@ -1,0 +1,451 @@
+"""Share fetches and acknowledgements at work: order, limits, waiting, and what is told of acknowledgements."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.broker import sharing
+from gateway.broker.sharing import refusal
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from store.api import StoreError
+from tests.gateway.broker.held import HeldStore, run, run_held, until
+from tests.gateway.broker.share_asking import (
+    GROUP,
+    ack_errors,
+    acquired,
+    errors,
+    share_acknowledge,
+    share_acknowledge_body,
+    share_fetch,
+    share_fetch_body,
+    told,
+)
+from tests.gateway.broker.stand_in import StandIn
+from tests.gateway.serving import Client, batch, create, produce_body
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+FOR_LONG = 60_000
+
+
+async def topic(gateway: Gateway, client: Client, records: int = 0, partitions: int = 1) -> bytes:
+    """A topic that the group reads, with so many records in each partition, each a batch; its id."""
+    topic_id = await create(client, "t", partitions)
+    await StandIn(gateway).ensure(GROUP, "t")
+    for index in range(partitions):
+        for value in range(records):
+            await put(client, b"%d" % value, partition=index)
+    return topic_id
+
+
+async def put(client: Client, *values: bytes, partition: int = 0) -> None:
+    await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(*values), partition=partition))
+
+
+async def parked(gateway: Gateway, count: int = 1) -> None:
+    await until(lambda: gateway.broker.metrics.fetches_parked.value == count)
+
+
+def serve(gateway: Gateway) -> Any:
+    """The stand-in of partition 0."""
+    return gateway.broker.subscriptions.get(GROUP, "t").partition(0)  # type: ignore[union-attr]
+
+
+# -- what is wrong with acknowledgements by themselves ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "acks",
+    [
+        [(0, 0, b"\1")],
+        [(0, 2, b"\1"), (3, 3, b"\2"), (7, 9, b"\0\1\3")],
+        [(5, 5, b"\0")],
+    ],
+)
+def test_acknowledgements_that_are_in_order(acks: list[tuple[int, int, bytes]]) -> None:
+    assert refusal(acks, REJECT, renewing=False) == Error.NONE
+
+
+@pytest.mark.parametrize(
+    ("acks", "error"),
+    [
+        ([(1, 0, b"\1")], Error.INVALID_REQUEST),
+        ([(5, 6, b"\1"), (2, 3, b"\1")], Error.INVALID_REQUEST),
+        ([(0, 3, b"\1"), (2, 4, b"\1")], Error.INVALID_REQUEST),
+        ([(0, 3, b"\1"), (3, 4, b"\1")], Error.INVALID_RECORD_STATE),
+        ([(-5, 0, b"\1")], Error.INVALID_REQUEST),
+        ([(0, 0, b"")], Error.INVALID_REQUEST),
+        ([(0, 2, b"\1\1")], Error.INVALID_REQUEST),
+        ([(0, 0, b"\1\1")], Error.INVALID_REQUEST),
+        ([(0, 0, b"\4")], Error.INVALID_REQUEST),
+        ([(0, 0, b"\5")], Error.INVALID_REQUEST),
+        ([(0, 0, b"\xff")], Error.INVALID_REQUEST),
+        ([(0, 0, b"\1"), (1, 2, b"\1\4")], Error.INVALID_REQUEST),
+    ],
+)
+def test_acknowledgements_that_are_not(acks: list[tuple[int, int, bytes]], error: Error) -> None:
+    assert refusal(acks, REJECT, renewing=False) == error
+
+
+def test_renewing_has_to_be_said_and_to_be_known() -> None:
+    acks = [(0, 1, b"\4\1")]
+    assert refusal(acks, RENEW, renewing=True) == Error.NONE
+    assert refusal(acks, RENEW, renewing=False) == Error.INVALID_REQUEST
+    assert refusal(acks, REJECT, renewing=True) == Error.INVALID_REQUEST
+    assert refusal([(0, 0, b"\5")], RENEW, renewing=True) == Error.INVALID_REQUEST
+    assert refusal([(0, 0, b"\1")], RENEW, renewing=True) == Error.NONE
+
+
+# -- acknowledgements ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_acknowledged_is_told_by_partition() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 3, partitions=2)
+        await share_fetch(client, "m", 0, topic_id, [0, 1])
+        answer = await share_fetch(
+            client, "m", 1, topic_id, acks={0: [(0, 1, ACCEPT), (2, 2, RELEASE)], 1: [(1, 0, ACCEPT)]}
+        )
+        # what was released comes back with the same answer
+        assert acquired(answer) == {0: {2: 2}}
+        assert ack_errors(answer) == {0: 0, 1: Error.INVALID_REQUEST}
+        acked = await share_acknowledge(
+            client, "m", 2, topic_id, {0: [(0, 0, ACCEPT)], 1: [(0, 2, [1, 2, 3])], 7: [(0, 0, 1)]}
+        )
+        assert errors(acked) == {0: Error.INVALID_RECORD_STATE, 1: 0, 7: Error.UNKNOWN_TOPIC_OR_PARTITION}
+        assert told(acked)[0].error_message
+        acked = await share_acknowledge(client, "m", 3, topic_id, {0: [], 1: []})
+        assert errors(acked) == {0: 0, 1: 0}, "a client counts on every partition that it named"
+
+    run(test)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_renewing(version: int) -> None:
+    """KIP-1222: the request says so, and fetches nothing."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 3)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=2)
+        acks = {0: [(0, 0, RENEW)]}
+        answer = await share_acknowledge(client, "m", 1, topic_id, acks, version=version)
+        assert errors(answer) == {0: Error.INVALID_REQUEST}
+        if version == 1:
+            answer = await share_fetch(client, "m", 2, acks=acks, version=1, topic_id=topic_id)
+            assert ack_errors(answer) == {0: Error.INVALID_REQUEST}
+            return
+        assert errors(await share_acknowledge(client, "m", 2, topic_id, acks, renew=True)) == {0: 0}
+        nothing = {"max_wait": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+        for name in nothing:
+            asked: dict[str, Any] = {**nothing, name: 1}
+            answer = await share_fetch(client, "m", 3, topic_id, acks=acks, renew=True, **asked)
+            assert answer.error_code == Error.INVALID_REQUEST, name
+        answer = await share_fetch(client, "m", 3, topic_id, acks=acks, renew=True, **nothing)
+        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {})
+        answer = await share_fetch(client, "m", 4)
+        assert acquired(answer) == {0: {2: 1}}
+
+    run(test)
+
+
+def test_an_answer_to_acknowledgements_leaves_when_they_are_stored_and_not_before() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await topic(gateway, client, 3)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=2)
+        store.holding = True
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, topic_id, acks={0: [(0, 1, ACCEPT)]}))
+        client.send(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 2, topic_id, {0: [(2, 2, 1)]}))
+        answered = asyncio.ensure_future(client.receive())
+        await store.has(1)
+        other = await Client.connect(gateway)
+        await other.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert not answered.done()
+        assert len(store.queued) == 1, "the next request waits"
+        store.land()
+        _, answer = await answered
+        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {0: {2: 1}})
+        answered = asyncio.ensure_future(client.receive())
+        await store.has(1)
+        await other.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert not answered.done()
+        store.land()
+        assert errors((await answered)[1]) == {0: 0}
+        other.close()
+
+    run_held(test)
+
+
+@pytest.mark.parametrize("by", ["fetch", "acknowledge"])
+def test_acknowledgements_that_could_not_be_stored_are_told_so_and_nothing_is_delivered(by: str) -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await topic(gateway, client, 3, partitions=2)
+        await share_fetch(client, "m", 0, topic_id, [0, 1], max_records=2)
+        store.holding = True
+        acks: dict[int, Any] = {0: [(0, 1, ACCEPT)], 1: [(0, 0, ACCEPT)]}
+        if by == "fetch":
+            client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, topic_id, acks=acks))
+        else:
+            client.send(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, topic_id, acks))
+        await store.has(1)
+        store.holding = False
+        store.fail(StoreError("no"))
+        _, answer = await client.receive()
+        refused = {0: Error.KAFKA_STORAGE_ERROR, 1: Error.INVALID_RECORD_STATE}
+        if by == "fetch":
+            assert (ack_errors(answer), acquired(answer)) == (refused, {})
+        else:
+            assert errors(answer) == refused
+
+    run_held(test)
+
+
+def test_acknowledgements_that_change_nothing_wait_for_nothing() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await topic(gateway, client, 1)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        store.holding = True
+        answer = await share_acknowledge(client, "m", 1, topic_id, {0: [(3, 3, ACCEPT)]})
+        assert errors(answer) == {0: Error.INVALID_RECORD_STATE}
+        assert not store.queued
+
+    run_held(test)
+
+
+def test_an_acknowledgement_never_waits_for_records() -> None:
+    """Kafka keeps its answer back for max_wait."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        answer = await share_fetch(client, "m", 1, topic_id, acks={0: [(0, 0, ACCEPT)]}, max_wait=FOR_LONG)
+        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {})
+
+    run(test)
+
+
+# -- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_fetch_waits_for_records() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, partitions=2)
+        producer = await Client.connect(gateway)
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0, 1], max_wait=FOR_LONG))
+        await parked(gateway)
+        await put(producer, b"v", partition=1)
+        _, answer = await client.receive()
+        assert acquired(answer) == {1: {0: 1}}
+        assert set(told(answer)) == {0, 1}, "the first answer tells of all partitions"
+        await parked(gateway, 0)
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, max_wait=FOR_LONG))
+        await parked(gateway)
+        await put(producer, b"v")
+        assert list(told((await client.receive())[1])) == [0], "a later one only of what is new"
+        producer.close()
+
+    run(test)
+
+
+def test_a_fetch_that_found_nothing_ends_after_max_wait() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [0], max_wait=20)) == {}
+        assert acquired(await share_fetch(client, "m", 1)) == {}
+        await put(client, b"v")
+        assert acquired(await share_fetch(client, "m", 2, max_wait=20)) == {0: {0: 1}}
+        await parked(gateway, 0)
+
+    run(test)
+
+
+@pytest.mark.parametrize("behind", ["acknowledge", "fetch", "other"])
+def test_the_next_request_ends_the_wait(behind: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, max_wait=FOR_LONG))
+        await parked(gateway)
+        if behind == "acknowledge":
+            body = share_acknowledge_body("m", 2, topic_id, {0: [(0, 0, ACCEPT)]})
+            client.send(ApiKey.SHARE_ACKNOWLEDGE, 2, body)
+        elif behind == "fetch":
+            client.send(
+                ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 2, topic_id, acks={0: [(0, 0, RELEASE)]})
+            )
+        else:
+            client.send(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert acquired((await client.receive())[1]) == {}
+        _, answer = await client.receive()
+        assert answer.error_code == 0
+        if behind == "fetch":
+            assert acquired(answer) == {0: {0: 2}}
+
+    run(test)
+
+
+def test_one_record_goes_to_who_waits_longest() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        waiting = [await Client.connect(gateway) for _ in range(3)]
+        for number, each in enumerate(waiting):
+            body = share_fetch_body(f"m{number}", 0, topic_id, [0], max_wait=FOR_LONG)
+            each.send(ApiKey.SHARE_FETCH, 2, body)
+            await parked(gateway, number + 1)
+        for number, each in enumerate(waiting):
+            await put(client, b"v")
+            assert acquired((await each.receive())[1]) == {0: {number: 1}}
+        for each in waiting:
+            each.close()
+
+    run(test)
+
+
+def test_a_client_that_went_away_waits_no_more() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0], max_wait=FOR_LONG))
+        await parked(gateway)
+        other.close()
+        await parked(gateway, 0)
+        assert serve(gateway).waiters == []
+        await put(client, b"v")
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 1}}
+
+    run(test)
+
+
+def test_min_bytes_are_waited_for() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2)
+        producer = await Client.connect(gateway)
+        # the stand-in takes a record for 100 bytes
+        wanted = {"min_bytes": 450, "max_wait": FOR_LONG}
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0], **wanted))
+        await parked(gateway)
+        for number in range(3):
+            assert gateway.broker.metrics.fetches_parked.value == 1
+            assert not serve(gateway).holds("m"), "nothing is acquired that is not sent"
+            await put(producer, b"%d" % number)
+        _, answer = await client.receive()
+        assert acquired(answer) == {0: dict.fromkeys(range(5), 1)}
+        # or max_wait, with what there is
+        await put(producer, b"v")
+        assert acquired(await share_fetch(client, "m", 1, min_bytes=450, max_wait=20)) == {0: {5: 1}}
+        producer.close()
+
+    run(test)
+
+
+def test_two_fetches_of_one_session_cannot_both_wait() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        other = await Client.connect(gateway)
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, max_wait=FOR_LONG))
+        await parked(gateway)
+        other.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 2, max_wait=FOR_LONG))
+        assert acquired((await client.receive())[1]) == {}
+        await put(client, b"v")
+        assert acquired((await other.receive())[1]) == {0: {0: 1}}
+        assert serve(gateway).waiters == []
+        other.close()
+
+    run(test)
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_limits_hold_over_all_partitions_and_all_get_their_turn() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 4, partitions=3)
+        answer = await share_fetch(client, "m", 0, topic_id, [0, 1, 2], max_records=3)
+        assert acquired(answer) == {0: {0: 1, 1: 1, 2: 1}}
+        served = []
+        for epoch in range(1, 4):
+            answer = await share_fetch(client, "m", epoch, max_records=1)
+            served += list(acquired(answer))
+        assert served == [1, 2, 0]
+        answer = await share_fetch(client, "m", 4, max_records=5)
+        assert acquired(answer) == {1: {1: 1, 2: 1, 3: 1}, 2: {1: 1, 2: 1}}
+
+    run(test)
+
+
+def test_max_records_of_nothing_asks_for_nothing() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        answer = await share_fetch(client, "m", 0, topic_id, [0], max_records=0, max_wait=FOR_LONG)
+        assert acquired(answer) == {}
+
+    run(test)
+
+
+def test_max_bytes_hold_over_all_partitions() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1, partitions=3)
+        answer = await share_fetch(client, "m", 0, topic_id, [0, 1, 2], max_bytes=1)
+        assert acquired(answer) == {0: {0: 1}}, "the first batch comes whole"
+        size = len(told(answer)[0].records)
+        assert set(acquired(await share_fetch(client, "m", 1, max_bytes=size + 1))) == {1, 2}
+
+    run(test)
+
+
+@pytest.mark.parametrize("limit", ["fetch.max.bytes", "scarce"])
+def test_the_broker_has_limits_too(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, partitions=3)
+        for index in range(3):
+            await put(client, bytes(800), partition=index)
+        if limit == "scarce":
+            monkeypatch.setattr(sharing, "_SCARCE_BYTES", 1024)
+            gateway.broker.unsent_bytes = gateway.broker.memory_limit + 1
+        answer = await share_fetch(client, "m", 0, topic_id, [0, 1, 2])
+        assert set(acquired(answer)) == {0, 1}
+        gateway.broker.unsent_bytes = 0
+
+    run(test, *(["fetch.max.bytes=1024"] if limit == "fetch.max.bytes" else []))
+
+
+# -- among other requests --------------------------------------------------------------------------------------------
+
+
+def test_a_share_fetch_sees_what_was_produced_before_it_on_its_connection() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v")))
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0]))
+        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"w")))
+        await client.receive()
+        assert acquired((await client.receive())[1]) == {0: {0: 1}}
+        await client.receive()
+
+    run(test)
+
+
+def test_requests_are_measured_under_their_names() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        await share_acknowledge(client, "m", 1, topic_id, {0: [(0, 0, ACCEPT)]})
+        text = gateway.broker.metrics.render().decode()
+        assert 'magnetar_request_seconds_count{api="ShareFetch"} 1\n' in text
+        assert 'magnetar_request_seconds_count{api="ShareAcknowledge"} 1\n' in text
+        assert 'magnetar_request_seconds_count{api="Produce"} 1\n' in text, "acknowledgements are none"
+
+    run(test)
+
+
+def test_bytes_that_are_no_request_end_the_connection() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        client.send(ApiKey.SHARE_FETCH, 2, b"\x02g\x02m\0\0")
+        assert await client.at_end()
+
+    run(test)
