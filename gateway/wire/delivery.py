@@ -1,0 +1,121 @@
+"""What a dispatcher needs of stored batches: slots of keys, due times, and a batch of only some of its records.
+
+The publish path looks at no record, so this is where delays and keys are found, once a batch. A batch is opened only
+when something asks for it: Key_Shared for the keys, delays when the (decompressed) bytes hold the name of a header that
+can say one, a batch that is to be sent in part. See `opened` for how, `properties` for what headers say.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gateway.wire import properties
+from gateway.wire.batch import BatchError, Buffer, Header, batches
+from gateway.wire.opened import LIMIT, Found, Opened, Range, Slots, Unreadable
+
+__all__ = [
+    "DELAY_MARK",
+    "LIMIT",
+    "Found",
+    "Opened",
+    "Scan",
+    "Slots",
+    "Unreadable",
+    "headers_of",
+    "records_at",
+    "scan",
+    "subset",
+]
+
+DELAY_MARK = b"pulsar-deliver-"
+"""What the (decompressed) bytes of a batch with a delayed record hold."""
+_ORDERING_MARK = properties.ORDERING_KEY.encode()
+_RETRY_MARKS = (
+    properties.DELAY_TIME.encode(),
+    properties.RECONSUME_TIMES.encode(),
+    properties.RECONSUME_TIMES_SERVED.encode(),
+)
+
+
+class Scan(NamedTuple):
+    """What a batch says of its records."""
+
+    slots: array[int] | None = None
+    """'H', one for each offset of [base, next); None where no keys were asked for."""
+    delayed: Sequence[tuple[int, int]] = ()
+    """(offset, when to deliver in ms since 1970), ascending; whether that is still to come is not looked at."""
+    reconsumed: Sequence[tuple[int, int]] = ()
+    """On a retry letter topic, (offset, how often the message has been there), ascending."""
+    gaps: Sequence[Range] = ()
+    """Offsets that have no record, ascending."""
+
+
+def headers_of(buffers: Iterable[Buffer]) -> Iterator[tuple[Buffer, int, Header]]:
+    """(buffer, position, header) of each whole batch; one that is cut at the end of a buffer ends that buffer.
+
+    Raises Unreadable for bytes that are no batch.
+    """
+    try:
+        for buffer in buffers:
+            for position, found in batches(buffer):
+                yield buffer, position, found
+    except BatchError as error:
+        raise Unreadable(str(error)) from None
+
+
+def scan(
+    batch: Buffer | Opened,
+    *,
+    slots: Slots | None = None,
+    delays: bool = True,
+    retry: bool = False,
+    limit: int = LIMIT,
+) -> Scan:
+    """What a dispatcher asks of one batch: slots if there is something to make them with, delays, and what stands in
+    the headers of a retry letter topic's records (`retry`). `limit` bounds what it may decompress to, in bytes.
+
+    The bytes of a batch may be longer than the batch. Raises Unreadable.
+    """
+    opened = batch if isinstance(batch, Opened) else Opened(batch, limit)
+    payload = opened.payload
+    base = opened.header.base_offset
+    listed = None if slots is None else opened.slots(slots)
+    marks: list[bytes] = []
+    ordered = listed is not None and _ORDERING_MARK in payload
+    if ordered:
+        marks.append(_ORDERING_MARK)
+    if delays and DELAY_MARK in payload:
+        marks.append(DELAY_MARK)
+    if retry:
+        marks += [mark for mark in _RETRY_MARKS if mark in payload]
+    delayed: list[tuple[int, int]] = []
+    reconsumed: list[tuple[int, int]] = []
+    for offset, timestamp, key, _, headers in opened.mentioning(marks) if marks else ():
+        if ordered:
+            ordering = properties.ordering_key(headers)
+            if ordering is not None:
+                assert slots is not None
+                assert listed is not None
+                listed[offset - base] = slots.hash(key, ordering, offset)
+        if delays:
+            due = properties.deliver_at(headers, timestamp, retry=retry)
+            if due is not None:
+                delayed.append((offset, due))
+        if retry:
+            served, said = properties.reconsume_times(headers)
+            times = said if served is None else served
+            if times is not None:
+                reconsumed.append((offset, times))
+    return Scan(None if listed is None else array("H", listed), delayed, reconsumed, opened.gaps())
+
+
+def subset(batch: Buffer, ranges: Sequence[Range], limit: int = LIMIT) -> Buffer:
+    """See `Opened.subset`. Raises Unreadable."""
+    return Opened(batch, limit).subset(ranges)
+
+
+def records_at(batch: Buffer, ranges: Sequence[Range], limit: int = LIMIT) -> list[Found]:
+    """The records whose offsets are in `ranges` (ascending, disjoint). Raises Unreadable."""
+    return Opened(batch, limit).records_at(ranges)

@@ -1,0 +1,428 @@
+"""A stored batch that is opened: where its records are, some of them, a batch of only some of them.
+
+A batch that was stored was admitted by its header and CRC, so its inside may be anything. It is walked by its lengths;
+single records are read where somebody asks for them. What cannot be opened is Unreadable, as a whole.
+
+Records of a batch have the offsets [base, next); some may be missing, as compaction leaves it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from gateway.wire.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    BatchError,
+    Buffer,
+    Header,
+    assemble,
+    header,
+    open_payload,
+)
+from gateway.wire.records import MAX_SKIMMED, Headers, walk
+
+LIMIT = 64 * 1024 * 1024
+"""Bytes that a batch may decompress to, unless the caller says otherwise."""
+MAX_RECORDS = MAX_SKIMMED
+"""Records of a batch that is opened."""
+SMALLEST_RECORD = 7
+"""Bytes of a record with nothing in it: a batch that says more records than its bytes can hold is Unreadable."""
+
+_EARLIEST, _LATEST = -(2**63), 2**63 - 1
+_MOST_REMEMBERED = 65_536
+_LONGEST_REMEMBERED = 128
+
+Hash = Callable[[bytes | None, bytes | None, int], int]
+"""(key, ordering key, offset) -> slot, 0 to 65,535."""
+Range = tuple[int, int]
+"""First and last offset, both included."""
+
+
+class Unreadable(ValueError):
+    """A batch that cannot be opened: damaged, larger than the limit, or not what its header says."""
+
+
+class Found(NamedTuple):
+    """A record with its offset and its timestamp in ms since 1970."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Slots:
+    """From keys to slots, with a memory of some 65,000 short keys, since the same ones come again and again."""
+
+    __slots__ = ("hash", "known")
+
+    def __init__(self, hash: Hash) -> None:
+        self.hash = hash
+        self.known: dict[bytes, int] = {}
+
+    def of_key(self, key: bytes, offset: int) -> int:
+        """The slot of a key that is not remembered."""
+        slot = self.hash(key, None, offset)
+        if len(key) <= _LONGEST_REMEMBERED:
+            if len(self.known) >= _MOST_REMEMBERED:
+                self.known.clear()
+            self.known[key] = slot
+        return slot
+
+
+class Opened:
+    """A batch that was decompressed; it may be kept for the next question.
+
+    `batch` begins with the batch and may be longer. Raises Unreadable, as all methods do.
+    """
+
+    __slots__ = ("_deltas", "_ends", "batch", "header", "payload")
+
+    def __init__(self, batch: Buffer, limit: int = LIMIT) -> None:
+        try:
+            found = header(batch)
+            if not 0 <= found.count <= MAX_RECORDS or not found.count - 1 <= found.last_offset_delta:
+                raise Unreadable(
+                    f"The header says {found.count} records, the last number {found.last_offset_delta}."
+                )
+            if not HEADER_SIZE <= found.size <= len(batch):
+                raise Unreadable(f"The batch says it has {found.size} bytes, but there are {len(batch)}.")
+            self.payload = open_payload(batch, found, limit)
+        except BatchError as error:
+            raise Unreadable(str(error)) from None
+        if found.count * SMALLEST_RECORD > len(self.payload):
+            raise Unreadable(f"{found.count} records cannot be in {len(self.payload)} bytes.")
+        self.batch = batch[: found.size]
+        self.header = found
+        self._ends: list[int] | None = None
+        # offset deltas of the records, None where they are 0, 1, 2 …
+        self._deltas: list[int] | None = None
+
+    def subset(self, ranges: Sequence[Range]) -> Buffer:
+        """A batch of only the records in `ranges` (offsets, ascending, disjoint), uncompressed, offsets kept.
+
+        Where it would be larger than the batch itself, which compression may do, the batch itself. b"" when none of
+        the records is in the ranges. All else stays as it was: timestamps, producer, sequence.
+        """
+        payload, found = self.payload, self.header
+        room = len(self.batch) - HEADER_SIZE
+        parts: list[bytes] = []
+        newest: int | None = None
+        count = last = 0
+        for begin, end in self._indexes(ranges):
+            ends = self._boundaries()
+            part = payload[ends[begin - 1] if begin else 0 : ends[end - 1]]
+            room -= len(part)
+            if room < 0:
+                return self.batch
+            parts.append(part)
+            count += end - begin
+            last = end - 1
+            delta = self._newest(begin, end)
+            if newest is None or delta > newest:
+                newest = delta
+        if newest is None:
+            return b""
+        if found.attributes & LOG_APPEND_TIME:
+            stamp = found.max_timestamp
+        else:
+            stamp = max(_EARLIEST, min(found.base_timestamp + newest, _LATEST))
+        return assemble(
+            Header(
+                found.base_offset,
+                0,
+                found.leader_epoch,
+                2,
+                0,
+                found.attributes & ~CODEC_MASK,
+                self._delta(last),
+                found.base_timestamp,
+                stamp,
+                found.producer_id,
+                found.producer_epoch,
+                found.base_sequence,
+                count,
+            ),
+            b"".join(parts),
+        )
+
+    def records_at(self, ranges: Sequence[Range]) -> list[Found]:
+        """The records whose offsets are in `ranges` (ascending, disjoint)."""
+        return self._read([index for begin, end in self._indexes(ranges) for index in range(begin, end)])
+
+    def records(self) -> list[Found]:
+        """All of them."""
+        return self._read(range(self.header.count))
+
+    # -- where records are ----------------------------------------------------------------------------------------
+
+    def _boundaries(self) -> list[int]:
+        """Where each record ends in the payload."""
+        ends = self._ends
+        if ends is not None:
+            return ends
+        payload = self.payload
+        ends = []
+        append = ends.append
+        position = 0
+        try:
+            for _ in range(self.header.count):
+                length = payload[position]
+                position += 1
+                if length > 127:
+                    byte = payload[position]
+                    if byte < 128:
+                        length = length & 127 | byte << 7
+                        position += 1
+                    else:
+                        length, position = _wide(payload, position - 1)
+                if length & 1:
+                    raise _damaged("a record's length")
+                position += length >> 1
+                append(position)
+        except IndexError:
+            raise _damaged("the end of the records") from None
+        if position != len(payload):
+            raise _damaged("the number of records")
+        self._ends = ends
+        return ends
+
+    def _sparse(self) -> list[int] | None:
+        """The offset deltas of a batch with gaps, None for one without."""
+        found = self.header
+        if found.count == found.last_offset_delta + 1:
+            return None
+        if self._deltas is None:
+            payload = self.payload
+            deltas: list[int] = []
+            before = -1
+            start = 0
+            try:
+                for end in self._boundaries():
+                    _, position = _wide(payload, start)
+                    _, position = _wide(payload, position + 1)
+                    delta, position = _wide(payload, position)
+                    delta = (delta >> 1) ^ -(delta & 1)
+                    if position > end or not before < delta <= found.last_offset_delta:
+                        raise _damaged("the order of offsets")
+                    deltas.append(delta)
+                    before = delta
+                    start = end
+            except IndexError:
+                raise _damaged("the end of the records") from None
+            self._deltas = deltas
+        return self._deltas
+
+    def _delta(self, index: int) -> int:
+        deltas = self._sparse()
+        return index if deltas is None else deltas[index]
+
+    def gaps(self) -> list[Range]:
+        """The offsets of the batch that have no record, ascending."""
+        deltas = self._sparse()
+        if deltas is None:
+            return []
+        base = self.header.base_offset
+        gaps: list[Range] = []
+        following = 0
+        for delta in (*deltas, self.header.last_offset_delta + 1):
+            if delta > following:
+                gaps.append((base + following, base + delta - 1))
+            following = delta + 1
+        return gaps
+
+    def _indexes(self, ranges: Iterable[Range]) -> Iterator[tuple[int, int]]:
+        """Half-open ranges of record numbers for ranges of offsets; those without a record are left out."""
+        base, count = self.header.base_offset, self.header.count
+        deltas = self._sparse()
+        for first, last in ranges:
+            if deltas is None:
+                begin, end = max(first - base, 0), min(last - base + 1, count)
+            else:
+                begin, end = bisect_left(deltas, first - base), bisect_right(deltas, last - base)
+            if begin < end:
+                yield begin, end
+
+    # -- what is in them ------------------------------------------------------------------------------------------
+
+    def slots(self, slots: Slots) -> list[int]:
+        """The slots of the keys, one for each offset of the batch; 0 where there is no record."""
+        deltas = self._sparse()
+        listed = self._slots_and_boundaries(slots)
+        if deltas is None:
+            return listed
+        spread = [0] * (self.header.last_offset_delta + 1)
+        for delta, slot in zip(deltas, listed, strict=True):
+            spread[delta] = slot
+        return spread
+
+    def _slots_and_boundaries(self, slots: Slots) -> list[int]:
+        """One slot for each record. One pass for lengths, offsets and keys, since this is every record's way."""
+        payload = self.payload
+        size = len(payload)
+        base = self.header.base_offset
+        deltas = self._deltas
+        known = slots.known.get
+        listed: list[int] = []
+        ends: list[int] = []
+        add, end_at = listed.append, ends.append
+        position = 0
+        number = -1
+        try:
+            for number in range(self.header.count) if deltas is None else deltas:
+                length = payload[position]
+                if length < 128:
+                    # then the attributes, which nobody uses
+                    position += 2
+                    stop = position - 1 + (length >> 1)
+                else:
+                    byte = payload[position + 1]
+                    if byte < 128:
+                        length = length & 127 | byte << 7
+                        position += 3
+                        stop = position - 1 + (length >> 1)
+                    else:
+                        length, position = _wide(payload, position)
+                        stop = position + (length >> 1)
+                        position += 1
+                # the timestamp
+                while payload[position] > 127:
+                    position += 1
+                delta = payload[position + 1]
+                if delta < 128:
+                    position += 2
+                else:
+                    byte = payload[position + 2]
+                    if byte < 128:
+                        delta = delta & 127 | byte << 7
+                        position += 3
+                    else:
+                        delta, position = _wide(payload, position + 1)
+                if delta != number << 1 or length & 1:
+                    raise _damaged("the order of offsets")
+                length = payload[position]
+                position += 1
+                if length > 127:
+                    length, position = _wide(payload, position - 1)
+                if length & 1:
+                    if length != 1:
+                        raise _damaged("a key's length")
+                    add(slots.hash(None, None, base + number))
+                else:
+                    key = payload[position : position + (length >> 1)]
+                    position += length >> 1
+                    slot = known(key)
+                    add(slots.of_key(key, base + number) if slot is None else slot)
+                if position > stop:
+                    raise _damaged("a key's length")
+                position = stop
+                end_at(stop)
+        except IndexError:
+            raise _damaged("the end of the records") from None
+        if position != size:
+            raise _damaged("the number of records")
+        self._ends = ends
+        return listed
+
+    def _newest(self, begin: int, end: int) -> int:
+        """The largest timestamp delta of the records [begin, end), whose offsets are seen to be what they should."""
+        payload = self.payload
+        ends = self._boundaries()
+        deltas = self._deltas
+        start = ends[begin - 1] if begin else 0
+        newest: int | None = None
+        try:
+            for index in range(begin, end):
+                position = start + (2 if payload[start] < 128 else 3 if payload[start + 1] < 128 else 0)
+                if position == start:
+                    position = _wide(payload, start)[1] + 1
+                stamp = payload[position]
+                position += 1
+                if stamp > 127:
+                    stamp, position = _wide(payload, position - 1)
+                delta = payload[position]
+                if delta > 127:
+                    delta, position = _wide(payload, position)
+                start = ends[index]
+                if delta != (index if deltas is None else deltas[index]) << 1 or position >= start:
+                    raise _damaged("the order of offsets")
+                stamp = (stamp >> 1) ^ -(stamp & 1)
+                if newest is None or stamp > newest:
+                    newest = stamp
+        except IndexError:
+            raise _damaged("the end of the records") from None
+        return newest or 0
+
+    def mentioning(self, marks: Sequence[bytes]) -> list[Found]:
+        """The records in which one of these bytes strings stands somewhere."""
+        payload = self.payload
+        search = re.compile(b"|".join(map(re.escape, marks))).search
+        ends = self._boundaries()
+        indexes: list[int] = []
+        position = index = 0
+        while (hit := search(payload, position)) is not None:
+            index = bisect_right(ends, hit.start(), index)
+            indexes.append(index)
+            position = ends[index]
+        return self._read(indexes)
+
+    def _read(self, indexes: Sequence[int]) -> list[Found]:
+        """The records of these numbers, ascending."""
+        if not indexes:
+            return []
+        payload, found = self.payload, self.header
+        ends = self._boundaries()
+        if len(indexes) == found.count:
+            picked = payload
+        else:
+            picked = b"".join([payload[ends[index - 1] if index else 0 : ends[index]] for index in indexes])
+        part = Header(
+            found.base_offset,
+            0,
+            found.leader_epoch,
+            2,
+            0,
+            found.attributes,
+            found.last_offset_delta,
+            found.base_timestamp,
+            found.max_timestamp,
+            -1,
+            -1,
+            -1,
+            len(indexes),
+        )
+        try:
+            read = walk(picked, part)
+        except BatchError as error:
+            raise Unreadable(str(error)) from None
+        deltas = self._sparse()
+        base = found.base_offset
+        records: list[Found] = []
+        for index, (delta, timestamp, key, value, headers) in zip(indexes, read, strict=True):
+            if delta != (index if deltas is None else deltas[index]):
+                raise _damaged("the order of offsets")
+            records.append(Found(base + delta, timestamp, key, value, headers))
+        return records
+
+
+def _wide(payload: bytes, position: int) -> tuple[int, int]:
+    """(value, still in zigzag, position behind it) of a varint of at most ten bytes."""
+    value = shift = 0
+    while shift < 70:
+        byte = payload[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            return value, position
+        shift += 7
+    raise _damaged("a varint")
+
+
+def _damaged(what: str) -> Unreadable:
+    return Unreadable(f"The records are damaged: {what} is wrong.")
