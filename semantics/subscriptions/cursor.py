@@ -1,129 +1,733 @@
-"""One subscription on one partition: who gets which record when, and what becomes of it. Pure."""
+"""One subscription on one partition: who gets which record when, and what becomes of it.
+
+Two rules. Everything that decides about a record lives in this package. Nothing here does I/O or reads a clock: the
+methods change memory, and `writes()`, taken once a turn, says what must be made durable. If that fails, the object is
+thrown away and loaded again from its rows, as after a crash.
+
+The states of an offset, and what moves it from one to the next:
+
+| from               | event                                   | to                              | row              |
+|--------------------|-----------------------------------------|---------------------------------|------------------|
+| UNREAD             | fed                                     | AVAILABLE                       |                  |
+| UNREAD             | fed, due later                          | DELAYED(t)                      | state, due, read |
+| UNREAD             | fed, nothing to deliver, or a gap       | DONE                            | state            |
+| UNREAD             | fed, unreadable, or past the limit      | DYING(reason)                   | state            |
+| DELAYED, BACKOFF   | t reached                               | AVAILABLE                       | state, due gone  |
+| AVAILABLE          | polled; Key_Shared: its slot is free    | ACQUIRED(consumer, deadline)    |                  |
+| AVAILABLE          | Key_Shared: its slot is busy            | AVAILABLE, shown as BLOCKED     |                  |
+| ACQUIRED           | accepted, or the client says GAP        | DONE                            | state            |
+| ACQUIRED           | released (nack)                         | BACKOFF(t), at once: AVAILABLE  | count + 1, due   |
+| ACQUIRED           | the lock ran out                        | BACKOFF(t), at once: AVAILABLE  | count + 1, due   |
+| ACQUIRED           | the consumer crashed                    | AVAILABLE                       | count + 1        |
+| ACQUIRED           | any of these, count + 1 at the limit    | DYING(MAX_DELIVERIES)           | count + 1, state |
+| ACQUIRED           | rejected                                | DYING(REJECTED)                 | count + 1, state |
+| ACQUIRED           | the consumer left; could not be sent    | AVAILABLE                       |                  |
+| ACQUIRED           | renewed                                 | ACQUIRED, later deadline        |                  |
+| DYING              | buried                                  | DONE                            | state            |
+| DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
+| DYING              | dead letters are off                    | DONE, counted as dropped        | state            |
+| any but DONE       | trimmed, expired, skipped               | DONE                            | state, count gone|
+| any                | seek                                    | UNREAD                          | all gone         |
+
+ACQUIRED is not stored: after a crash of the process what was in hand is AVAILABLE again with its count unchanged, so
+no message dies before its last delivery. The durable read position goes with every other row, so that a delay is
+looked for once; Key_Shared reads again from the start for the slots of its records, and what is known stays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 
+from semantics.subscriptions import recovery, rows
+from semantics.subscriptions.acknowledging import ACCEPT, GAP, REJECT, RELEASE, check
+from semantics.subscriptions.chunks import (
+    AVAILABLE_RUN,
+    BURYING_RUN,
+    DUE_RUN,
+    DYING_RUN,
+    FILL,
+    KIND,
+    MASK,
+    NOT_SETTLED_RUN,
+    SHIFT,
+    Chunk,
+    Window,
+)
 from semantics.subscriptions.config import SubscriptionConfig
-from semantics.subscriptions.key_shared import Owners
+from semantics.subscriptions.due import DueTimes
+from semantics.subscriptions.key_shared import KeyShared, Owners
+from semantics.subscriptions.leases import Consumer, Leases, held, pack
 from semantics.subscriptions.rows import Row
+from semantics.subscriptions.shared import Shared
 from semantics.subscriptions.states import (
+    ACQUIRED,
+    AVAILABLE,
+    BACKOFF,
+    BURYING,
+    DELAYED,
+    DONE,
+    DYING,
+    NUMBER,
+    REASONS,
     Acquired,
     Batch,
     Draining,
     DueFrom,
     Dying,
+    Reason,
     RecordState,
     Refusal,
 )
+
+TICK_MS = 1_000
+"""how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
+
+_TO_DYING = bytes(max(code - 3, 0) for code in range(256))
 
 
 class Cursor:
     """The machine. `now` is monotonic ms, `wall` ms since 1970."""
 
-    start: int
-    read: int
+    __slots__ = (
+        "_changed",
+        "_config",
+        "_consumers",
+        "_doomed",
+        "_due",
+        "_forget",
+        "_keyed",
+        "_leases",
+        "_shared",
+        "_unburied",
+        "_window",
+        "read",
+        "totals",
+    )
+
+    def __init__(self, config: SubscriptionConfig, window: Window, due: DueTimes) -> None:
+        """Use `fresh` or `load`."""
+        self._config = config
+        self._consumers: dict[str, Consumer] = {}
+        self._window = window
+        self._due = due
+        self._leases = Leases()
+        self._doomed: list[int] = []  # heap of the chunks that have something to bury
+        self._unburied: list[tuple[int, int, int, str]] = []  # heap of (wall, first, last, why): to try again
+        self.totals = dict.fromkeys(
+            (
+                "delivered",
+                "redelivered",
+                "acknowledged",
+                "nacked",
+                "rejected",
+                "timed_out",
+                "crashed",
+                "buried",
+                "dropped",
+            ),
+            0,
+        )
+        """records since the cursor was loaded"""
+        self._changed = False
+        self._forget = False
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Make the dispatcher of the config's type from what the window says."""
+        window = self._window
+        self._shared: Shared | None = None
+        self._keyed: KeyShared | None = None
+        self.read = window.known
+        """the first offset that the dispatcher has not looked at"""
+        if self._config.type == "key_shared":
+            self.read = window.start
+            self._keyed = KeyShared(window, self._leases, self._config, self.read)
+            self._pass_over_settled()
+        else:
+            self._shared = Shared(window)
 
     @classmethod
     def fresh(cls, config: SubscriptionConfig, start: int) -> Cursor:
         """A subscription that begins at offset `start`."""
-        raise NotImplementedError
+        cursor = cls(config, Window(start), DueTimes())
+        cursor._changed = True
+        return cursor
 
     @classmethod
     def load(
-        cls, config: SubscriptionConfig, rows: Iterable[Row], log_start: int, log_end: int, wall: int
+        cls, config: SubscriptionConfig, found: Iterable[Row], log_start: int, log_end: int, wall: int
     ) -> Cursor:
-        """What the rows say. Without its DUE rows `needs_due` asks for them; with them, they must be all there are."""
-        raise NotImplementedError
+        """What the rows say, within the log that there is. Raises RowError.
+
+        Needs the rows of CURSOR, ACK and COUNT. Those of DUE may be left out, then `needs_due` asks for them; when
+        they are given, they must be all there are.
+        """
+        recovered = recovery.recover(found, log_start, log_end)
+        cursor = cls(config, recovered.window, recovered.due)
+        cursor._changed = recovered.changed
+        for chunk in recovered.window.chunks.values():
+            if DYING_RUN.search(chunk.state):
+                cursor._to_bury(chunk)
+        return cursor
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    @property
+    def start(self) -> int:
+        """Mark-delete + 1: the first open offset, or `read`."""
+        return self._window.start
 
     @property
     def available(self) -> int:
-        """Records read and not settled that are in nobody's hands and wait for no time (BLOCKED ones among them)."""
-        raise NotImplementedError
+        """Records looked at that nobody has and that wait for no time (BLOCKED ones among them)."""
+        return self._window.n[AVAILABLE]
 
     @property
     def acquired(self) -> int:
-        raise NotImplementedError
+        """Records in the hands of consumers."""
+        return self._window.n[ACQUIRED]
 
     @property
     def waiting(self) -> int:
-        """Records DELAYED or in BACKOFF."""
-        raise NotImplementedError
+        """Records that wait for a time: DELAYED and BACKOFF."""
+        return self._window.n[DELAYED] + self._window.n[BACKOFF]
 
     @property
-    def needs_due(self) -> DueFrom | None:
-        raise NotImplementedError
+    def config(self) -> SubscriptionConfig:
+        return self._config
+
+    # -- consumers -------------------------------------------------------------------------------------------
 
     def attach(self, consumer: str, now: int) -> None:
-        raise NotImplementedError
+        """The consumer has a session. Under Key_Shared it gets nothing before `reassign` names it."""
+        if consumer not in self._consumers:
+            self._consumers[consumer] = Consumer(consumer, now)
 
     def detach(self, consumer: str, graceful: bool, now: int, wall: int) -> None:
-        raise NotImplementedError
+        """Its session ended: what it held comes back at once. Not graceful: that was a delivery that failed."""
+        who = self._consumers.pop(consumer, None)
+        if who is None:
+            return
+        for lease in list(who.leases.values()):
+            for chunk, first, end in held(self._window, lease):
+                if graceful:
+                    self._move(chunk, first, end, ACQUIRED, AVAILABLE)
+                else:
+                    self.totals["crashed"] += end - first
+                    self._fail(chunk, first, end, None, wall)
+            self._leases.close(lease)
+        self._window.advance()
 
     def reassign(self, selector: Owners, now: int) -> None:
-        raise NotImplementedError
+        """Key_Shared: slots have other owners. What is in hand stays where it is."""
+        if self._keyed is not None:
+            self._keyed.reassign(selector, now)
+
+    # -- dispatch --------------------------------------------------------------------------------------------
 
     def wants_more(self, consumer: str) -> bool:
-        raise NotImplementedError
+        """Whether batches should be fed for this consumer: nothing is ready for it, and there is room for more."""
+        if self._window.n[ACQUIRED] >= self._config.max_locks:
+            return False
+        if self._keyed is None:
+            return not self._window.n[AVAILABLE]
+        return not self._keyed.has(consumer) and self._keyed.queued < self._config.lookahead
+
+    def can_serve(self, consumer: str, log_end: int) -> bool:
+        """Whether it is worth asking again for this consumer."""
+        if self._window.n[ACQUIRED] >= self._config.max_locks:
+            return False
+        if self._keyed is None:
+            return self._window.n[AVAILABLE] > 0 or self.read < log_end
+        return self._keyed.has(consumer) or (
+            self.read < log_end and self._keyed.queued < self._config.lookahead
+        )
 
     def feed(self, batches: Sequence[Batch], now: int, wall: int) -> None:
-        raise NotImplementedError
+        """Look at stored batches, ascending. What they leave out from `read` on is not there: DONE.
+
+        Of offsets that were known before (Key_Shared after a load) only slots and deaths are taken.
+        """
+        window = self._window
+        position = self.read
+        plain = position
+        for batch in batches:
+            first, end, slots, delayed, dead, skip = batch
+            if end <= position:
+                continue
+            if first > position or skip or delayed or dead or self._keyed is not None:
+                self._take_in(plain, position)
+                if first > position:
+                    self._nothing(position, first)
+                    position = first
+                if skip:
+                    self._nothing(position, end)
+                else:
+                    known = max(window.known, position)
+                    if end > known:
+                        window.extend(end)
+                    for begin, last, reason in dead:
+                        for chunk, at, stop in window.runs(max(begin, position), last + 1, AVAILABLE_RUN):
+                            self._doom(chunk, at, stop, AVAILABLE, reason)
+                    for offset, due in delayed:
+                        if offset >= known:
+                            self._delay(offset, due, wall)
+                    if self._keyed is not None:
+                        known_slots = (0,) * (end - first) if slots is None else slots
+                        self._keyed.fed(position, end, known_slots[position - first :])
+                    else:
+                        self._shared_fed(position, end)
+                position = plain = end
+            else:
+                position = end
+            self.read = position
+        self._take_in(plain, position)
+        self.read = position
+        window.advance()
+        self._pass_over_settled()
+
+    def _take_in(self, first: int, end: int) -> None:
+        """Shared: [first, end) is AVAILABLE and nothing more is to be said of it."""
+        if first < end:
+            self._window.extend(end)
+            self._shared_fed(first, end)
+
+    def _shared_fed(self, first: int, end: int) -> None:
+        if self._shared is not None:
+            self._shared.fed(first, end)
+
+    def _nothing(self, first: int, end: int) -> None:
+        """There is nothing to deliver in [first, end)."""
+        window = self._window
+        if end > window.known:
+            window.extend(end)
+        for chunk, at, stop in window.runs(first, end, NOT_SETTLED_RUN):
+            window.tally(chunk, at, stop, -1)
+            window.finish(chunk, at, stop)
+        self._changed = True
+        if self._keyed is not None:
+            self._keyed.read = max(self._keyed.read, end)
+
+    def _pass_over_settled(self) -> None:
+        """Key_Shared, reading again: what is DONE need not be read."""
+        keyed = self._keyed
+        if keyed is None:
+            return
+        window = self._window
+        read = max(self.read, window.start)
+        while read < window.known:
+            chunk = window.chunks.get(read >> SHIFT)
+            if chunk is None:
+                read = window.by_start.get(read >> SHIFT, (read >> SHIFT) + 1) << SHIFT
+                continue
+            if chunk.state[read & MASK] != DONE:
+                break
+            read += 1
+        self.read = keyed.read = read
+
+    def _delay(self, offset: int, due: int, wall: int) -> None:
+        """The offset, just read and AVAILABLE, is due later."""
+        due = min(due, wall + self._config.max_delay_ms)
+        if not self._config.strict_delay:
+            due -= TICK_MS
+        chunk = self._window.chunk_of(offset)
+        at = offset & MASK
+        if due <= wall or chunk.state[at] != AVAILABLE:
+            return
+        chunk.state[at] = DELAYED
+        window = self._window
+        window.n[AVAILABLE] -= 1
+        window.n[DELAYED] += 1
+        window.dirty.add(chunk.number)
+        self._due.add(due, offset, 1)
+        self._changed = True
 
     def poll(self, consumer: str, limit: int, now: int, wall: int) -> list[Acquired]:
-        raise NotImplementedError
+        """Up to `limit` records for an attached consumer, ascending, locked from now on. KeyError if it is not."""
+        who = self._consumers[consumer]
+        room = min(limit, self._config.max_locks - self._window.n[ACQUIRED])
+        if room <= 0 or not self._window.n[AVAILABLE]:
+            return []
+        dispatcher = self._shared or self._keyed
+        assert dispatcher is not None
+        lease = self._leases.open(who, now + self._config.lock_ms)
+        before = lease.remaining
+        taken = dispatcher.take(lease, room)
+        if not lease.remaining:
+            self._leases.close(lease)
+        self.totals["delivered"] += lease.remaining - before
+        return taken
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]], now: int) -> None:
-        raise NotImplementedError
+        """Acquired and not sent: AVAILABLE again, as if never taken. What it does not hold is passed over."""
+        who = self._consumers.get(consumer)
+        if who is None:
+            return
+        for first, last in ranges:
+            for chunk, at, stop in self._window.pieces(first, last + 1):
+                while at < stop:
+                    at = chunk.state.find(ACQUIRED, at, stop)
+                    if at < 0:
+                        break
+                    lease = self._leases.by_id[chunk.leases()[at]]
+                    if lease.consumer is not who:
+                        at += 1
+                        continue
+                    begin, end = next(chunk.held_runs(at, stop, lease.id))
+                    self._move(chunk, begin, end, ACQUIRED, AVAILABLE)
+                    self._leases.settle(lease, end - begin)
+                    self.totals["delivered"] -= end - begin
+                    at = end
+
+    # -- acknowledgements ------------------------------------------------------------------------------------
 
     def acknowledge(
         self, consumer: str, batches: Sequence[tuple[int, int, bytes]], now: int, wall: int
     ) -> Refusal | None:
-        raise NotImplementedError
+        """(first, last, types): one type for all or one each. 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
+
+        All of it is taken, or nothing. Below `start` is passed over, as in Kafka.
+        """
+        window, leases, keyed, totals = self._window, self._leases, self._keyed, self.totals
+        who = self._consumers.get(consumer)
+        pieces = check(window, self.read, leases, who, batches)
+        if isinstance(pieces, Refusal):
+            return pieces
+        config = self._config
+        settled = 0
+        for chunk, first, end, lease, kind in pieces:
+            number = end - first
+            if kind in (ACCEPT, GAP):
+                settled += number
+                chunk.let_go(number)
+                window.finish(chunk, first, end)
+                if keyed is not None:
+                    keyed.settled(chunk, first, end)
+            elif kind == RELEASE:
+                totals["nacked"] += number
+                self._fail(chunk, first, end, RELEASE, wall)
+            elif kind == REJECT:
+                totals["rejected"] += number
+                for at, stop, count in chunk.count_runs(first, end):
+                    chunk.set_count(at, stop, count + 1)
+                    self._doom(chunk, at, stop, ACQUIRED, Reason.REJECTED)
+            else:
+                assert who is not None
+                later = leases.open(who, now + config.lock_ms)
+                if later is lease:
+                    continue
+                plane = chunk.leases()
+                for at in range(first, end):
+                    plane[at] = later.id
+                later.runs.append(pack(chunk.base + first, number))
+                later.remaining += number
+            leases.settle(lease, number)
+        if settled:
+            window.n[ACQUIRED] -= settled
+            totals["acknowledged"] += settled
+            self._changed = True
+        window.advance()
+        return None
+
+    def _fail(self, chunk: Chunk, first: int, end: int, why: int | None, wall: int) -> None:
+        """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.
+
+        `why`: RELEASE is a nack; GAP stands for the lock that ran out; None for a crash, which waits for nothing.
+        """
+        limit = self._config.delivery_limit
+        self._window.dirty.add(chunk.number)
+        self._changed = True
+        for at, stop, count in list(chunk.count_runs(first, end)):
+            count += 1
+            chunk.set_count(at, stop, count)
+            if limit and count >= limit:
+                self._doom(chunk, at, stop, ACQUIRED, Reason.MAX_DELIVERIES)
+                continue
+            wait = self._wait(why, count)
+            if wait:
+                self._due.add(wall + wait, chunk.base + at, stop - at)
+            self._move(chunk, at, stop, ACQUIRED, BACKOFF if wait else AVAILABLE)
+
+    def _wait(self, why: int | None, count: int) -> int:
+        """ms until a record that failed `count` times is delivered again."""
+        config = self._config
+        if why == RELEASE:
+            backoff = config.nack_backoff
+            return backoff.delay_ms(count) if backoff is not None else config.nack_delay_ms
+        if why == GAP and config.timeout_backoff is not None:
+            return config.timeout_backoff.delay_ms(count)
+        return 0
+
+    def _doom(self, chunk: Chunk, first: int, end: int, was: int, reason: Reason) -> None:
+        """[first, end) is to be dead-lettered."""
+        if self._config.dead_letters:
+            self._move(chunk, first, end, was, DYING + NUMBER[reason])
+            self._to_bury(chunk)
+        else:
+            self.totals["dropped"] += end - first
+            self._move(chunk, first, end, was, DONE)
+
+    def _move(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
+        """[first, end), all in one state, is in another from now on."""
+        window = self._window
+        number = end - first
+        window.n[KIND[was]] -= number
+        if was == ACQUIRED:
+            chunk.let_go(number)
+        if to == DONE:
+            window.finish(chunk, first, end)
+            self._changed = True
+        else:
+            window.n[KIND[to]] += number
+            chunk.state[first:end] = FILL[to][:number]
+            if to > ACQUIRED or was > ACQUIRED:
+                window.dirty.add(chunk.number)
+                self._changed = True
+        if self._keyed is not None:
+            self._keyed.moved(chunk, first, end, was, to)
+        elif to == AVAILABLE and self._shared is not None:
+            self._shared.freed(chunk, first)
+
+    # -- dead letters ----------------------------------------------------------------------------------------
 
     def dying(self, limit: int) -> list[Dying]:
-        raise NotImplementedError
+        """Up to `limit` records to bury. They are not given again, or when the time of `not_buried` has come."""
+        found: list[Dying] = []
+        doomed, chunks = self._doomed, self._window.chunks
+        while doomed and limit > 0:
+            chunk = chunks.get(doomed[0])
+            run = DYING_RUN.search(chunk.state) if chunk is not None else None
+            if chunk is None or run is None:
+                heappop(doomed)
+                if chunk is not None:
+                    chunk.doomed = False
+                continue
+            first, end = run.span()
+            code = chunk.state[first]
+            end = min(end, first + limit)
+            same = chunk.state[first:end].lstrip(bytes((code,)))
+            first, end, count = next(chunk.count_runs(first, end - len(same)))
+            chunk.state[first:end] = FILL[code + BURYING - DYING][: end - first]
+            found.append(Dying(chunk.base + first, chunk.base + end - 1, count, REASONS[code - DYING]))
+            limit -= end - first
+        return found
+
+    def _to_bury(self, chunk: Chunk) -> None:
+        if not chunk.doomed:
+            chunk.doomed = True
+            heappush(self._doomed, chunk.number)
 
     def buried(self, ranges: Sequence[tuple[int, int]]) -> None:
-        raise NotImplementedError
+        """Records that `dying` gave are dead letters now, in the same commit."""
+        for first, last in ranges:
+            for chunk, at, stop in self._window.runs(first, last + 1, BURYING_RUN):
+                self.totals["buried"] += stop - at
+                self._move(chunk, at, stop, BURYING, DONE)
+        self._window.advance()
 
     def not_buried(self, ranges: Sequence[tuple[int, int]], reason: str, retry_at_wall: int) -> None:
-        raise NotImplementedError
+        """They cannot be dead letters now: `dying` gives them again from then on."""
+        for first, last in ranges:
+            heappush(self._unburied, (retry_at_wall, first, last, reason))
+
+    # -- time ------------------------------------------------------------------------------------------------
 
     def tick(self, now: int, wall: int) -> None:
-        raise NotImplementedError
+        """Locks that ran out, due times that came."""
+        window = self._window
+        for lease in self._leases.expired(now):
+            for chunk, first, end in held(window, lease):
+                self.totals["timed_out"] += end - first
+                self._fail(chunk, first, end, GAP, wall)
+            self._leases.close(lease)
+        for run in self._due.pop(wall):
+            first = run >> SHIFT
+            self._changed = True
+            for chunk, at, stop in window.runs(first, first + (run & MASK) + 1, DUE_RUN):
+                self._move(chunk, at, stop, chunk.state[at], AVAILABLE)
+        while self._unburied and self._unburied[0][0] <= wall:
+            _, first, last, _ = heappop(self._unburied)
+            for chunk, at, stop in window.runs(first, last + 1, BURYING_RUN):
+                chunk.state[at:stop] = chunk.state[at:stop].translate(_TO_DYING)
+                self._to_bury(chunk)
+        window.advance()
 
     def next_due(self, now: int, wall: int) -> tuple[int | None, int | None]:
-        raise NotImplementedError
+        """When `tick` has something to do: (monotonic ms, wall ms)."""
+        due = self._due.next()
+        if self._unburied and (due is None or self._unburied[0][0] < due):
+            due = self._unburied[0][0]
+        return self._leases.next_deadline(), due
 
-    def due_loaded(self, rows: Iterable[Row], complete: bool) -> None:
-        raise NotImplementedError
+    @property
+    def needs_due(self) -> DueFrom | None:
+        """Which DUE rows to scan and give to `due_loaded`, when nothing of this cursor is uncommitted."""
+        return self._due.needs
 
-    def can_serve(self, consumer: str, log_end: int) -> bool:
-        raise NotImplementedError
+    def due_loaded(self, found: Iterable[Row], complete: bool) -> None:
+        """The rows that `needs_due` named, in order; `complete`: the scan met the last."""
+        self._due.loaded(found, complete)
+
+    # -- administration --------------------------------------------------------------------------------------
 
     def trimmed(self, log_start: int) -> None:
-        raise NotImplementedError
+        """Everything below is gone from the log, or expired: DONE whatever it was."""
+        window = self._window
+        if log_start <= window.start:
+            return
+        window.trim(log_start)
+        self._leases.recount(window, log_start)
+        self.read = max(self.read, window.start)
+        if self._keyed is not None:
+            self._keyed.read = self.read
+            self._keyed.rebuild()
+        self._changed = True
 
     def skip(self, count: int, end: int) -> int:
-        raise NotImplementedError
+        """Settle the first `count` open records before `end`; those not looked at count one each. How many it were."""
+        window = self._window
+        position, left = window.start, count
+        while left > 0 and position < end:
+            chunk = window.chunks.get(position >> SHIFT)
+            if position >= window.known:
+                step = min(left, end - position)
+                position += step
+                left -= step
+            elif chunk is None:
+                position = window.by_start[position >> SHIFT] << SHIFT
+            else:
+                left -= chunk.state[position & MASK] != DONE
+                position += 1
+        self.trimmed(min(position, end))
+        return count - left
 
     def clear(self, end: int) -> None:
-        raise NotImplementedError
+        """Settle everything before `end`."""
+        self.trimmed(end)
 
     def seek(self, offset: int) -> None:
-        raise NotImplementedError
+        """Begin anew at this offset: nothing that was known holds any more, and what is in hand is in nobody's."""
+        for who in self._consumers.values():
+            who.leases.clear()
+            who.last = None
+        self._window = Window(offset)
+        self._due = DueTimes()
+        self._leases = Leases()
+        self._doomed, self._unburied = [], []
+        self._forget = self._changed = True
+        keyed = self._keyed
+        self._dispatch()
+        if keyed is not None and self._keyed is not None:
+            self._keyed.reassign(keyed, 0)
 
     def reconfigure(self, config: SubscriptionConfig) -> None:
-        raise NotImplementedError
+        """Other limits from now on; deadlines and due times that were set stay. ValueError: a new type while held."""
+        before, self._config = self._config, config
+        if before.type != config.type:
+            if self._window.n[ACQUIRED]:
+                self._config = before
+                raise ValueError("The type of a subscription changes only while nobody holds records of it.")
+            self._dispatch()
+        elif self._keyed is not None and (before.strict, before.allow_out_of_order) != (
+            config.strict,
+            config.allow_out_of_order,
+        ):
+            self._keyed.reconfigure(config)
+
+    # -- rows ------------------------------------------------------------------------------------------------
 
     def writes(self) -> list[Row]:
-        raise NotImplementedError
+        """All rows that changed since the last call."""
+        if not self._changed:
+            return []
+        self._changed = False
+        found: list[Row] = []
+        if self._forget:
+            self._forget = False
+            found += [
+                rows.forget_all(kind) for kind in (rows.RowKind.ACK, rows.RowKind.COUNT, rows.RowKind.DUE)
+            ]
+        window = self._window
+        found.extend(recovery.window_rows(window))
+        found.extend(self._due.writes())
+        found.append(rows.cursor(window.start, window.known, self._due.stored))
+        return found
+
+    # -- questions -------------------------------------------------------------------------------------------
 
     def look(self, offset: int) -> RecordState:
-        raise NotImplementedError
+        """Why this record arrives or does not."""
+        window = self._window
+        if offset < window.start:
+            return RecordState(offset, "DONE")
+        if offset >= window.known:
+            return RecordState(offset, "UNREAD", reason="the dispatcher has not come to it")
+        chunk = window.chunks.get(offset >> SHIFT)
+        if chunk is None:
+            return RecordState(offset, "DONE")
+        at = offset & MASK
+        code = chunk.state[at]
+        count = chunk.count[at] if chunk.count is not None else 0
+        slot = owner = reason = None
+        if self._keyed is not None and offset < self._keyed.read and chunk.slots is not None:
+            slot = chunk.slots[at]
+            owner = self._keyed.owner_of(slot)
+        if code == DONE:
+            return RecordState(offset, "DONE")
+        if code == ACQUIRED:
+            lease = self._leases.by_id[chunk.leases()[at]]
+            return RecordState(
+                offset, "ACQUIRED", count, lease.consumer.name, lease.deadline, None, slot, owner
+            )
+        if code in (DELAYED, BACKOFF):
+            name = "DELAYED" if code == DELAYED else "BACKOFF"
+            return RecordState(offset, name, count, due=self._due.of(offset), slot=slot, owner=owner)
+        if code >= DYING:
+            if code >= BURYING:
+                for due, first, last, why in self._unburied:
+                    if first <= offset <= last:
+                        return RecordState(
+                            offset, "BACKOFF", count, due=due, slot=slot, owner=owner, reason=why
+                        )
+            reason = str(REASONS[(code - DYING) % 3])
+            return RecordState(offset, "DYING", count, slot=slot, owner=owner, reason=reason)
+        if self._keyed is not None:
+            if slot is None:
+                return RecordState(offset, "BLOCKED", count, reason="its slot is not read yet")
+            reason = self._keyed.blocked(slot, owner)
+            if reason is not None:
+                return RecordState(
+                    offset,
+                    "BLOCKED",
+                    count,
+                    self._keyed.holder_of(slot),
+                    slot=slot,
+                    owner=owner,
+                    reason=reason,
+                )
+        return RecordState(offset, "AVAILABLE", count, slot=slot, owner=owner)
 
     def stats(self) -> dict[str, int]:
-        raise NotImplementedError
+        """Positions, how many records are in which state, and what happened since the cursor was loaded."""
+        n = self._window.n
+        return {
+            "start": self.start,
+            "read": self.read,
+            "available": n[AVAILABLE],
+            "acquired": n[ACQUIRED],
+            "delayed": n[DELAYED],
+            "backoff": n[BACKOFF],
+            "dying": n[DYING],
+            "open": sum(n),
+            "consumers": len(self._consumers),
+            **self.totals,
+        }
+
+    def holding(self) -> dict[str, int]:
+        """Consumer -> how many records it holds."""
+        return {name: who.in_hand for name, who in self._consumers.items()}
 
     def draining(self) -> list[Draining]:
-        raise NotImplementedError
+        """Key_Shared: slots that still have records in the hands of who does not own them any more."""
+        return self._keyed.draining() if self._keyed is not None else []

@@ -1,9 +1,40 @@
-"""The Key_Shared dispatcher."""
+"""The Key_Shared dispatcher: a slot of keys belongs to one consumer, and its records are given in their order.
+
+Every consumer has a queue of offsets that it may take, a heap, so the smallest come first: what came back before what
+was never delivered. A record whose slot is taken is put aside (parked) when it is met, and offered again when its slot
+is free: under `strict` the smallest of the slot alone, since only one can be in hand.
+
+A slot is busy
+- strict: while a record of it is ACQUIRED, in BACKOFF or DYING: nothing else of it is given, to nobody;
+- not strict (Pulsar): while another consumer has records of it in hand. Such a slot is draining when its holder does
+  not own it any more; then its owner waits (PIP-379);
+- out of order allowed: never.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush, heappushpop
 from typing import Protocol
+
+from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk, Window
+from semantics.subscriptions.config import SubscriptionConfig
+from semantics.subscriptions.leases import Lease, Leases
+from semantics.subscriptions.states import (
+    ACQUIRED,
+    AVAILABLE,
+    BACKOFF,
+    DONE,
+    UNREAD,
+    Acquired,
+    Draining,
+)
+
+SLOTS = 65_536
+
+SEVERAL = "\0several"
+"""the holder of a slot of which more than one consumer has records, from when out of order was allowed"""
 
 
 class Owners(Protocol):
@@ -12,3 +43,326 @@ class Owners(Protocol):
     def ranges(self) -> Iterable[tuple[int, int, str]]:
         """(start, end, consumer), half-open, of 65,536 slots; what is not covered is nobody's."""
         ...
+
+
+class KeyShared:
+    """Which consumer may take which offsets."""
+
+    __slots__ = (
+        "_blocked",
+        "_holder",
+        "_in_hand",
+        "_index",
+        "_leases",
+        "_names",
+        "_ordered",
+        "_owner",
+        "_parked",
+        "_queues",
+        "_since",
+        "_strict",
+        "_window",
+        "queued",
+        "read",
+    )
+
+    def __init__(self, window: Window, leases: Leases, config: SubscriptionConfig, read: int) -> None:
+        self._window = window
+        self._leases = leases
+        self.read = read
+        """offsets from here on were not read: their slots are not known"""
+        # slot -> a place in _queues and _names; place 0 is nobody's
+        self._owner = array("H", bytes(2 * SLOTS))
+        self._queues: list[list[int]] = [[]]
+        self._names: list[str | None] = [None]
+        self._index: dict[str, int] = {}
+        # slot -> records ACQUIRED, and by whom; empty when out of order is allowed
+        self._in_hand: dict[int, int] = {}
+        self._holder: dict[int, str] = {}
+        self._blocked: dict[int, int] = {}
+        """strict: slot -> records in BACKOFF or DYING"""
+        self._parked: dict[int, list[int]] = {}
+        """slot -> heap of the offsets that wait for it"""
+        self._since: dict[int, int] = {}
+        """draining slot -> since when"""
+        self.queued = 0
+        """offsets in queues and parked: what the look-ahead bounds"""
+        self.reconfigure(config)
+
+    # -- what may be taken -----------------------------------------------------------------------------------
+
+    def reconfigure(self, config: SubscriptionConfig) -> None:
+        """Sort everything in the window anew by the rules of this config."""
+        self._ordered = not config.allow_out_of_order
+        self._strict = config.strict and self._ordered
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Make the queues from the planes."""
+        self._in_hand, self._holder, self._blocked, self._parked = {}, {}, {}, {}
+        for queue in self._queues:
+            queue.clear()
+        self.queued = 0
+        for number in sorted(self._window.chunks):
+            chunk = self._window.chunks[number]
+            self._sort_in(chunk, 0, min(self.read - chunk.base, SIZE))
+        self._since = {slot: since for slot, since in self._since.items() if slot in self._holder}
+
+    def fed(self, first: int, end: int, slots: Sequence[int]) -> None:
+        """[first, end) was read, and these are its slots."""
+        owner, queues = self._owner, self._queues
+        begin = first
+        for chunk, at, stop in self._window.pieces(first, end):
+            base = chunk.base
+            some = slots[base + at - begin : base + stop - begin]
+            chunk.slot_plane()[at:stop] = some if isinstance(some, array) else array("H", some)
+            if chunk.state.count(AVAILABLE, at, stop) == stop - at:
+                # behind everything in the queues, so at the end of a heap
+                for offset, place in zip(
+                    range(base + at, base + stop), map(owner.__getitem__, some), strict=True
+                ):
+                    queues[place].append(offset)
+                self.queued += stop - at
+            else:
+                self._sort_in(chunk, at, stop)
+        self.read = end
+
+    def _sort_in(self, chunk: Chunk, first: int, end: int) -> None:
+        """Put what a chunk has where it belongs; nothing of it is anywhere yet."""
+        owner, queues, state, slots = self._owner, self._queues, chunk.state, chunk.slot_plane()
+        for at in range(first, end):
+            code = state[at]
+            if code == AVAILABLE:
+                queues[owner[slots[at]]].append(chunk.base + at)
+                self.queued += 1
+            elif code == ACQUIRED:
+                if self._ordered:
+                    slot = slots[at]
+                    name = self._leases.by_id[chunk.leases()[at]].consumer.name
+                    self._in_hand[slot] = self._in_hand.get(slot, 0) + 1
+                    if self._holder.setdefault(slot, name) != name:
+                        self._holder[slot] = SEVERAL
+            elif self._strict and BACKOFF <= code < UNREAD:
+                self._blocked[slots[at]] = self._blocked.get(slots[at], 0) + 1
+
+    def take(self, lease: Lease, room: int) -> list[Acquired]:
+        """Up to `room` of its records for this lease's consumer, ascending."""
+        name = lease.consumer.name
+        place = self._index.get(name)
+        if place is None:
+            return []
+        queue, chunks = self._queues[place], self._window.chunks
+        in_hand, holder, blocked, parked = self._in_hand, self._holder, self._blocked, self._parked
+        ordered, strict, lease_id = self._ordered, self._strict, lease.id
+        taken: list[Acquired] = []
+        left = room
+        number = -1
+        # the run under way
+        begin = end = tally = 0
+        while queue and left:
+            offset = heappop(queue)
+            if offset >> SHIFT != number:
+                number = offset >> SHIFT
+                chunk = chunks[number]
+                state, leases, slots, counts = chunk.state, chunk.leases(), chunk.slot_plane(), chunk.count
+            at = offset & MASK
+            slot = slots[at]
+            if strict:
+                if slot in in_hand or slot in blocked:
+                    if slot in parked:
+                        heappush(parked[slot], offset)
+                    else:
+                        parked[slot] = [offset]
+                    continue
+                in_hand[slot] = 1
+                holder[slot] = name
+            elif ordered:
+                if holder.setdefault(slot, name) != name:
+                    parked.setdefault(slot, []).append(offset)
+                    continue
+                in_hand[slot] = in_hand.get(slot, 0) + 1
+            state[at] = ACQUIRED
+            leases[at] = lease_id
+            chunk.held += 1
+            left -= 1
+            count = counts[at] if counts is not None else 0
+            if offset == end and count == tally:
+                end += 1
+                continue
+            if end:
+                taken.append(Acquired(begin, end - 1, tally))
+            begin, end, tally = offset, offset + 1, count
+        if end:
+            taken.append(Acquired(begin, end - 1, tally))
+        for first, last, _ in taken:
+            while first <= last:
+                length = min(last + 1 - first, SIZE - (first & MASK))
+                lease.runs.append(first << SHIFT | (length - 1))
+                first += length
+        number = room - left
+        lease.remaining += number
+        self.queued -= number
+        self._window.n[AVAILABLE] -= number
+        self._window.n[ACQUIRED] += number
+        return taken
+
+    def has(self, consumer: str) -> bool:
+        """There may be something for it."""
+        place = self._index.get(consumer)
+        return place is not None and bool(self._queues[place])
+
+    # -- what happens to records -----------------------------------------------------------------------------
+
+    def settled(self, chunk: Chunk, first: int, end: int) -> None:
+        """[first, end) was ACQUIRED and is DONE."""
+        if not self._ordered:
+            return
+        in_hand = self._in_hand
+        slots = chunk.slot_plane()
+        for at in range(first, end):
+            slot = slots[at]
+            left = in_hand[slot] - 1
+            if left:
+                in_hand[slot] = left
+                continue
+            del in_hand[slot], self._holder[slot]
+            if self._since:
+                self._since.pop(slot, None)
+            if slot in self._parked:
+                self._unpark(slot)
+
+    def moved(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
+        """[first, end) was in one state and is in another."""
+        end = min(end, self.read - chunk.base)
+        if first >= end:
+            return
+        if was == ACQUIRED and to == DONE:
+            self.settled(chunk, first, end)
+            return
+        slots = chunk.slot_plane()
+        for at in range(first, end):
+            slot = slots[at]
+            if was == ACQUIRED:
+                if self._ordered:
+                    self._let_go(slot)
+            elif was >= BACKOFF and self._strict:
+                left = self._blocked[slot] - 1
+                if left:
+                    self._blocked[slot] = left
+                else:
+                    del self._blocked[slot]
+            if to == AVAILABLE:
+                self._offer(chunk.base + at, slot)
+                self.queued += 1
+                continue
+            if was == AVAILABLE:
+                raise AssertionError("what nobody has taken is in a queue, and stays there")
+            if to >= BACKOFF and self._strict:
+                self._blocked[slot] = self._blocked.get(slot, 0) + 1
+            elif slot in self._parked:
+                self._unpark(slot)
+            continue
+        if to == AVAILABLE and self._ordered and not self._strict:
+            for slot in set(slots[first:end]):
+                if slot in self._parked:
+                    self._unpark(slot)
+
+    def _let_go(self, slot: int) -> None:
+        left = self._in_hand[slot] - 1
+        if left:
+            self._in_hand[slot] = left
+        else:
+            del self._in_hand[slot], self._holder[slot]
+            self._since.pop(slot, None)
+
+    def _offer(self, offset: int, slot: int) -> None:
+        """Into the queue of the slot's owner; under strict, the earliest that waits for the slot instead."""
+        if self._strict and slot in self._parked:
+            offset = heappushpop(self._parked[slot], offset)
+        heappush(self._queues[self._owner[slot]], offset)
+
+    def _unpark(self, slot: int) -> None:
+        """Offer what waits for the slot, if that is free."""
+        if slot in self._in_hand or slot in self._blocked:
+            return
+        waiting = self._parked[slot]
+        queue = self._queues[self._owner[slot]]
+        if self._strict:
+            heappush(queue, heappop(waiting))
+            if not waiting:
+                del self._parked[slot]
+            return
+        del self._parked[slot]
+        for offset in waiting:
+            heappush(queue, offset)
+
+    # -- who owns what ---------------------------------------------------------------------------------------
+
+    def reassign(self, owners: Owners, now: int) -> None:
+        """Slots have other owners from now on. What is in hand stays there."""
+        names: list[str | None] = [None]
+        index: dict[str, int] = {}
+        owner = array("H", bytes(2 * SLOTS))
+        for start, end, name in owners.ranges():
+            place = index.get(name)
+            if place is None:
+                place = index[name] = len(names)
+                names.append(name)
+            owner[start:end] = array("H", (place,)) * (end - start)
+        offsets = [offset for queue in self._queues for offset in queue]
+        if not self._strict:
+            # the slot's holder may be its owner again
+            offsets.extend(offset for waiting in self._parked.values() for offset in waiting)
+            self._parked.clear()
+        offsets.sort()
+        queues: list[list[int]] = [[] for _ in names]
+        number = -1
+        for offset in offsets:
+            if offset >> SHIFT != number:
+                number = offset >> SHIFT
+                slots = self._window.chunks[number].slot_plane()
+            queues[owner[slots[offset & MASK]]].append(offset)
+        self._owner, self._queues, self._names, self._index = owner, queues, names, index
+        self._since = {
+            slot: self._since.get(slot, now)
+            for slot, holder in self._holder.items()
+            if names[owner[slot]] != holder
+        }
+
+    def owner_of(self, slot: int) -> str | None:
+        return self._names[self._owner[slot]]
+
+    def holder_of(self, slot: int) -> str | None:
+        """Who has records of the slot in hand."""
+        return self._holder.get(slot)
+
+    def blocked(self, slot: int, consumer: str | None) -> str | None:
+        """Why a record of the slot that nobody has is not given to its owner: a sentence, or None."""
+        if self._strict and slot in self._blocked:
+            return "an earlier record of its slot is nacked or to be dead-lettered"
+        holder = self._holder.get(slot)
+        if holder is not None and (self._strict or holder != consumer):
+            return (
+                f"{holder} has a record of its slot"
+                if holder != SEVERAL
+                else "several have records of its slot"
+            )
+        return None if consumer is not None else "nobody owns its slot"
+
+    def draining(self) -> list[Draining]:
+        """The slots whose holder does not own them any more."""
+        return [
+            Draining(slot, self._holder[slot], self.owner_of(slot), since, self._in_hand[slot])
+            for slot, since in sorted(self._since.items())
+        ]
+
+    def ranges(self) -> Iterable[tuple[int, int, str]]:
+        """Who owns what, as a selector says it."""
+        owner = self._owner
+        start = 0
+        for slot in range(1, SLOTS + 1):
+            if slot == SLOTS or owner[slot] != owner[start]:
+                name = self._names[owner[start]]
+                if name is not None:
+                    yield start, slot, name
+                start = slot

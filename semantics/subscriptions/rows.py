@@ -2,10 +2,10 @@
 
 | kind   | key                       | value                                                                    |
 |--------|---------------------------|--------------------------------------------------------------------------|
-| CURSOR | empty                     | start u64, read u64, how many DUE rows there are u64, totals             |
+| CURSOR | empty                     | format u8, start u64, read u64, how many DUE rows there are u64          |
 | ACK    | start u64                 | end u64: [start, end) is DONE, whole chunks only                         |
 | COUNT  | number of a chunk u64     | what is known of its offsets: bit maps by state, counts                  |
-| DUE    | due u64, first offset u64 | the offsets that are due then, as runs                                   |
+| DUE    | due u64, first offset u64 | the offsets that are due then: runs of u64                               |
 
 All integers in keys are big-endian and of fixed width, so that due rows scan in due order. A row with an empty key and
 no value, of another kind than CURSOR, says: delete every row of this kind.
@@ -14,7 +14,14 @@ no value, of another kind than CURSOR, says: delete every row of this kind.
 from __future__ import annotations
 
 import enum
+import re
+import struct
+import sys
+from array import array
 from typing import NamedTuple
+
+from semantics.subscriptions.chunks import SIZE, Chunk
+from semantics.subscriptions.states import BACKOFF, BURYING, DELAYED, DONE, DYING, REASONS
 
 
 class RowKind(enum.StrEnum):
@@ -30,3 +37,169 @@ class Row(NamedTuple):
     kind: RowKind
     key: bytes
     value: bytes | None
+
+
+_U64 = struct.Struct(">Q")
+_TWO = struct.Struct(">QQ")
+_CURSOR = struct.Struct(">BQQQ")
+_FORMAT = 1
+_SWAP = sys.byteorder == "big"
+
+
+class RowError(ValueError):
+    """A row that cannot be read."""
+
+
+def cursor(start: int, known: int, due_rows: int) -> Row:
+    return Row(RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows))
+
+
+def read_cursor(value: bytes) -> tuple[int, int, int]:
+    """(start, read, number of DUE rows). Raises RowError."""
+    if len(value) != _CURSOR.size or value[0] != _FORMAT:
+        raise RowError(f"A cursor's row of {len(value)} bytes that begins with {value[:1].hex()} is unknown.")
+    _, start, known, due_rows = _CURSOR.unpack(value)
+    return start, known, due_rows
+
+
+def forget_all(kind: RowKind) -> Row:
+    """Delete every row of this kind."""
+    return Row(kind, b"", None)
+
+
+def number_key(number: int) -> bytes:
+    return _U64.pack(number)
+
+
+def read_number(data: bytes) -> int:
+    """Raises RowError."""
+    if len(data) != 8:
+        raise RowError(f"{data.hex()} is not a number of eight bytes.")
+    return int(_U64.unpack(data)[0])
+
+
+def due_key(due: int, first: int) -> bytes:
+    return _TWO.pack(due, first)
+
+
+def read_due_key(key: bytes) -> tuple[int, int]:
+    """(due, first offset). Raises RowError."""
+    if len(key) != 16:
+        raise RowError(f"{key.hex()} is not the key of a due row.")
+    due, first = _TWO.unpack(key)
+    return due, first
+
+
+def runs(packed: array[int]) -> bytes:
+    """Runs as u64, little-endian: first offset << 10 | length - 1."""
+    if _SWAP:
+        packed = packed[:]
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def read_runs(value: bytes) -> array[int]:
+    """Raises RowError."""
+    if len(value) % 8:
+        raise RowError(f"A due row of {len(value)} bytes is not made of runs of eight.")
+    packed = array("Q")
+    packed.frombytes(value)
+    if _SWAP:
+        packed.byteswap()
+    return packed
+
+
+# -- the planes of a chunk ------------------------------------------------------------------------------------
+
+_PLANES = (DONE, DELAYED, BACKOFF, *(DYING + number for number in range(len(REASONS))))
+_BIT = {plane: bytes(49 if code == plane else 48 for code in range(256)) for plane in _PLANES}
+for _number in range(len(REASONS)):
+    # in somebody's hands it is still to be buried
+    _BIT[DYING + _number] = bytes(
+        49 if code in (DYING + _number, BURYING + _number) else 48 for code in range(256)
+    )
+_STATE_OF = {plane: bytes(plane if code == 49 else 0 for code in range(256)) for plane in _PLANES}
+_COUNTED = bytes(48 if code == 0 else 49 for code in range(256))
+_COUNTS, _WIDE = 1 << 6, 1 << 7
+
+_TO_SAY = re.compile(rb"[\x02-\x0a]")
+
+
+def chunk(window_chunk: Chunk, start: int) -> bytes | None:
+    """What must be known of a chunk after a crash; None when that is nothing.
+
+    A byte of flags: a bit for each plane there is (DONE, DELAYED, BACKOFF, DYING by reason), one for counts, one for
+    counts of two bytes. Then each plane, and the bit map of what has a count, as one byte of length and a
+    little-endian number whose bit i is offset i. Then the counts, in the order of their offsets.
+    """
+    state = window_chunk.state
+    counts = window_chunk.count
+    if _TO_SAY.search(state, max(start - window_chunk.base, 0)) is None and (
+        counts is None or not any(counts)
+    ):
+        return None
+    flags = 0
+    parts = [b""]
+    for at, plane in enumerate(_PLANES):
+        if plane in state or (plane >= DYING and plane + 3 in state):
+            flags |= 1 << at
+            parts.append(_bits(state.translate(_BIT[plane])))
+    if counts is not None and any(counts):
+        flags |= _COUNTS
+        if isinstance(counts, bytearray):
+            parts.append(_bits(counts.translate(_COUNTED)))
+            parts.append(bytes(counts.translate(None, b"\0")))
+        else:
+            flags |= _WIDE
+            parts.append(_bits(bytes(49 if count else 48 for count in counts)))
+            wide = [count for count in counts if count]
+            parts.append(struct.pack(f">{len(wide)}H", *wide))
+    parts[0] = bytes([flags])
+    return b"".join(parts)
+
+
+def read_chunk(number: int, value: bytes) -> Chunk:
+    """The chunk again, everything else in it AVAILABLE. Raises RowError."""
+    found = Chunk(number)
+    found.stored = True
+    if not value:
+        raise RowError(f"The row of chunk {number} is empty.")
+    flags, at = value[0], 1
+    states = 0
+    for bit, plane in enumerate(_PLANES):
+        if flags & 1 << bit:
+            digits, at = _read_bits(value, at)
+            states |= int.from_bytes(digits.translate(_STATE_OF[plane]), "little")
+    found.state = bytearray(states.to_bytes(SIZE, "little"))
+    if flags & _COUNTS:
+        digits, at = _read_bits(value, at)
+        width = 2 if flags & _WIDE else 1
+        counts = array("H", bytes(2 * SIZE)) if flags & _WIDE else bytearray(SIZE)
+        place = digits.find(b"1")
+        while place >= 0:
+            if at + width > len(value):
+                raise RowError(f"The row of chunk {number} ends in its counts.")
+            counts[place] = int.from_bytes(value[at : at + width], "big")
+            at += width
+            place = digits.find(b"1", place + 1)
+        found.count = counts
+    if at != len(value):
+        raise RowError(f"The row of chunk {number} has {len(value)} bytes, and {at} are read.")
+    return found
+
+
+def _bits(digits: bytes | bytearray) -> bytes:
+    """A 0 or 1 an offset -> length and number."""
+    number = int(digits[::-1], 2)
+    length = (number.bit_length() + 7) >> 3
+    return bytes([length]) + number.to_bytes(length, "little")
+
+
+def _read_bits(value: bytes, at: int) -> tuple[bytes, int]:
+    """Length and number -> a 0 or 1 an offset, and where to read on."""
+    length = value[at] if at < len(value) else 255
+    end = at + 1 + length
+    if length > SIZE >> 3 or end > len(value):
+        raise RowError("The row of a chunk ends in a bit map.")
+    number = int.from_bytes(value[at + 1 : end], "little")
+    return f"{number:0{SIZE}b}".encode()[::-1], end

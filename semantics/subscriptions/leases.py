@@ -1,0 +1,143 @@
+"""Who holds what until when.
+
+A lease is what one poll gave to one consumer: runs of offsets that run out together. An acknowledgement does not touch
+the runs; the planes say what a lease still holds, and the lease how many those are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+from semantics.subscriptions.chunks import SHIFT, SIZE, Chunk, Window
+
+_ID_BITS = 32
+_IDS = (1 << _ID_BITS) - 1
+
+
+class Consumer:
+    """A member with an open session."""
+
+    __slots__ = ("last", "leases", "name", "since")
+
+    def __init__(self, name: str, since: int) -> None:
+        self.name = name
+        self.since = since
+        self.leases: dict[int, Lease] = {}
+        self.last: Lease | None = None
+        """the lease it got last: what is given in the same millisecond joins it"""
+
+    @property
+    def in_hand(self) -> int:
+        """How many records it holds."""
+        return sum(lease.remaining for lease in self.leases.values())
+
+
+class Lease:
+    """Records of one consumer that run out together."""
+
+    __slots__ = ("consumer", "deadline", "id", "remaining", "runs")
+
+    def __init__(self, lease_id: int, consumer: Consumer, deadline: int) -> None:
+        self.id = lease_id
+        self.consumer = consumer
+        self.deadline = deadline
+        self.remaining = 0
+        self.runs = array("Q")
+        """what it was given: `pack(first offset, length)`, none over the edge of a chunk"""
+
+
+def pack(first: int, length: int) -> int:
+    """A run inside of one chunk as one number: offset and length - 1."""
+    return first << SHIFT | (length - 1)
+
+
+def unpack(run: int) -> tuple[int, int]:
+    """(first offset, length)"""
+    return run >> SHIFT, (run & (SIZE - 1)) + 1
+
+
+class Leases:
+    """All leases that still hold something, and the order in which they run out."""
+
+    __slots__ = ("_heap", "_last_id", "by_id")
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Lease] = {}
+        self._heap: list[int] = []  # deadline and id in one number
+        self._last_id = 0
+
+    def open(self, consumer: Consumer, deadline: int) -> Lease:
+        """A lease to put runs into. It counts once something was added to `remaining`."""
+        last = consumer.last
+        if last is not None and last.deadline == deadline and last.remaining:
+            return last
+        lease_id = self._last_id
+        while True:
+            lease_id = (lease_id + 1) & _IDS
+            if lease_id and lease_id not in self.by_id:
+                break
+        self._last_id = lease_id
+        lease = Lease(lease_id, consumer, deadline)
+        self.by_id[lease_id] = consumer.leases[lease_id] = consumer.last = lease
+        heap = self._heap
+        heappush(heap, deadline << _ID_BITS | lease_id)
+        if len(heap) > 64 and len(heap) > 4 * len(self.by_id):
+            self._heap = [one.deadline << _ID_BITS | one.id for one in self.by_id.values()]
+            heapify(self._heap)
+        return lease
+
+    def close(self, lease: Lease) -> None:
+        """Nothing is left of it."""
+        del self.by_id[lease.id]
+        del lease.consumer.leases[lease.id]
+        if lease.consumer.last is lease:
+            lease.consumer.last = None
+
+    def settle(self, lease: Lease, number: int) -> None:
+        """So many of its records are no longer its own."""
+        lease.remaining -= number
+        if not lease.remaining:
+            self.close(lease)
+
+    def expired(self, now: int) -> Iterator[Lease]:
+        """The leases that ran out, which the caller closes."""
+        heap = self._heap
+        while heap and heap[0] >> _ID_BITS <= now:
+            lease = self.by_id.get(heappop(heap) & _IDS)
+            if lease is not None and lease.deadline <= now:
+                yield lease
+
+    def next_deadline(self) -> int | None:
+        """When the next lease runs out."""
+        heap = self._heap
+        while heap:
+            lease = self.by_id.get(heap[0] & _IDS)
+            if lease is not None and lease.deadline == heap[0] >> _ID_BITS:
+                return lease.deadline
+            heappop(heap)
+        return None
+
+    def recount(self, window: Window, below: int) -> None:
+        """Offsets below were settled over the heads of their holders."""
+        for lease in list(self.by_id.values()):
+            if any(run >> SHIFT < below for run in lease.runs):
+                # an offset may have been given under it twice
+                lease.remaining = len(
+                    {chunk.base + at for chunk, first, end in held(window, lease) for at in range(first, end)}
+                )
+                if not lease.remaining:
+                    self.close(lease)
+
+
+def held(window: Window, lease: Lease) -> Iterator[tuple[Chunk, int, int]]:
+    """What the lease still holds, as runs in chunks."""
+    chunks = window.chunks
+    for run in lease.runs:
+        first, length = unpack(run)
+        chunk = chunks.get(first >> SHIFT)
+        if chunk is not None:
+            at = first - chunk.base
+            for begin, end in chunk.held_runs(at, at + length, lease.id):
+                yield chunk, begin, end

@@ -1,0 +1,121 @@
+"""A cursor's window into rows, and again from them, cut to the log that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from semantics.subscriptions import rows
+from semantics.subscriptions.chunks import FILL, MASK, SHIFT, SIZE, Chunk, Window
+from semantics.subscriptions.due import DueTimes
+from semantics.subscriptions.rows import Row, RowError, RowKind
+from semantics.subscriptions.states import AVAILABLE, DONE, UNREAD
+
+
+class Recovered(NamedTuple):
+    window: Window
+    due: DueTimes
+    changed: bool
+    """the rows must say something else from now on"""
+
+
+def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
+    """What was acquired is AVAILABLE; all else is as it was. Raises RowError."""
+    position: tuple[int, int, int] | None = None
+    ranges: list[tuple[int, int]] = []
+    chunks: dict[int, bytes] = {}
+    due_rows: list[Row] = []
+    for row in found:
+        if row.value is None:
+            raise RowError("A row without a value cannot be loaded.")
+        if row.kind is RowKind.COUNT:
+            chunks[rows.read_number(row.key)] = row.value
+        elif row.kind is RowKind.ACK:
+            ranges.append((rows.read_number(row.key), rows.read_number(row.value)))
+        elif row.kind is RowKind.DUE:
+            due_rows.append(row)
+        else:
+            position = rows.read_cursor(row.value)
+    if position is None:
+        raise RowError("The subscription has no row that says where it begins.")
+    start, known, stored = position
+    window = _window(start, known, ranges, chunks)
+    due = DueTimes()
+    due.stored = stored
+    if stored:
+        due.horizon = (0, 0)
+        if due_rows:
+            due_rows.sort(key=lambda row: row.key)
+            due.loaded(due_rows, complete=True)
+    changed = False
+    if log_end < known:
+        raise NotImplementedError
+    if log_start > start:
+        window.trim(log_start)
+        changed = True
+    return Recovered(window, due, changed or bool(window.gone or window.touched_ranges))
+
+
+def _window(start: int, known: int, ranges: list[tuple[int, int]], values: dict[int, bytes]) -> Window:
+    window = Window(start)
+    window.known = known
+    for first, end in ranges:
+        if first & MASK or end & MASK or first >= end:
+            raise RowError(f"[{first}, {end}) is no range of whole chunks.")
+        window.stored_ranges.add(first >> SHIFT)
+        if end <= start:
+            window.touched_ranges.add(first >> SHIFT)
+            continue
+        window.by_start[first >> SHIFT] = end >> SHIFT
+        window.by_end[end >> SHIFT] = first >> SHIFT
+    for number in _open_numbers(window):
+        value = values.pop(number, None)
+        chunk = Chunk(number) if value is None else rows.read_chunk(number, value)
+        if value is None:
+            chunk.state = bytearray(FILL[AVAILABLE])
+        below, beyond = start - chunk.base, known - chunk.base
+        if below > 0:
+            chunk.state[:below] = FILL[DONE][:below]
+        if beyond < SIZE:
+            chunk.state[beyond:] = FILL[UNREAD][beyond:]
+        chunk.undone = SIZE - chunk.state.count(DONE)
+        window.chunks[number] = chunk
+        window.tally(chunk, 0, SIZE, 1)
+        if not chunk.undone:
+            window.close(chunk)
+    window.gone.update(values)
+    window.advance()
+    return window
+
+
+def _open_numbers(window: Window) -> Iterator[int]:
+    """The chunks of the window that are not full."""
+    number = window.start >> SHIFT
+    last = (window.known - 1) >> SHIFT if window.known > window.start else number - 1
+    for first in [*sorted(window.by_start), last + 1]:
+        yield from range(number, min(first, last + 1))
+        number = max(number, window.by_start.get(first, 0))
+
+
+def window_rows(window: Window) -> Iterator[Row]:
+    """The rows of chunks and full ranges that changed since this was asked last."""
+    for number in sorted(window.gone):
+        yield Row(RowKind.COUNT, rows.number_key(number), None)
+    window.gone.clear()
+    for number in sorted(window.dirty):
+        chunk = window.chunks[number]
+        value = rows.chunk(chunk, window.start)
+        if value is not None or chunk.stored:
+            chunk.stored = value is not None
+            yield Row(RowKind.COUNT, rows.number_key(number), value)
+    window.dirty.clear()
+    for first in sorted(window.touched_ranges):
+        end = window.by_start.get(first)
+        key = rows.number_key(first << SHIFT)
+        if end is not None:
+            window.stored_ranges.add(first)
+            yield Row(RowKind.ACK, key, rows.number_key(end << SHIFT))
+        elif first in window.stored_ranges:
+            window.stored_ranges.remove(first)
+            yield Row(RowKind.ACK, key, None)
+    window.touched_ranges.clear()

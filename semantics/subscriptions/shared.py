@@ -1,0 +1,109 @@
+"""The Shared dispatcher: whoever asks gets the first AVAILABLE records, by offset.
+
+The redelivery queue is the plane of states itself: what came back lies before everything that was never delivered, so
+the order of offsets is the order of redelivery. A heap of chunk numbers says where to look.
+"""
+
+from __future__ import annotations
+
+from array import array
+from heapq import heappop, heappush
+
+from semantics.subscriptions.chunks import AVAILABLE_RUN, FILL, MASK, SHIFT, SIZE, Chunk, Window
+from semantics.subscriptions.leases import Lease
+from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Acquired
+
+
+class Shared:
+    """Which chunks have something to give."""
+
+    __slots__ = ("_hot", "_window")
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._hot: list[int] = []
+        for chunk in window.chunks.values():
+            # what a chunk remembers is of another dispatcher
+            chunk.hot = False
+            first = chunk.state.find(AVAILABLE)
+            if first >= 0:
+                self.freed(chunk, first)
+
+    def freed(self, chunk: Chunk, first: int) -> None:
+        """Something of the chunk, at the earliest at `first`, is AVAILABLE."""
+        if not chunk.hot:
+            chunk.hot = True
+            chunk.low = first
+            heappush(self._hot, chunk.number)
+        elif first < chunk.low:
+            chunk.low = first
+
+    def fed(self, first: int, end: int) -> None:
+        """[first, end) was read."""
+        chunks = self._window.chunks
+        while first < end:
+            chunk = chunks.get(first >> SHIFT)
+            if chunk is not None:
+                self.freed(chunk, first & MASK)
+            first = (first | MASK) + 1
+
+    def take(self, lease: Lease, room: int) -> list[Acquired]:
+        """Up to `room` records for this lease, ascending."""
+        hot, chunks = self._hot, self._window.chunks
+        taken: list[Acquired] = []
+        left = room
+        while hot and left:
+            chunk = chunks.get(hot[0])
+            if chunk is None:
+                heappop(hot)
+                continue
+            state, leases, base = chunk.state, chunk.leases(), chunk.base
+            counted = chunk.count is not None
+            before = left
+            low = SIZE
+            for found in AVAILABLE_RUN.finditer(state, chunk.low):
+                first, end = found.span()
+                length = end - first
+                if length > left:
+                    length = left
+                    end = first + length
+                if not length:
+                    low = first
+                    break
+                left -= length
+                if length == 1:
+                    state[first] = ACQUIRED
+                    leases[first] = lease.id
+                else:
+                    state[first:end] = FILL[ACQUIRED][:length]
+                    leases[first:end] = array("I", (lease.id,)) * length
+                lease.runs.append((base + first) << SHIFT | (length - 1))
+                if not counted and not (taken and not first):
+                    taken.append(Acquired(base + first, base + end - 1, 0))
+                else:
+                    for at, stop, count in chunk.count_runs(first, end):
+                        self._join(taken, base + at, base + stop - 1, count)
+                if not left:
+                    low = end
+                    break
+            chunk.let_go(left - before)
+            chunk.low = low
+            if left:
+                chunk.hot = False
+                heappop(hot)
+        if left != room:
+            lease.remaining += room - left
+            number = room - left
+            self._window.n[AVAILABLE] -= number
+            self._window.n[ACQUIRED] += number
+        return taken
+
+    @staticmethod
+    def _join(taken: list[Acquired], first: int, last: int, count: int) -> None:
+        """Add a range, to the one before where they meet and agree."""
+        if taken:
+            before = taken[-1]
+            if before.last + 1 == first and before[2] == count:
+                taken[-1] = Acquired(before.first, last, count)
+                return
+        taken.append(Acquired(first, last, count))
