@@ -102,6 +102,25 @@ class GatewayMetrics(Metrics):
             "magnetar_fetch_wait_seconds", "How long fetches waited that found too little data at first."
         ).labels()
 
+        # -- subscriptions
+        self.deliveries = self.counter(
+            "magnetar_share_deliveries_total", "Records delivered by subscriptions, redeliveries included."
+        ).labels()
+        self.share_acks = self.counter(
+            "magnetar_share_accepted_total", "Records that consumers of subscriptions accepted."
+        ).labels()
+        self.share_nacks = self.counter(
+            "magnetar_share_refused_total", "Records that consumers of subscriptions released or rejected."
+        ).labels()
+        # reason is MAX_DELIVERIES, REJECTED, CORRUPT
+        self.dead_letters = self.counter(
+            "magnetar_share_dead_letters_total", "Records put into dead letter topics.", ("reason",)
+        )
+        self.dead_letters_refused = self.counter(
+            "magnetar_share_dead_letters_refused_total",
+            "Times that dead letters could not be put into their topic and will be tried again: should stay 0.",
+        ).labels()
+
         # -- commits
         self.commit_seconds = self.histogram(
             "magnetar_commit_seconds",

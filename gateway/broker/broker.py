@@ -25,6 +25,7 @@ from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.receiving import Receiving
 from gateway.broker.share_sessions import ShareSessions
+from gateway.broker.subscriptions.registry import Subscriptions
 from gateway.broker.topics import Topics
 from gateway.broker.turn import Turn
 from gateway.topic_configs import effective
@@ -33,6 +34,7 @@ from store.api import Durability, Family, Log, Outcome, Put, Store, StoreError, 
 
 if TYPE_CHECKING:
     from gateway.broker.groups import Groups
+    from gateway.broker.share_groups import ShareGroups
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.metrics_catalog import GatewayMetrics
@@ -58,6 +60,7 @@ class Broker:
     """One node. Everything runs on its event loop."""
 
     groups: Groups
+    share_groups: ShareGroups
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class Broker:
         self.failing_reason = ""
         self._by_name: dict[bytes, TopicRuntime] = {}
         self._by_id: dict[bytes, TopicRuntime] = {}
+        self.subscriptions = Subscriptions(self)
         self._produce_seconds = metrics.request_seconds.labels("Produce")
         self.reconfigure()
         self.broker_configs.load()

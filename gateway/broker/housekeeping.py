@@ -96,6 +96,7 @@ class Housekeeping:
         keep_time(self._broker)
 
     async def _idle(self) -> None:
+        self._broker.subscriptions.release_idle()
         self._broker.release_idle()
 
     async def apply_retention(self) -> None:

@@ -74,6 +74,7 @@ class Partition:
         "pending",
         "pending_base",
         "pending_bytes",
+        "pending_carried",
         "pending_max_timestamp",
         "plain",
         "prefix",
@@ -100,6 +101,8 @@ class Partition:
         self.pending_base = 0
         self.pending_bytes = 0
         self.pending_max_timestamp = -1
+        # something disappears elsewhere because it is stored here: see `store.api.Append`
+        self.pending_carried = False
         # who waits for the high watermark to move
         self.waiters: set[Waiter] = set()
         # True after a failed commit: nobody may append here any more; the next user gets a fresh one
@@ -264,6 +267,7 @@ class Partition:
         self.stale = True
         self.pending = []
         self.pending_bytes = 0
+        self.pending_carried = False
         self.changed()
 
     def changed(self) -> None:

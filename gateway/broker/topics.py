@@ -16,7 +16,7 @@ from gateway import topic_configs
 from gateway.broker.catalog import Topic, plain
 from gateway.broker.errors import KafkaError, from_store
 from gateway.wire.errors import Error
-from store.api import StoreError, Trim, Write
+from store.api import Outcome, StoreError, Trim, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -90,7 +90,25 @@ class Topics:
         """`partitions` -1 takes num.partitions. Raises KafkaError."""
         broker = self._broker
         partitions = self.check_create(name, partitions, configs)
-        topic = Topic(
+        topic = self._new(name, partitions, configs, internal, partitioned)
+        self._creating[plain(name)] = name
+        try:
+            await self._write(broker.catalog.writes_create(topic), name, topic)
+        finally:
+            del self._creating[plain(name)]
+        notice(topic)
+        return topic
+
+    def _new(
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str],
+        internal: bool = False,
+        partitioned: bool = True,
+    ) -> Topic:
+        broker = self._broker
+        return Topic(
             name=name,
             topic_id=uuid.uuid4().bytes,
             partitions=broker.catalog.allocate(partitions),
@@ -99,13 +117,31 @@ class Topics:
             internal=internal,
             partitioned=partitioned,
         )
+
+    def create_with(
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str],
+        more: Callable[[Topic], list[Write]],
+        done: Callable[[Outcome], None],
+    ) -> None:
+        """Make a topic in the open turn, together with what `more` says of it: one fact. Raises KafkaError.
+
+        `done` is called with the outcome of the commit, when the topic shows.
+        """
+        broker = self._broker
+        topic = self._new(name, self.check_create(name, partitions, configs), configs)
+        writes = [*broker.catalog.writes_create(topic), *more(topic)]
         self._creating[plain(name)] = name
-        try:
-            await self._write(broker.catalog.writes_create(topic), name, topic)
-        finally:
+
+        def ended(outcome: Outcome) -> None:
             del self._creating[plain(name)]
-        notice(topic)
-        return topic
+            if outcome is None:
+                broker.topic_changed(name, topic)
+            done(outcome)
+
+        broker.commit(writes, ended)
 
     async def delete(self, name: str) -> None:
         """The topic, its records, and the offsets that groups have committed in it. Raises KafkaError."""
@@ -123,8 +159,13 @@ class Topics:
                 if partition is not None:
                     partition.retire()
             try:
-                writes = [*broker.catalog.writes_delete(topic), *broker.groups.topic_deleted(topic)]
+                writes = [
+                    *broker.catalog.writes_delete(topic),
+                    *broker.groups.topic_deleted(topic),
+                    *broker.subscriptions.writes_topic_deleted(topic),
+                ]
                 await self._write(writes, name, None)
+                broker.subscriptions.topic_deleted(topic)
             except KafkaError:
                 runtime.deleting = False
                 runtime.partitions[:] = [None] * len(runtime.partitions)

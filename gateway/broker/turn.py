@@ -15,6 +15,8 @@ from store.api import Append, Durability, Outcome, Refused, StoreError, Unknown,
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.partition import Partition
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from semantics.subscriptions.cursor import Cursor
 
 log = logging.getLogger("magnetar.broker")
 
@@ -38,6 +40,7 @@ class Turn:
         "_partitions",
         "_scheduled",
         "_slots",
+        "_subscriptions",
         "_writes",
         "bytes",
         "in_flight",
@@ -55,6 +58,7 @@ class Turn:
     def _clear(self) -> None:
         self._partitions: list[Partition] = []
         self._slots: list[Slot] = []
+        self._subscriptions: list[SubscriptionPartition] = []
         self._writes: list[tuple[Sequence[Write], Callable[[Outcome], None]]] = []
         self._durability = Durability.OS
         # bytes of batches in this turn
@@ -64,6 +68,14 @@ class Turn:
         """A partition has pending batches."""
         self._partitions.append(partition)
         if partition.topic.config.durability == "fsync":
+            self._durability = Durability.FSYNC
+        if not self._scheduled:
+            self.schedule()
+
+    def touch_subscription(self, at: SubscriptionPartition) -> None:
+        """A subscription's cursor has changed; to be called once a turn, by the one that changed."""
+        self._subscriptions.append(at)
+        if at.partition.topic.config.durability == "fsync":
             self._durability = Durability.FSYNC
         if not self._scheduled:
             self.schedule()
@@ -91,14 +103,31 @@ class Turn:
 
     def end(self) -> None:
         """Send what was collected to the store."""
+        for at in self._subscriptions:
+            # may append dead letters, in this turn
+            try:
+                at.prepare()
+            except Exception:
+                log.exception("dead letters of a subscription were not stored")
         self._scheduled = False
         partitions, slots, others, durability = self._partitions, self._slots, self._writes, self._durability
-        if not (partitions or slots or others):
+        subscriptions = self._subscriptions
+        if not (partitions or slots or others or subscriptions):
             return
         self._clear()
         # First what is not batches: a producer that is forgotten and comes back in the same turn has its row again.
         writes: list[Write] = [write for more, _ in others for write in more]
         ends: list[tuple[Partition, int, int]] = []
+        cursors: list[tuple[SubscriptionPartition, Cursor | None]] = []
+        broken = ""
+        for at in subscriptions:
+            cursors.append((at, at.cursor))
+            try:
+                writes += at.writes()
+            except Exception as error:
+                # A fault of ours: what it was to say must not be taken for stored, nor what is stored beside it.
+                log.exception("a subscription failed")
+                broken = f"a subscription failed: {error}"
         batches = messages = size = 0
         for partition in partitions:
             pending = partition.pending
@@ -112,6 +141,7 @@ class Turn:
                     partition.pending_max_timestamp,
                     pending,
                     partition.leader_epoch,
+                    partition.pending_carried,
                 )
             )
             rows = partition.producers.flush()
@@ -123,6 +153,12 @@ class Turn:
             size += partition.pending_bytes
             partition.pending = []
             partition.pending_bytes = 0
+            partition.pending_carried = False
+        if not (writes or slots or others):
+            # cursors that had nothing to write
+            for at, _ in cursors:
+                at.committed()
+            return
         broker = self._broker
         clock = broker.clock_ns
         started = clock()
@@ -134,7 +170,7 @@ class Turn:
             now = clock()
             broker.observe_commit((now - started) * 1e-9, len(slots), len(ends))
             if outcome is not None:
-                self._failed(ends, slots, others, outcome)
+                self._failed(ends, slots, others, cursors, outcome)
                 return
             if broker.failing and writes:
                 broker.commit_succeeded()
@@ -152,7 +188,12 @@ class Turn:
             for partition, _, grown in ends:
                 if partition.waiters:
                     partition.grown(grown)
+            for at, _ in cursors:
+                at.committed()
 
+        if broken:
+            done(Refused(broken))
+            return
         try:
             broker.store.commit(writes, durability, done)
         except Exception as error:
@@ -165,6 +206,7 @@ class Turn:
         ends: list[tuple[Partition, int, int]],
         slots: list[Slot],
         others: list[tuple[Sequence[Write], Callable[[Outcome], None]]],
+        cursors: list[tuple[SubscriptionPartition, Cursor | None]],
         outcome: StoreError,
     ) -> None:
         """The one failure path: what the commit touched is thrown away and read again from the store.
@@ -172,9 +214,13 @@ class Turn:
         The open turn goes with it: its offsets continue those that were not stored.
         """
         partitions = [partition for partition, _, _ in ends] + self._partitions
-        open_slots, open_others = self._slots, self._writes
+        open_slots, open_others, touched = self._slots, self._writes, self._subscriptions
         self._clear()
         self._broker.commit_failed(partitions, outcome)
+        for at, cursor in cursors:
+            at.failed(cursor, in_flight=True)
+        for at in touched:
+            at.failed(at.cursor, in_flight=False)
         for slot in slots:
             slot.settle(outcome)
         for _, callback in others:

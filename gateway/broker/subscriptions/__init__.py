@@ -1,0 +1,1 @@
+"""Subscriptions at work: see README.md."""

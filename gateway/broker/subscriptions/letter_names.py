@@ -1,0 +1,61 @@
+"""Which topic is whose RETRY or DLQ: Pulsar's names `<topic>-<subscription>-RETRY` and `-DLQ`, or a group's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Topic
+    from gateway.group_configs import GroupConfig
+
+RETRY = "-RETRY"
+DLQ = "-DLQ"
+QUEUE = "-QUEUE"
+
+
+class Topics(Protocol):
+    """The catalog, as far as names matter."""
+
+    def get(self, name: str) -> Topic | None: ...
+
+
+def bases(topics: Topics, name: str, suffix: str) -> Iterator[tuple[str, str]]:
+    """(topic, subscription) that a name may be made of, of topics that exist; the longest topic first."""
+    if not name.endswith(suffix):
+        return
+    stem = name[: -len(suffix)]
+    end = stem.rfind("-")
+    while end > 0:
+        if end < len(stem) - 1 and topics.get(stem[:end]) is not None:
+            yield stem[:end], stem[end + 1 :]
+        end = stem.rfind("-", 0, end)
+
+
+def missing_base(topics: Topics, name: str) -> str | None:
+    """Why a topic should not come into being only because somebody asked for it, or None."""
+    for suffix in (RETRY, DLQ, QUEUE):
+        if name.endswith(suffix):
+            if next(bases(topics, name, suffix), None) is not None:
+                return None
+            return (
+                f"'{name}' looks like a topic of a subscription, <topic>-<subscription>{suffix}, and there is no such "
+                "topic: create it if that is what you want."
+            )
+    return None
+
+
+def base_of_retries(topics: Topics, config: GroupConfig, group: str, name: str) -> str | None:
+    """The topic whose records a subscription of `group` on `name` tries again, None when these are no retries."""
+    if config.retry_letter_topic is not None:
+        return name if name == config.retry_letter_topic else None
+    suffix = f"-{group}{RETRY}"
+    if not name.endswith(suffix):
+        return None
+    base = name[: -len(suffix)]
+    return base if base and topics.get(base) is not None else None
+
+
+def is_dead_letters(topics: Topics, name: str) -> bool:
+    """Whether a topic holds the dead letters of another one, by its name."""
+    return next(bases(topics, name, DLQ), None) is not None

@@ -1,0 +1,456 @@
+"""A subscription at work on one partition: a cursor, the log it reads, the consumers it serves and who waits.
+
+The cursor decides; here is what it needs of the world. What it has changed is written once a turn: everything that
+changes it calls `touch`. If the turn's commit fails, the cursor is thrown away with whatever it promised, and made
+again from the store; the consumers stay. See `reading.py` for a fetch, `letters.py` for burials.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.subscriptions import reading, rows
+from gateway.broker.subscriptions.reading import Delivery, Fetching, Stored
+from gateway.broker.subscriptions.timers import NEVER
+from gateway.wire.errors import Error
+from semantics.subscriptions.cursor import Cursor
+from semantics.subscriptions.states import Refusal
+from store.api import Corrupt, StoreError, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.partition import Partition
+    from gateway.broker.subscriptions.subscription import Subscription
+    from gateway.wire.delivery import Scan
+
+log = logging.getLogger("magnetar.subscriptions")
+
+_REFUSALS = {
+    Refusal.INVALID_RECORD_STATE: Error.INVALID_RECORD_STATE,
+    Refusal.INVALID_REQUEST: Error.INVALID_REQUEST,
+}
+
+
+class Waiter(Protocol):
+    """A consumer's parked request."""
+
+    consumer: str
+
+    def wake(self, at: SubscriptionPartition) -> None:
+        """There may be something for this consumer, or an error: fetch, before this returns. It is not parked here
+        any more.
+        """
+
+
+class Consumer:
+    """What is counted of a consumer on one partition. Times in monotonic ms."""
+
+    __slots__ = ("acked", "asked", "attached_at", "delivered", "delivered_at", "nacked", "sent_bytes")
+
+    def __init__(self, now: int) -> None:
+        self.attached_at = now
+        self.delivered = self.sent_bytes = 0
+        self.acked = self.nacked = 0
+        self.delivered_at = -1
+        # records its last fetch asked for
+        self.asked = 0
+
+
+class SubscriptionPartition:
+    """See the module. Everything may raise KafkaError when the partition is gone or cannot be read."""
+
+    __slots__ = (
+        "_flights",
+        "_idle",
+        "_soon",
+        "_touched",
+        "broker",
+        "burying",
+        "consumers",
+        "cursor",
+        "due_at",
+        "gone",
+        "id",
+        "index",
+        "letters_failed",
+        "partition",
+        "prefix",
+        "reading",
+        "record_bytes",
+        "subscription",
+        "waiters",
+    )
+
+    def __init__(self, subscription: Subscription, index: int) -> None:
+        """Raises KafkaError when the topic has no such partition."""
+        self.subscription = subscription
+        self.broker = subscription.broker
+        self.index = index
+        self.partition: Partition = self._find_partition()
+        # the store's id of it
+        self.id = self.partition.id
+        self.prefix = rows.prefix(subscription.id, self.id)
+        self.cursor: Cursor | None = None
+        self.consumers: dict[str, Consumer] = {}
+        # parked requests, those that wait longest first
+        self.waiters: dict[Waiter, None] = {}
+        # fetches that wait for a disk
+        self.reading: set[Fetching] = set()
+        # what one record takes in the log, on the whole
+        self.record_bytes = 512.0
+        # of the timers
+        self.due_at = NEVER
+        # True when the subscription was deleted
+        self.gone = False
+        # True while dead letters are being read, or their topic is being made
+        self.burying = False
+        # how often in a row they could not be stored
+        self.letters_failed = 0
+        self._idle = False
+        self._touched = False
+        # commits on their way
+        self._flights = 0
+        self._soon = False
+
+    @property
+    def key_shared(self) -> bool:
+        return self.subscription.selector is not None
+
+    @property
+    def retries(self) -> bool:
+        """Whether this is the subscription's RETRY topic."""
+        return self.subscription.base is not None
+
+    # -- the cursor -----------------------------------------------------------------------------------------------
+
+    def ready(self) -> Cursor:
+        """The cursor, made from the store if need be, over a partition that is in charge."""
+        if self.partition.stale or self.gone:
+            self._renew()
+        cursor = self.cursor
+        return cursor if cursor is not None else self._load()
+
+    def _find_partition(self) -> Partition:
+        if self.subscription.gone:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
+        broker = self.broker
+        runtime = broker.topic_by_id(self.subscription.topic_id)
+        if runtime is None:
+            raise KafkaError(Error.UNKNOWN_TOPIC_ID)
+        partition = broker.partition_of(runtime, self.index)
+        if partition.stale:
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
+        partition.waiters.add(self)
+        return partition
+
+    def _renew(self) -> None:
+        if self.gone:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
+        self.partition.waiters.discard(self)
+        self.partition = self._find_partition()
+        # what could not be written for the one before
+        self.touch()
+
+    def _load(self) -> Cursor:
+        broker, partition = self.broker, self.partition
+        config = self.subscription.config.subscription
+        clock = broker.clock
+        now, wall = clock.monotonic_ms(), clock.wall_ms()
+        start, end = partition.log_start, partition.high_watermark
+        store = broker.store
+        try:
+            stored = list(rows.of_cursor(store, self.prefix))
+            if stored:
+                cursor = Cursor.load(config, stored, start, end, wall)
+            else:
+                # it begins where its log does, or was added to the topic later
+                cursor = Cursor.fresh(config, start)
+            self._load_due(cursor)
+        except StoreError as error:
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
+        self.cursor = cursor
+        for consumer in self.consumers:
+            cursor.attach(consumer, now)
+        if self.subscription.selector is not None:
+            cursor.reassign(self.subscription.selector, now)
+        # what was dying when the gateway stopped, or the log's start that has moved since
+        self.touch()
+        return cursor
+
+    def _load_due(self, cursor: Cursor) -> None:
+        """Give the cursor the next of its due times. Only while nothing of it is on its way to the store."""
+        needs = cursor.needs_due
+        if needs is not None:
+            found = rows.due(self.broker.store, self.prefix, needs.key, needs.limit)
+            cursor.due_loaded(found, len(found) < needs.limit)
+
+    def discard(self) -> None:
+        """The cursor says what is not stored: throw it away."""
+        self.cursor = None
+        self.broker.subscriptions.timers.disarm(self)
+
+    def retype(self) -> None:
+        """The subscription is of another type now: its cursor is made again."""
+        if self.cursor is not None:
+            # what it has to say is the last of the old type
+            self.broker.turn.end()
+            self.discard()
+
+    def release(self) -> bool:
+        """Let go of the cursor when nobody has used it since the last call; whether it is gone."""
+        if self.consumers or self.waiters or self._touched or self._flights or self.burying:
+            self._idle = False
+        elif self._idle:
+            self.close()
+            return True
+        else:
+            self._idle = True
+        return False
+
+    def close(self) -> None:
+        """Nobody uses it any more."""
+        self.discard()
+        self.partition.waiters.discard(self)
+
+    # -- consumers ------------------------------------------------------------------------------------------------
+
+    def attach(self, consumer: str, client_id: str = "") -> None:
+        """A consumer may fetch and acknowledge from now on. One that is there already stays as it is."""
+        if consumer in self.consumers:
+            return
+        if client_id:
+            self.subscription.client_ids[consumer] = client_id
+        cursor = self.ready()
+        now = self.broker.clock.monotonic_ms()
+        cursor.attach(consumer, now)
+        self.consumers[consumer] = Consumer(now)
+        self.subscription.joined(consumer)
+
+    def detach(self, consumer: str, graceful: bool) -> None:
+        """A consumer leaves. What it holds goes back, and counts as delivered once more unless it left by itself."""
+        if self.consumers.pop(consumer, None) is None:
+            return
+        cursor = self.cursor
+        if cursor is not None:
+            clock = self.broker.clock
+            now, wall = clock.monotonic_ms(), clock.wall_ms()
+            for each in self.reading:
+                if each.consumer == consumer:
+                    # never sent
+                    cursor.give_back(consumer, [held[:2] for held in (*each.acquired, *each.rest)], now)
+            cursor.detach(consumer, graceful or self.broker.subscriptions.stopping, now, wall)
+            self.touch()
+        self.subscription.left(consumer)
+
+    def holds(self, consumer: str) -> bool:
+        """Whether a consumer has records of this partition in hand."""
+        return self.cursor is not None and bool(self.cursor.holding().get(consumer))
+
+    def fetch(
+        self, consumer: str, limit: int, max_bytes: int, strict: bool = False
+    ) -> Delivery | Awaitable[Delivery]:
+        """Up to `limit` records and about `max_bytes` for a consumer, acquired; the first batch comes whole.
+
+        More than `limit` to the end of a batch unless `strict` (KIP-1206). An awaitable when a disk must be asked;
+        cancel it when the connection is gone.
+        """
+        return reading.fetch(self, consumer, limit, max_bytes, strict)
+
+    def acknowledge(self, consumer: str, acks: Sequence[tuple[int, int, bytes]]) -> Error:
+        """Take a consumer's verdicts on records, all or none: (first, last, types), with one type for all or one for
+        each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
+
+        What is answered holds once the turn is committed: `broker.turn.await_commit`.
+        """
+        cursor = self.ready()
+        clock = self.broker.clock
+        refusal = cursor.acknowledge(consumer, acks, clock.monotonic_ms(), clock.wall_ms())
+        if refusal is not None:
+            return _REFUSALS[refusal]
+        if not self._touched:
+            self.touch()
+        self.broker.subscriptions.count_acks(self.consumers.get(consumer), acks)
+        return Error.NONE
+
+    def delivered(self, consumer: str, records: int, size: int, now: int) -> None:
+        """A fetch is about to be answered with that many records."""
+        counts = self.consumers[consumer]
+        counts.delivered += records
+        counts.sent_bytes += size
+        counts.delivered_at = now
+        self.partition.bytes_out += size
+        metrics = self.broker.metrics
+        metrics.deliveries.value += records
+        metrics.fetch_bytes.value += size
+        if now + self.subscription.config.subscription.lock_ms < self.due_at:
+            self._arm()
+
+    # -- waiting --------------------------------------------------------------------------------------------------
+
+    def park(self, waiter: Waiter) -> None:
+        """Have `waiter.wake` called when there is something for its consumer."""
+        self.waiters[waiter] = None
+
+    def unpark(self, waiter: Waiter) -> None:
+        self.waiters.pop(waiter, None)
+
+    def wake(self, partition: Partition, appended: int) -> None:
+        """The partition's log grew by that many bytes, or 0: its start moved, or it is not in charge any more."""
+        if partition is not self.partition:
+            partition.waiters.discard(self)
+            return
+        if appended:
+            if self.waiters:
+                self.serve()
+            return
+        cursor = self.cursor
+        if not partition.stale:
+            if cursor is not None and partition.log_start > cursor.start:
+                cursor.trimmed(partition.log_start)
+                self.touch()
+            return
+        # Thrown away or deleted: whoever waits is told, or finds the one that took its place.
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        for waiter in list(self.waiters):
+            self._wake(waiter)
+
+    def serve(self) -> None:
+        """Wake who waits, first come first served, as long as there is something for them."""
+        if not self.waiters:
+            return
+        try:
+            cursor = self.ready()
+        except KafkaError:
+            self.wake_all()
+            return
+        for waiter in list(self.waiters):
+            if waiter in self.waiters and cursor.can_serve(waiter.consumer, self.partition.high_watermark):
+                self._wake(waiter)
+                if self.cursor is not cursor or self.reading:
+                    # It is being read for one of them; when that is over, there is another look.
+                    return
+
+    def serve_soon(self) -> None:
+        """`serve` when the loop comes round."""
+        if self.waiters and not self._soon:
+            self._soon = True
+            self.broker.loop.call_soon(self._serve_now)
+
+    def _serve_now(self) -> None:
+        self._soon = False
+        self.serve()
+
+    def _wake(self, waiter: Waiter) -> None:
+        self.waiters.pop(waiter, None)
+        try:
+            waiter.wake(self)
+        except Exception:
+            # one that breaks must not keep the others waiting
+            log.exception("a waiter failed", extra={"group": self.subscription.group})
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Locks that ran out, due times."""
+        cursor = self.cursor
+        if cursor is None or self.gone:
+            return
+        clock = self.broker.clock
+        cursor.tick(clock.monotonic_ms(), clock.wall_ms())
+        if self.partition.stale:
+            return
+        self.touch()
+        self.serve()
+
+    def next_due(self) -> int:
+        cursor = self.cursor
+        if cursor is None or self.gone:
+            return NEVER
+        clock = self.broker.clock
+        now, wall = clock.monotonic_ms(), clock.wall_ms()
+        lock, due = cursor.next_due(now, wall)
+        at = lock if lock is not None else NEVER
+        return min(at, now + due - wall) if due is not None else at
+
+    def _arm(self) -> None:
+        self.broker.subscriptions.timers.arm(self, self.next_due())
+
+    # -- the turn -------------------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """The cursor has changed: what it wants written joins the open turn."""
+        if not self._touched:
+            self._touched = True
+            self.broker.turn.touch_subscription(self)
+
+    def prepare(self) -> None:
+        """The turn ends: last changes."""
+        cursor = self.cursor
+        if cursor is None or self.gone or self.burying or self.partition.stale:
+            return
+        dying = cursor.dying(self.broker.subscriptions.letters.AT_ONCE)
+        if dying:
+            self.broker.subscriptions.letters.bury(self, dying)
+
+    def writes(self) -> list[Write]:
+        """The turn ends: what is to be written. It ends in one call of `committed` or `failed`."""
+        self._touched = False
+        self._flights += 1
+        cursor = self.cursor
+        if cursor is None or self.gone or self.partition.stale:
+            # A topic that is being deleted must get no rows any more; after a failure `_renew` goes on.
+            return []
+        self._arm()
+        return rows.writes_of(self.prefix, cursor.writes())
+
+    def committed(self) -> None:
+        """The turn's commit is done."""
+        self._flights -= 1
+        cursor = self.cursor
+        if cursor is not None and cursor.needs_due is not None and not self._flights and not self._touched:
+            try:
+                self._load_due(cursor)
+                self._arm()
+            except StoreError as error:
+                log.error("due times of group %s cannot be read: %s", self.subscription.group, error)
+        if self.waiters:
+            self.serve()
+
+    def failed(self, cursor: Cursor | None, in_flight: bool) -> None:
+        """The turn's commit did not happen, or its outcome is unknown; `cursor` is the one that wrote into it."""
+        if in_flight:
+            self._flights -= 1
+        else:
+            self._touched = False
+        if self.cursor is cursor:
+            self.discard()
+        self.serve_soon()
+
+    # -- of a fetch -----------------------------------------------------------------------------------------------
+
+    def measured(self, batch: Stored) -> None:
+        """A batch that was read: what a record takes."""
+        self.record_bytes += (batch.size / (batch.next - batch.base) - self.record_bytes) * 0.25
+
+    def exhausted(self, looked: Scan) -> Sequence[int]:
+        """Offsets of a RETRY topic that were tried too often already."""
+        limit = self.subscription.config.subscription.delivery_limit
+        if not self.retries or not limit:
+            return ()
+        return [offset for offset, times in looked.reconsumed if times >= limit]
+
+    def corrupt(self, error: Corrupt) -> KafkaError | None:
+        """A read came to damaged batches: what to answer, or None where the topic's policy is to skip them."""
+        partition = self.partition
+        partition.broker.damage.corrupt(partition, error)
+        if partition.topic.config.skip_corrupt:
+            return None
+        return KafkaError(Error.CORRUPT_MESSAGE, str(error))
+
+    def unreadable(self, error: StoreError) -> KafkaError:
+        self.partition.broker.damage.unreadable(self.partition, error)
+        return KafkaError(Error.KAFKA_STORAGE_ERROR, str(error))

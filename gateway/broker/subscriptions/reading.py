@@ -1,0 +1,450 @@
+"""From stored batches to what a consumer is sent: read, look for delays and keys, tell the cursor, take what it gives.
+
+Redeliveries come first. The records that the cursor has not seen yet follow: batches are read where the cursor
+stands, told to it, and as a rule acquired as they were read, so that the bytes that came from the store leave as they
+are. Where records of a batch were acquired singly, the batch goes out as it is stored when a good part of it was, and
+is built anew of those records otherwise.
+
+An offset that was acquired and cannot be sent is given back before the answer leaves. Reads that need a disk make the
+whole fetch awaitable; while it waits the consumer may go, the cursor be thrown away, or others fetch.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Awaitable, Generator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from gateway.broker.errors import KafkaError
+from gateway.wire import delivery
+from semantics.subscriptions.states import Acquired, Batch, Reason
+from store.api import Buffer, Corrupt, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+
+log = logging.getLogger("magnetar.subscriptions")
+
+RAW_SHARE = 4
+"""A stored batch is sent as it is when at least one in so many of its records was acquired."""
+
+_SPAN = 4096
+"""Redeliveries that begin within so many offsets of the first are read with it."""
+
+_LEAST_BYTES = 4096
+
+_KEYS_AHEAD = 4
+"""Key_Shared: so many times the records asked for are looked at in one go, since others own most of them."""
+
+# base offset, length, attributes, last offset delta, record count
+_HEADER = struct.Struct(">qi9xhi30xi")
+_HEADER_BYTES = 61
+_CODEC = 0x07
+_CONTROL = 0x20
+
+T = TypeVar("T")
+
+Reads = Generator[Awaitable[list[Buffer]], list[Buffer], T]
+"""Work that yields whenever a disk must be asked, and is sent what came."""
+
+
+class Delivery(NamedTuple):
+    """What a fetch gave: batches, the acquired ranges in them (ascending), and how many bytes that is."""
+
+    buffers: Sequence[Buffer]
+    acquired: Sequence[Acquired]
+    size: int
+
+
+NOTHING = Delivery((), (), 0)
+
+
+class Stored(NamedTuple):
+    """A batch as it was read: `size` bytes at `position` of `buffer`, offsets [base, next), `count` records."""
+
+    buffer: Buffer
+    position: int
+    size: int
+    base: int
+    next: int
+    attributes: int
+    count: int  # type: ignore[assignment]
+
+    def raw(self) -> Buffer:
+        if self.size == len(self.buffer):
+            return self.buffer
+        return memoryview(self.buffer)[self.position : self.position + self.size]
+
+
+def walk(data: Sequence[Buffer], offset: int) -> list[Stored]:
+    """The whole batches among what was read, from the one that holds `offset` on."""
+    found: list[Stored] = []
+    unpack = _HEADER.unpack_from
+    for buffer in data:
+        position, end = 0, len(buffer)
+        while end - position >= _HEADER_BYTES:
+            base, length, attributes, delta, count = unpack(buffer, position)
+            size = length + 12
+            if size > end - position:
+                break
+            if base + delta >= offset:
+                found.append(Stored(buffer, position, size, base, base + delta + 1, attributes, count))
+            position += size
+    return found
+
+
+def fetch(
+    at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, strict: bool
+) -> Delivery | Awaitable[Delivery]:
+    """See `SubscriptionPartition.fetch`."""
+    steps = Fetching(at, consumer, limit, max_bytes, strict).run()
+    try:
+        waits = steps.send(None)  # type: ignore[arg-type]
+    except StopIteration as end:
+        found: Delivery = end.value
+        return found
+    return _go_on(at, steps, waits)
+
+
+async def _go_on(
+    at: SubscriptionPartition, steps: Reads[Delivery], waits: Awaitable[list[Buffer]]
+) -> Delivery:
+    try:
+        while True:
+            try:
+                data = await waits
+            except BaseException as error:
+                waits = steps.throw(error)
+            else:
+                waits = steps.send(data)
+    except StopIteration as end:
+        found: Delivery = end.value
+        return found
+    finally:
+        # Others may have been left waiting beside what this one had in hand.
+        at.serve_soon()
+
+
+class Fetching:
+    """One fetch of one consumer from one partition."""
+
+    __slots__ = (
+        "_at",
+        "_buffers",
+        "_cursor",
+        "_limit",
+        "_max_bytes",
+        "_now",
+        "_size",
+        "_strict",
+        "_wall",
+        "acquired",
+        "consumer",
+        "rest",
+    )
+
+    def __init__(
+        self, at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, strict: bool
+    ) -> None:
+        self._at = at
+        self.consumer = consumer
+        self._limit = limit
+        self._max_bytes = max_bytes
+        self._strict = strict
+        self._buffers: list[Buffer] = []
+        self._size = 0
+        # what is in the answer so far, and what was acquired and is still to be read
+        self.acquired: list[Acquired] = []
+        self.rest: list[Acquired] = []
+
+    def run(self) -> Reads[Delivery]:
+        at, consumer = self._at, self.consumer
+        cursor = self._cursor = at.ready()
+        if consumer not in at.consumers:
+            return NOTHING
+        clock = at.broker.clock
+        now = self._now = clock.monotonic_ms()
+        self._wall = clock.wall_ms()
+        acquired = self.acquired
+        taken = 0
+        problem: KafkaError | None = None
+        try:
+            if cursor.available:
+                self.rest = cursor.poll(consumer, self._limit, now, self._wall)
+                if self.rest:
+                    problem = yield from self._redeliver()
+                    for each in acquired:
+                        taken += each[1] - each[0] + 1
+            while (
+                taken < self._limit
+                and (self._size < self._max_bytes or not self._size)
+                and problem is None
+                and cursor.read < at.partition.high_watermark
+                and self._valid()
+                and cursor.wants_more(consumer)
+            ):
+                before = cursor.read
+                try:
+                    taken += yield from self._go_forward(self._limit - taken)
+                except KafkaError as error:
+                    problem = error
+                if cursor.read == before:
+                    break
+        except BaseException:
+            # the connection is gone, or something is wrong here: nothing of this was sent
+            self.put_back()
+            raise
+        if not self._valid():
+            # thrown away, or the consumer went, while a disk was asked: what was acquired is not held any more
+            return NOTHING
+        if not acquired:
+            if problem is not None:
+                raise problem
+            return NOTHING
+        at.delivered(consumer, taken, self._size, now)
+        return Delivery(self._buffers, acquired, self._size)
+
+    def put_back(self) -> None:
+        """What is in hand of this fetch was not sent: it was not delivered."""
+        ranges = [each[:2] for each in (*self.acquired, *self.rest)]
+        if ranges and self._valid():
+            self._cursor.give_back(self.consumer, ranges, self._now)
+        self.acquired, self.rest = [], []
+
+    def _valid(self) -> bool:
+        """Whether the cursor still knows of what this fetch has in hand."""
+        return self._at.cursor is self._cursor and self.consumer in self._at.consumers
+
+    def _wait(self, waits: Awaitable[list[Buffer]]) -> Reads[list[Buffer]]:
+        reading = self._at.reading
+        reading.add(self)
+        try:
+            return (yield waits)
+        finally:
+            reading.discard(self)
+
+    # -- what the cursor has seen before --------------------------------------------------------------------------
+
+    def _redeliver(self) -> Reads[KafkaError | None]:
+        """Read what was acquired within the window (`rest`); what cannot be sent is given back. What went wrong."""
+        at = self._at
+        problem: KafkaError | None = None
+        while (rest := self.rest) and (self._size < self._max_bytes or not self._size):
+            first = last = rest[0].first
+            for each in rest:
+                if each.first - first >= _SPAN:
+                    break
+                last = each.last
+            room = max(self._max_bytes - self._size, 0)
+            want = max(min(room, int((last - first + 1) * at.record_bytes * 1.2)), min(room, _LEAST_BYTES))
+            try:
+                data = at.partition.log.read(first, want, whole_first=not self._size)
+                if type(data) is not list:
+                    data = yield from self._wait(data)  # type: ignore[arg-type]
+            except Corrupt as error:
+                if (problem := at.corrupt(error)) is not None:
+                    break
+                self._skip(error.next_offset)
+                continue
+            except StoreError as error:
+                problem = at.unreadable(error)
+                break
+            except IndexError:
+                # below the log's start by now, or the log was opened anew
+                break
+            if not self._valid():
+                return None
+            stored = walk(data, first)
+            if not stored or not self._assemble(stored, rest):
+                break
+        if self.rest and self._valid():
+            self._cursor.give_back(self.consumer, [each[:2] for each in self.rest], self._now)
+            self.rest = []
+        return problem
+
+    def _skip(self, end: int) -> None:
+        """Acquired records below `end` cannot be read, by a policy that skips them: they are gaps."""
+        gaps: list[tuple[int, int, bytes]] = []
+        kept: list[Acquired] = []
+        for each in self.rest:
+            if each.first < end:
+                gaps.append((each.first, min(each.last, end - 1), b"\0"))
+            if each.last >= end:
+                kept.append(Acquired(max(each.first, end), each.last, each.count))
+        self.rest = kept
+        self._cursor.acknowledge(self.consumer, gaps, self._now, self._wall)
+        self._at.touch()
+
+    def _assemble(self, stored: list[Stored], ranges: list[Acquired]) -> int:
+        """Put the batches of `ranges` among `stored` into the answer, and take the ranges away: how many records.
+
+        What a range has beyond the last batch stays.
+        """
+        acquired, buffers = self.acquired, self._buffers
+        records = index = 0
+        count = len(ranges)
+        for batch in stored:
+            if index == count:
+                break
+            following = batch.next
+            parts: list[tuple[int, int]] = []
+            held = 0
+            while index < count:
+                first, last, deliveries = ranges[index]
+                if first >= following:
+                    break
+                if last >= following:
+                    parts.append((first, following - 1))
+                    held += following - first
+                    acquired.append(Acquired(first, following - 1, deliveries))
+                    ranges[index] = Acquired(following, last, deliveries)
+                    break
+                parts.append((first, last))
+                held += last - first + 1
+                acquired.append(ranges[index])
+                index += 1
+            if not parts:
+                continue
+            piece = batch.raw()
+            if held * RAW_SHARE < following - batch.base:
+                try:
+                    piece = delivery.subset(piece, parts, self._at.broker.decompression_limit)
+                except delivery.Unreadable:
+                    log.warning("a batch at offset %d is sent whole: it cannot be opened", batch.base)
+            buffers.append(piece)
+            self._size += len(piece)
+            records += held
+        del ranges[:index]
+        return records
+
+    # -- what it has not seen -------------------------------------------------------------------------------------
+
+    def _go_forward(self, want: int) -> Reads[int]:
+        """Read on where the cursor stands, and take of it what is given: how many records. Raises KafkaError."""
+        at, cursor = self._at, self._cursor
+        keys = at.key_shared
+        look = want * _KEYS_AHEAD if keys else want
+        room = max(self._max_bytes - self._size, 0)
+        bytes_wanted = max(min(room, int(look * at.record_bytes * 1.5)), min(room, _LEAST_BYTES))
+        try:
+            data = at.partition.log.read(cursor.read, bytes_wanted, whole_first=not self._size)
+            if type(data) is not list:
+                data = yield from self._wait(data)  # type: ignore[arg-type]
+        except Corrupt as error:
+            if (problem := at.corrupt(error)) is not None:
+                raise problem from error
+            if self._valid() and cursor.read < error.next_offset:
+                cursor.feed([Batch(cursor.read, error.next_offset, skip=True)], self._now, self._wall)
+                at.touch()
+            return 0
+        except StoreError as error:
+            raise at.unreadable(error) from error
+        except IndexError:
+            return 0
+        if not self._valid():
+            return 0
+        # others may have gone on meanwhile
+        offset = cursor.read
+        stored = walk(data, offset)
+        records = 0
+        for number, each in enumerate(stored, 1):
+            records += each.next - (each.base if each.base > offset else offset)
+            if records >= look:
+                del stored[number:]
+                break
+        if not stored:
+            return 0
+        at.measured(stored[-1])
+        cursor.feed(self._told(stored, offset, keys), self._now, self._wall)
+        limit = want if keys or self._strict else max(want, records)
+        ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
+        if not ranges:
+            return 0
+        end = stored[-1].next
+        if len(ranges) == 1 and ranges[0].first == offset and ranges[0].last == end - 1:
+            # All of it: the bytes leave as they came.
+            self.acquired.append(ranges[0])
+            self._size += _whole(stored, self._buffers)
+            return end - offset
+        old = [each[:2] for each in ranges if each.first < offset]
+        if old:
+            # given back by others meanwhile: they would have to be read first, and come with the next fetch
+            cursor.give_back(self.consumer, old, self._now)
+            del ranges[: len(old)]
+        return self._assemble(stored, ranges)
+
+    def _told(self, stored: list[Stored], offset: int, keys: bool) -> list[Batch]:
+        """What the cursor is told of batches: most have nothing to tell."""
+        at = self._at
+        batches: list[Batch] = []
+        retries = at.retries
+        searched: Buffer | None = None
+        mentioned = False
+        for each in stored:
+            first = each.base if each.base > offset else offset
+            attributes = each.attributes
+            if attributes & _CONTROL or not each.count:
+                batches.append(Batch(first, each.next, skip=True))
+                at.touch()
+                continue
+            if not (keys or retries or attributes & _CODEC):
+                if each.buffer is not searched:
+                    # one search for all batches of a buffer
+                    searched = each.buffer
+                    mentioned = delivery.DELAY_MARK in (
+                        searched if type(searched) is bytes else bytes(searched)
+                    )
+                if not mentioned and each.count == each.next - each.base:
+                    batches.append(Batch(first, each.next))
+                    continue
+            batches += self._looked_at(each, first, keys)
+        return batches
+
+    def _looked_at(self, each: Stored, first: int, keys: bool) -> list[Batch]:
+        """What the cursor is told of a batch whose records had to be looked at."""
+        at = self._at
+        try:
+            found = at.broker.subscriptions.scanner.look(at, each, keys)
+        except delivery.Unreadable:
+            at.touch()
+            return [Batch(first, each.next, dead=[(first, each.next - 1, Reason.CORRUPT)])]
+        slots = found.slots
+        wall = self._wall
+        delayed = [(offset, due) for offset, due in found.delayed if offset >= first and due > wall]
+        dead = [(offset, offset, Reason.MAX_DELIVERIES) for offset in at.exhausted(found) if offset >= first]
+        if delayed or dead:
+            at.touch()
+        if not found.gaps:
+            if slots is not None and first > each.base:
+                slots = slots[first - each.base :]
+            return [Batch(first, each.next, slots, delayed, dead)]
+        # what lies between two batches is not there
+        parts: list[Batch] = []
+        for gap, end in (*found.gaps, (each.next, each.next)):
+            if gap > first:
+                parts.append(
+                    Batch(
+                        first,
+                        gap,
+                        slots[first - each.base : gap - each.base] if slots is not None else None,
+                        [item for item in delayed if first <= item[0] < gap],
+                        [item for item in dead if first <= item[0] < gap],
+                    )
+                )
+            first = max(first, end + 1)
+        return parts or [Batch(each.next - 1, each.next, skip=True)]
+
+
+def _whole(stored: list[Stored], buffers: list[Buffer]) -> int:
+    """Everything from the first to the last batch, a piece for each buffer; how many bytes."""
+    buffer, begin, end = stored[0].buffer, stored[0].position, 0
+    size = 0
+    for each in stored:
+        if each.buffer is not buffer:
+            size += end - begin
+            buffers.append(buffer if end - begin == len(buffer) else memoryview(buffer)[begin:end])
+            buffer, begin = each.buffer, each.position
+        end = each.position + each.size
+    buffers.append(buffer if end - begin == len(buffer) else memoryview(buffer)[begin:end])
+    return size + end - begin

@@ -1,0 +1,274 @@
+"""The subscriptions there are: rows of the store, and in memory those that somebody uses.
+
+A group id is a subscription's name on each topic that it reads. A topic that is made again is another topic, with no
+subscriptions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.broker import offsets_by_time
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.subscriptions import letter_names, rows
+from gateway.broker.subscriptions.letters import Letters
+from gateway.broker.subscriptions.partition import Consumer
+from gateway.broker.subscriptions.rows import SubscriptionRow
+from gateway.broker.subscriptions.scanning import Scanner
+from gateway.broker.subscriptions.subscription import Subscription
+from gateway.broker.subscriptions.timers import Timers
+from gateway.wire.batch import BatchError
+from gateway.wire.errors import Error
+from semantics.subscriptions.cursor import Cursor
+from store.api import StoreError, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+    from gateway.group_configs import GroupConfig
+
+log = logging.getLogger("magnetar.subscriptions")
+
+
+class Subscriptions:
+    """All subscriptions of this node."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.timers = Timers(broker)
+        self.scanner = Scanner(broker.decompression_limit)
+        self.letters = Letters(broker)
+        # group -> topic id -> subscription, of those in use
+        self._live: dict[str, dict[bytes, Subscription]] = {}
+        # on their way out: their rows are no longer to be read
+        self._deleting: set[tuple[str, bytes]] = set()
+        self._next_id = rows.next_id(broker.store)
+        # True while the gateway stops: connections that close then are nobody's crash
+        self.stopping = False
+        broker.group_configs.watchers.append(self.reconfigure)
+
+    # -- which there are ------------------------------------------------------------------------------------------
+
+    def get(self, group: str, topic: str) -> Subscription | None:
+        """The subscription of a group on the topic of that name. Raises KafkaError when it cannot be read."""
+        found = self._broker.catalog.get(topic)
+        return self.by_id(group, found.topic_id) if found is not None else None
+
+    def by_id(self, group: str, topic_id: bytes) -> Subscription | None:
+        """The same by the topic's id."""
+        live = self._live.get(group)
+        found = live.get(topic_id) if live is not None else None
+        if found is not None:
+            return found
+        if (group, topic_id) in self._deleting:
+            return None
+        try:
+            row = rows.find(self._broker.store, group, topic_id)
+        except StoreError as error:
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
+        return self._open(row) if row is not None else None
+
+    def of_group(self, group: str) -> list[SubscriptionRow]:
+        """What the store has of a group. Raises StoreError."""
+        return list(rows.of_group(self._broker.store, group))
+
+    def of_topic(self, topic_id: bytes) -> list[SubscriptionRow]:
+        """Who reads a topic. Raises StoreError."""
+        return list(rows.of_topic(self._broker.store, topic_id))
+
+    def live(self) -> Iterator[Subscription]:
+        """The subscriptions in use."""
+        for topics in list(self._live.values()):
+            yield from list(topics.values())
+
+    def _open(self, row: SubscriptionRow) -> Subscription:
+        broker = self._broker
+        config = broker.group_configs.get(row.group)
+        base = letter_names.base_of_retries(broker.catalog, config, row.group, row.topic)
+        found = Subscription(broker, row, config, base)
+        self._live.setdefault(row.group, {})[row.topic_id] = found
+        return found
+
+    def _forget(self, group: str, topic_id: bytes) -> None:
+        live = self._live.get(group)
+        found = live.pop(topic_id, None) if live is not None else None
+        if found is not None:
+            found.close()
+        if live is not None and not live:
+            del self._live[group]
+
+    # -- made and deleted -----------------------------------------------------------------------------------------
+
+    async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> Subscription:
+        """The subscription on the topic of that name, made if it is missing: durable when this returns. Raises
+        KafkaError.
+
+        It begins where the group's share.auto.offset.reset says, or at the offsets given for each partition.
+        Partitions that are added later are read from their first record.
+        """
+        found = self.get(group, topic)
+        if found is not None:
+            return found
+        broker = self._broker
+        # Not while the topic is being deleted: rows of a topic that is gone would stay.
+        async with broker.topics.changing(topic):
+            found = self.get(group, topic)
+            if found is not None:
+                return found
+            current = broker.topics.get(topic)
+            config = broker.group_configs.get(group)
+            try:
+                if starts is None:
+                    starts = await self._starts(current, config)
+                row, writes = self.writes_new(group, current, config, starts)
+                await broker.write(writes)
+            except StoreError as error:
+                raise from_store(error) from error
+            log.info("subscription made", extra={"group": group, "topic": topic, "type": row.type})
+            found = self.by_id(group, current.topic_id)
+            assert found is not None
+            return found
+
+    def writes_new(
+        self, group: str, topic: Topic, config: GroupConfig, starts: Sequence[int]
+    ) -> tuple[SubscriptionRow, list[Write]]:
+        """What makes a subscription that begins at `starts`, an offset for each partition (0: its first record)."""
+        broker = self._broker
+        number = self._next_id
+        self._next_id += 1
+        kind = config.subscription.type
+        row = SubscriptionRow(number, group, topic.name, topic.topic_id, broker.clock.wall_ms(), kind)
+        writes = [*rows.writes_registered(row), rows.writes_next_id(self._next_id)]
+        for partition, start in zip(topic.partitions, starts, strict=True):
+            if start:
+                fresh = Cursor.fresh(config.subscription, start)
+                writes += rows.writes_of(rows.prefix(number, partition), fresh.writes())
+        return row, writes
+
+    async def _starts(self, topic: Topic, config: GroupConfig) -> list[int]:
+        """Where a new subscription begins in each partition. Raises StoreError, KafkaError."""
+        broker = self._broker
+        strategy, ago = config.offset_reset
+        count = len(topic.partitions)
+        if strategy == "earliest":
+            return [0] * count
+        if strategy == "latest":
+            return [broker.log_of(topic, index).end_offset for index in range(count)]
+        since = broker.clock.wall_ms() - ago
+        starts: list[int] = []
+        for index in range(count):
+            partition = broker.partition(topic, index)
+            end = partition.high_watermark
+            try:
+                found = await offsets_by_time.first_at_or_after(partition, since, broker.decompression_limit)
+            except BatchError as error:
+                raise KafkaError(error.code, str(error)) from error
+            starts.append(found[1] if found is not None else end)
+        return starts
+
+    async def delete(self, group: str, topic_id: bytes | None = None) -> int:
+        """Delete a group's subscriptions, or the one on a topic, with all they remember: how many. Raises
+        KafkaError.
+        """
+        broker = self._broker
+        going: set[tuple[str, bytes]] = set()
+        try:
+            found = [row for row in self.of_group(group) if topic_id in (None, row.topic_id)]
+            if not found:
+                return 0
+            # what is in the open turn is written before it is deleted
+            broker.turn.end()
+            writes: list[Write] = []
+            for row in found:
+                writes += rows.writes_removed(row)
+                going.add((group, row.topic_id))
+                self._forget(group, row.topic_id)
+            self._deleting |= going
+            await broker.write(writes)
+        except StoreError as error:
+            raise from_store(error) from error
+        finally:
+            self._deleting -= going
+        return len(found)
+
+    def writes_topic_deleted(self, topic: Topic) -> list[Write]:
+        """What goes with the deletion of a topic. Call when nothing is appended to it any more. Raises KafkaError."""
+        try:
+            found = self.of_topic(topic.topic_id)
+        except StoreError as error:
+            raise from_store(error) from error
+        writes: list[Write] = []
+        for row in found:
+            writes += rows.writes_removed(row)
+        return writes
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """The deletion is durable."""
+        for group in [group for group, topics in self._live.items() if topic.topic_id in topics]:
+            self._forget(group, topic.topic_id)
+
+    # -- what happens to groups -----------------------------------------------------------------------------------
+
+    def reconfigure(self, group: str) -> None:
+        """The group's configs are others now."""
+        topics = self._live.get(group)
+        if topics is None:
+            return
+        config = self._broker.group_configs.get(group)
+        for each in list(topics.values()):
+            each.reconfigure(config)
+
+    def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
+        """A member left the group (graceful) or ran out: its records go back, its slots go to others."""
+        for each in list(self._live.get(group, {}).values()):
+            for at in list(each.partitions.values()):
+                at.detach(member, graceful)
+            each.forget(member)
+
+    def count_acks(self, consumer: Consumer | None, acks: Sequence[tuple[int, int, bytes]]) -> None:
+        """What consumers said of records that they had."""
+        metrics = self._broker.metrics
+        accepted = refused = 0
+        for first, last, types in acks:
+            if len(types) == 1:
+                if types[0] == 1:
+                    accepted += last - first + 1
+                elif types[0] in (2, 3):
+                    refused += last - first + 1
+            else:
+                accepted += types.count(1)
+                refused += types.count(2) + types.count(3)
+        metrics.share_acks.value += accepted
+        metrics.share_nacks.value += refused
+        if consumer is not None:
+            consumer.acked += accepted
+            consumer.nacked += refused
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def release_idle(self) -> None:
+        """Let go of cursors and subscriptions that nobody has used since the last call."""
+        for each in self.live():
+            each.release_idle()
+            if each.idle:
+                self._forget_idle(each)
+
+    def _forget_idle(self, each: Subscription) -> None:
+        topics = self._live[each.group]
+        del topics[each.topic_id]
+        if not topics:
+            del self._live[each.group]
+        self.timers.disarm(each)
+
+    def stop(self) -> None:
+        """The gateway stops: consumers whose connections close from now on keep their slots, and what they hold
+        counts as not delivered.
+        """
+        self.stopping = True
+
+    def close(self) -> None:
+        """No connection is left."""
+        self.timers.close()
+        self.letters.close()

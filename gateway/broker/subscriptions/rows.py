@@ -1,0 +1,168 @@
+"""What the store keeps of subscriptions.
+
+| family | key | value |
+|---|---|---|
+| subscription | `g`, group (u16 length, UTF-8), topic id | `SubscriptionRow` |
+| subscription | `t`, topic id, group | nothing: which groups read a topic |
+| meta | `next-subscription-id` | u32 |
+| cursor, ack, count, due | subscription u32, partition u32, the cursor's own key | the cursor's own value |
+
+The partition in a key is the store's partition id, never used twice, not Kafka's number of it. A partition without
+rows was added to its topic after the subscription was made, or is read from its log's start.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
+
+from semantics.subscriptions.rows import Row, RowKind
+from store.api import Delete, DeleteRange, Family, Put, Write
+
+NEXT_ID = b"next-subscription-id"
+
+_ID_BYTES = 16
+_PREFIX = struct.Struct(">II")
+_U32 = struct.Struct(">I")
+
+FAMILIES: dict[RowKind, Family] = {
+    RowKind.CURSOR: Family.CURSOR,
+    RowKind.ACK: Family.ACK,
+    RowKind.COUNT: Family.COUNT,
+    RowKind.DUE: Family.DUE,
+}
+"""Where rows of each kind go."""
+
+
+class SubscriptionRow(msgspec.Struct, omit_defaults=True):
+    """One subscription. `type` is what its cursors were last used as; times in ms since 1970."""
+
+    id: int
+    group: str
+    topic: str
+    topic_id: bytes
+    created_at: int
+    type: str
+    # Key_Shared: the selector with its members, as `Selector.dump` gives it
+    selector: bytes = b""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(SubscriptionRow)
+
+
+class Rows(Protocol):
+    """A store, as far as it is read here."""
+
+    def get(self, family: Family, key: bytes) -> bytes | None: ...
+    def scan(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+def _group_prefix(group: str) -> bytes:
+    name = group.encode("utf-8", "surrogatepass")
+    return b"g" + struct.pack(">H", len(name)) + name
+
+
+def _key(group: str, topic_id: bytes) -> bytes:
+    return _group_prefix(group) + topic_id
+
+
+def _topic_key(topic_id: bytes, group: str) -> bytes:
+    return b"t" + topic_id + group.encode("utf-8", "surrogatepass")
+
+
+def writes_registered(row: SubscriptionRow) -> list[Write]:
+    """A new subscription."""
+    return [writes_changed(row), Put(Family.SUBSCRIPTION, _topic_key(row.topic_id, row.group), b"")]
+
+
+def writes_changed(row: SubscriptionRow) -> Write:
+    return Put(Family.SUBSCRIPTION, _key(row.group, row.topic_id), _encoder.encode(row))
+
+
+def writes_removed(row: SubscriptionRow) -> list[Write]:
+    """A subscription and everything its cursors have written."""
+    start, end = _U32.pack(row.id), _U32.pack(row.id + 1)
+    return [
+        Delete(Family.SUBSCRIPTION, _key(row.group, row.topic_id)),
+        Delete(Family.SUBSCRIPTION, _topic_key(row.topic_id, row.group)),
+        *(DeleteRange(family, start, end) for family in FAMILIES.values()),
+    ]
+
+
+def next_id(rows: Rows) -> int:
+    raw = rows.get(Family.META, NEXT_ID)
+    return _U32.unpack(raw)[0] if raw else 1
+
+
+def writes_next_id(value: int) -> Write:
+    return Put(Family.META, NEXT_ID, _U32.pack(value))
+
+
+def find(rows: Rows, group: str, topic_id: bytes) -> SubscriptionRow | None:
+    raw = rows.get(Family.SUBSCRIPTION, _key(group, topic_id))
+    return _decoder.decode(raw) if raw is not None else None
+
+
+def of_group(rows: Rows, group: str) -> Iterator[SubscriptionRow]:
+    for _, value in rows.scan(Family.SUBSCRIPTION, _group_prefix(group)):
+        yield _decoder.decode(value)
+
+
+def of_topic(rows: Rows, topic_id: bytes) -> Iterator[SubscriptionRow]:
+    skip = 1 + _ID_BYTES
+    for key, _ in list(rows.scan(Family.SUBSCRIPTION, b"t" + topic_id)):
+        row = find(rows, key[skip:].decode("utf-8", "surrogatepass"), topic_id)
+        if row is not None:
+            yield row
+
+
+def every(rows: Rows) -> Iterator[SubscriptionRow]:
+    """All subscriptions there are."""
+    for _, value in rows.scan(Family.SUBSCRIPTION, b"g"):
+        yield _decoder.decode(value)
+
+
+def prefix(subscription: int, partition: int) -> bytes:
+    """How the keys of one cursor begin. `partition` is the store's id of it."""
+    return _PREFIX.pack(subscription, partition)
+
+
+def writes_of(start: bytes, changed: list[Row]) -> list[Write]:
+    """What a cursor wants written, under its prefix."""
+    writes: list[Write] = []
+    for kind, key, value in changed:
+        family = FAMILIES[kind]
+        if value is not None:
+            writes.append(Put(family, start + key, value))
+        elif key or kind is RowKind.CURSOR:
+            writes.append(Delete(family, start + key))
+        else:
+            # all of this kind
+            writes.append(DeleteRange(family, start, _following(start)))
+    return writes
+
+
+def of_cursor(rows: Rows, start: bytes) -> Iterator[Row]:
+    """What is stored of one cursor, but for what is due: see `due`."""
+    skip = len(start)
+    for kind in (RowKind.CURSOR, RowKind.ACK, RowKind.COUNT):
+        for key, value in rows.scan(FAMILIES[kind], start):
+            yield Row(kind, key[skip:], value)
+
+
+def due(rows: Rows, start: bytes, key: bytes, limit: int) -> list[Row]:
+    """At most `limit` due rows of one cursor, from the cursor's key on, in the order in which they are due."""
+    skip = len(start)
+    found = rows.scan(Family.DUE, start, start + key, limit)
+    return [Row(RowKind.DUE, key[skip:], value) for key, value in found]
+
+
+def _following(start: bytes) -> bytes:
+    """The first key behind all that begin with these 8 bytes."""
+    return (int.from_bytes(start, "big") + 1).to_bytes(len(start), "big")

@@ -1,0 +1,218 @@
+"""One subscription: a group's cursors on a topic, and for Key_Shared who owns which slots.
+
+The selector's members are the consumers that are attached, and are durable. A change is written first and applied when
+it is stored, so that after a restart every slot is still with whom it was: reserved until that member is back, or its
+session would have run out. Nobody who left keeps a slot longer than that commit takes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions.partition import SubscriptionPartition
+from gateway.broker.subscriptions.timers import NEVER
+from semantics.subscriptions import selectors
+from semantics.subscriptions.selectors import Selector, SelectorError
+from store.api import Outcome
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.group_configs import GroupConfig
+
+log = logging.getLogger("magnetar.subscriptions")
+
+KEY_SHARED = "key_shared"
+
+RETRY_MS = 1000
+"""When a change of the selector that was not stored is tried again."""
+
+
+class Subscription:
+    """In memory while somebody uses it. `base` is the topic whose retries these are, None for any other."""
+
+    def __init__(self, broker: Broker, row: SubscriptionRow, config: GroupConfig, base: str | None) -> None:
+        self.broker = broker
+        self.row = row
+        self.id = row.id
+        self.group = row.group
+        self.topic = row.topic
+        self.topic_id = row.topic_id
+        self.base = base
+        self.gone = False
+        self.partitions: dict[int, SubscriptionPartition] = {}
+        # consumer -> how many partitions it is attached to; its client id
+        self.consumers: dict[str, int] = {}
+        self.client_ids: dict[str, str] = {}
+        # Key_Shared: members from before a restart, and until when their slots wait for them (monotonic ms)
+        self.reserved: dict[str, int] = {}
+        self.selector: Selector | None = None
+        # why a consumer got no slots
+        self.refused: dict[str, str] = {}
+        self._changing = False
+        # of the timers
+        self.due_at = NEVER
+        self._take(config)
+
+    def _take(self, config: GroupConfig) -> None:
+        self.config = config
+        self.selector = None
+        self.reserved.clear()
+        if config.subscription.type != KEY_SHARED:
+            return
+        if self.row.selector:
+            known = selectors.load(self.row.selector)
+            if known.mode == config.mode:
+                self.selector = known
+                until = self.broker.clock.monotonic_ms() + config.session_timeout_ms
+                self.reserved = {member: until for member in known.members() if member not in self.consumers}
+                self._arm()
+        if self.selector is None:
+            self.selector = selectors.make(config.mode)
+
+    def partition(self, index: int) -> SubscriptionPartition:
+        """Raises KafkaError when the topic has no such partition."""
+        found = self.partitions.get(index)
+        if found is None:
+            found = self.partitions[index] = SubscriptionPartition(self, index)
+        return found
+
+    @property
+    def idle(self) -> bool:
+        return not (self.partitions or self.reserved or self._changing)
+
+    # -- configuration --------------------------------------------------------------------------------------------
+
+    def reconfigure(self, config: GroupConfig) -> None:
+        """The group's configs are others now."""
+        old = self.config
+        if (config.subscription.type, config.mode) != (old.subscription.type, old.mode):
+            self._take(config)
+            for each in self.partitions.values():
+                # Made again as the other type by whoever comes next; nobody is connected.
+                each.retype()
+            self.change()
+            return
+        self.config = config
+        for each in self.partitions.values():
+            if each.cursor is not None:
+                each.cursor.reconfigure(config.subscription)
+                each.touch()
+        if self.selector is not None and config.ranges != old.ranges:
+            self.refused.clear()
+            self.change(everybody=True)
+
+    # -- members of the selector ----------------------------------------------------------------------------------
+
+    def joined(self, consumer: str) -> None:
+        """A consumer was attached to a partition."""
+        self.consumers[consumer] = self.consumers.get(consumer, 0) + 1
+        if self.consumers[consumer] == 1:
+            self.reserved.pop(consumer, None)
+            if self.selector is not None:
+                self.change()
+
+    def left(self, consumer: str) -> None:
+        """A consumer was detached from a partition."""
+        count = self.consumers[consumer] - 1
+        if count:
+            self.consumers[consumer] = count
+            return
+        del self.consumers[consumer]
+        self.client_ids.pop(consumer, None)
+        self.refused.pop(consumer, None)
+        if self.selector is not None and not self.broker.subscriptions.stopping:
+            self.change()
+
+    def forget(self, member: str) -> None:
+        """A member of the group is gone for good: nothing waits for it."""
+        if self.reserved.pop(member, None) is not None:
+            self.change()
+
+    def change(self, *, everybody: bool = False) -> None:
+        """Bring the selector in line with who is there; `everybody` leaves and enters again."""
+        current = self.selector
+        if current is None or self._changing or self.gone:
+            return
+        runtime = self.broker.topic_by_id(self.topic_id)
+        if runtime is None or runtime.deleting:
+            return
+        there = set(current.members())
+        wanted = [each for each in (*self.consumers, *self.reserved) if everybody or each not in self.refused]
+        keep = set() if everybody else there & set(wanted)
+        if keep == there and len(wanted) == len(there):
+            return
+        changed = selectors.load(current.dump())
+        for member in there - keep:
+            changed.remove(member)
+        for member in wanted:
+            if member not in keep:
+                try:
+                    changed.add(member, self._ranges(member))
+                except SelectorError as error:
+                    log.warning("group %s: consumer %s gets no slots: %s", self.group, member, error)
+                    self.refused[member] = str(error)
+        row = msgspec.structs.replace(self.row, selector=changed.dump())
+        self._changing = True
+
+        def done(outcome: Outcome) -> None:
+            self._changing = False
+            if self.gone or self.selector is not current:
+                return
+            if outcome is not None:
+                self.broker.subscriptions.timers.arm(self, self.broker.clock.monotonic_ms() + RETRY_MS)
+                return
+            self.row = row
+            self.selector = changed
+            now = self.broker.clock.monotonic_ms()
+            for each in list(self.partitions.values()):
+                if each.cursor is not None:
+                    each.cursor.reassign(changed, now)
+                    each.serve_soon()
+            self.change()
+
+        self.broker.commit([rows.writes_changed(row)], done)
+
+    def _ranges(self, member: str) -> list[tuple[int, int]] | None:
+        """The ranges that configs give a member in sticky mode, by its member id or its client id."""
+        ranges = self.config.ranges
+        found = ranges.get(member) or ranges.get(self.client_ids.get(member, ""))
+        return list(found) if found is not None else None
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Members that did not come back after a restart; a change that was not stored."""
+        now = self.broker.clock.monotonic_ms()
+        for member in [each for each, until in self.reserved.items() if until <= now]:
+            log.info("group %s: member %s did not come back, others get its slots", self.group, member)
+            del self.reserved[member]
+        self.change()
+
+    def next_due(self) -> int:
+        return min(self.reserved.values(), default=NEVER)
+
+    def _arm(self) -> None:
+        self.broker.subscriptions.timers.arm(self, self.next_due())
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """It was deleted, with its topic or by itself: whoever is at it finds that out."""
+        self.gone = True
+        self.broker.subscriptions.timers.disarm(self)
+        for each in list(self.partitions.values()):
+            each.gone = True
+            each.close()
+            each.wake_all()
+        self.partitions.clear()
+
+    def release_idle(self) -> None:
+        """Let go of cursors that nobody uses."""
+        for index, each in list(self.partitions.items()):
+            if each.release():
+                del self.partitions[index]

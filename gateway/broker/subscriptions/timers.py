@@ -1,0 +1,113 @@
+"""One heap of what is due for all cursors: locks that run out, delays and backoffs that end, letters tried again.
+
+The event loop gets a single timer. A cursor is in the heap at most once with a time that counts; what is left of
+earlier ones is passed over.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from gateway.broker.broker import Broker
+
+log = logging.getLogger("magnetar.subscriptions")
+
+NEVER = 1 << 62
+
+DRIFT_MS = 5
+"""The clock on the wall was set when it moved by more than this against the monotonic one."""
+
+_LOOK_MS = 1000
+
+
+class Timed(Protocol):
+    """Something that has times. `due_at` belongs to the timers: monotonic ms, NEVER when not in the heap."""
+
+    due_at: int
+
+    def tick(self) -> None:
+        """Something may be due."""
+
+    def next_due(self) -> int:
+        """When it wants its next tick, monotonic ms, or NEVER."""
+
+
+class Timers:
+    """Start at the first `arm`; `close` ends it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._heap: list[tuple[int, int, Timed]] = []
+        self._count = 0
+        self._handle: asyncio.TimerHandle | None = None
+        # when `_handle` calls, monotonic ms
+        self._calls_at = NEVER
+        self._ahead = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def arm(self, timed: Timed, due: int) -> None:
+        """See to a tick at `due` (monotonic ms) or soon after. One that is armed earlier stays so: a tick that comes
+        too early does nothing.
+        """
+        if due >= timed.due_at or self._closed:
+            return
+        timed.due_at = due
+        self._count += 1
+        heapq.heappush(self._heap, (due, self._count, timed))
+        if due < self._calls_at:
+            self._call_by(due)
+
+    def disarm(self, timed: Timed) -> None:
+        timed.due_at = NEVER
+
+    def close(self) -> None:
+        self._closed = True
+        if self._handle is not None:
+            self._handle.cancel()
+        self._heap.clear()
+
+    def _call_by(self, due: int) -> None:
+        clock = self._broker.clock
+        now = clock.monotonic_ms()
+        if self._calls_at == NEVER:
+            self._ahead = clock.wall_ms() - now
+        # now and then the clocks are compared, and nobody waits beside a clock that was set
+        due = min(due, now + _LOOK_MS)
+        if due >= self._calls_at:
+            return
+        if self._handle is not None:
+            self._handle.cancel()
+        self._calls_at = due
+        self._handle = self._broker.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._handle = None
+        self._calls_at = NEVER
+        clock = self._broker.clock
+        now = clock.monotonic_ms()
+        # When the clock on the wall was set, everybody's due times have moved.
+        end = NEVER if abs(clock.wall_ms() - now - self._ahead) > DRIFT_MS else now
+        heap = self._heap
+        ready: list[Timed] = []
+        while heap and (heap[0][0] <= end or heap[0][2].due_at != heap[0][0]):
+            due, _, timed = heapq.heappop(heap)
+            if timed.due_at == due:
+                timed.due_at = NEVER
+                ready.append(timed)
+        for timed in ready:
+            try:
+                timed.tick()
+                self.arm(timed, max(timed.next_due(), now + 1))
+            except Exception:
+                # one that breaks must not keep the others waiting
+                log.exception("a timer of a subscription failed")
+        if heap:
+            self._call_by(heap[0][0])

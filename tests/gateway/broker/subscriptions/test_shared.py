@@ -1,0 +1,425 @@
+"""Shared subscriptions on a real broker: what consumers are given, what their verdicts do, what a crash leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.broker.errors import KafkaError
+from gateway.wire.errors import Error
+from store.api import Family, Refused, StoreError, Unknown
+from tests.gateway.broker.held import HeldStore
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, World, run
+
+
+def test_records_are_delivered_once_each_and_never_again_when_acknowledged(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a", b"b", b"c")
+        await world.produce(b"d")
+        first = await world.fetch(at, "one", 2)
+        assert first == {0: (b"a", 1), 1: (b"b", 1), 2: (b"c", 1)}, "to the end of the batch"
+        assert await world.fetch(at, "two") == {3: (b"d", 1)}
+        assert await world.fetch(at, "one") == {}
+        assert not await world.ack(at, 0, 1, 2, consumer="one")
+        assert not await world.ack(at, 3, consumer="two")
+        await world.crash()
+        assert await world.fetch(world.at(), "one") == {}
+
+    run(test, folder)
+
+
+def test_a_strict_limit_ends_within_a_batch(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(*(b"%d" % n for n in range(10)))
+        assert list(await world.fetch(at, "one", 4, strict=True)) == [0, 1, 2, 3]
+        assert list(await world.fetch(at, "two", 4, strict=True)) == [4, 5, 6, 7]
+        assert list(await world.fetch(at, "one", 4, strict=True)) == [8, 9]
+
+    run(test, folder)
+
+
+def test_what_was_not_acknowledged_comes_back_after_a_crash_and_its_count_survives(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a", b"b", b"c")
+        await world.fetch(at)
+        assert not await world.ack(at, 1)
+        assert not await world.ack(at, 2, kind=RELEASE)
+        await world.crash()
+        at = world.at()
+        # in hand when the gateway died: not counted
+        assert await world.fetch(at) == {0: (b"a", 1), 2: (b"c", 2)}
+        assert not await world.ack(at, 0, 2)
+        await world.crash()
+        assert await world.fetch(world.at()) == {}
+        assert world.at().ready().start == 3
+
+    run(test, folder)
+
+
+def test_acknowledgements_of_what_one_does_not_hold_are_refused_and_change_nothing(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a", b"b")
+        await world.fetch(at, "one", 1, strict=True)
+        at.attach("two")
+        assert await world.ack(at, 0, consumer="two") == Error.INVALID_RECORD_STATE
+        assert await world.ack(at, 0, 1, consumer="one") == Error.INVALID_RECORD_STATE
+        assert not await world.ack(at, 0, consumer="one")
+
+    run(test, folder)
+
+
+def test_released_records_are_sent_again_without_their_neighbours_when_they_are_few(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(*(b"%03d" % n * 20 for n in range(100)))
+        await world.fetch(at)
+        released = [3, 4, 50, 99]
+        assert not await world.ack(at, *(n for n in range(100) if n not in released))
+        assert not await world.ack(at, *released, kind=RELEASE)
+        at.attach("c")
+        given = at.fetch("c", 500, 1 << 20)
+        assert isinstance(given, tuple)
+        assert given.size < 1000, "the batch is some 6,000 bytes"
+        assert [(each.first, each.last, each.count) for each in given.acquired] == [
+            (3, 4, 1),
+            (50, 50, 1),
+            (99, 99, 1),
+        ]
+        at.detach("c", graceful=True)
+        assert await world.fetch(at, "d") == {n: (b"%03d" % n * 20, 2) for n in released}
+
+    run(test, folder)
+
+
+def test_a_consumer_that_crashes_counts_and_one_that_leaves_does_not(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a")
+        await world.fetch(at, "one")
+        at.detach("one", graceful=True)
+        assert await world.fetch(at, "two") == {0: (b"a", 1)}
+        at.detach("two", graceful=False)
+        assert await world.fetch(at, "three") == {0: (b"a", 2)}
+        await world.settled()
+        await world.crash()
+        assert await world.fetch(world.at(), "four") == {0: (b"a", 2)}
+
+    run(test, folder)
+
+
+def test_a_lock_that_runs_out_gives_the_record_to_the_next(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a")
+        await world.fetch(at, "one")
+        at.attach("two")
+        woken = Waiter("two")
+        at.park(woken)
+        await world.pass_time(29_999)
+        assert not woken.times
+        await world.pass_time(1)
+        assert woken.times == 1
+        assert await world.fetch(at, "two") == {0: (b"a", 2)}
+        assert await world.ack(at, 0, consumer="one") == Error.INVALID_RECORD_STATE
+
+    run(test, folder)
+
+
+class Waiter:
+    """A parked request that fetches when it is woken."""
+
+    def __init__(self, consumer: str, limit: int = 500) -> None:
+        self.consumer = consumer
+        self.times = 0
+        self.limit = limit
+        self.got: list[int] = []
+
+    def wake(self, at: object) -> None:
+        self.times += 1
+
+
+class Taker(Waiter):
+    def wake(self, at) -> None:  # type: ignore[no-untyped-def]
+        self.times += 1
+        given = at.fetch(self.consumer, self.limit, 1 << 20, True)
+        for each in given.acquired:
+            self.got += range(each.first, each.last + 1)
+
+
+def test_whoever_waits_longest_is_woken_and_nobody_for_nothing(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        takers = [Taker(f"c{n}", 2) for n in range(50)]
+        for each in takers:
+            at.attach(each.consumer)
+            at.park(each)
+        await world.produce(b"a", b"b", b"c")
+        assert [each.got for each in takers[:3]] == [[0, 1], [2], []]
+        assert [each.times for each in takers] == [1, 1] + [0] * 48
+        await world.produce(b"d")
+        assert takers[2].got == [3]
+        # what somebody lets go of wakes the next
+        at.detach("c0", graceful=True)
+        await world.settled()
+        assert takers[3].got == [0, 1]
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest", "by_duration:PT1M"])
+def test_a_new_subscription_begins_where_the_group_says_and_stays_there(
+    folder: Path | None, reset: str
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic(partitions=2)
+        await world.produce(b"old")
+        await world.pass_time(120_000)
+        await world.produce(b"young")
+        await world.pass_time(30_000)
+        await world.subscribe(reset=reset)
+        await world.produce(b"new")
+        await world.produce(b"other", index=1)
+        # nobody has fetched: it is durable nevertheless
+        await world.crash()
+        expected = {"earliest": [b"old", b"young", b"new"], "latest": [b"new"]}.get(reset, [b"young", b"new"])
+        assert [value for value, _ in (await world.fetch(world.at())).values()] == expected
+        assert [value for value, _ in (await world.fetch(world.at(index=1))).values()] == [b"other"]
+
+    run(test, folder)
+
+
+def test_partitions_that_are_added_are_read_from_their_first_record(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.produce(b"before")
+        await world.subscribe(reset="latest")
+        await world.broker.topics.grow("t", 2)
+        await world.produce(b"added", index=1)
+        assert await world.fetch(world.at()) == {}
+        assert await world.fetch(world.at(index=1)) == {0: (b"added", 1)}
+
+    run(test, folder)
+
+
+def test_a_topic_that_is_deleted_takes_its_subscriptions_along_and_a_new_one_has_none(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a", b"b")
+        await world.fetch(at)
+        await world.ack(at, 0, kind=RELEASE)
+        waiter = Waiter("w")
+        at.attach("w")
+        at.park(waiter)
+        await world.broker.topics.delete("t")
+        assert waiter.times, "it is told"
+        with pytest.raises(KafkaError):
+            await world.fetch(at)
+        with pytest.raises(KafkaError):
+            at.acknowledge("c", [(1, 1, ACCEPT)])
+        at.detach("c", graceful=False)
+        at.detach("w", graceful=False)
+        await world.settled()
+        for family in (Family.SUBSCRIPTION, Family.CURSOR, Family.ACK, Family.COUNT, Family.DUE):
+            assert not list(world.store.scan(family)), family
+        await world.topic()
+        assert world.broker.subscriptions.get("g", "t") is None
+        await world.produce(b"new")
+        at = await world.subscribe()
+        assert await world.fetch(at) == {0: (b"new", 1)}
+
+    run(test, folder)
+
+
+def test_a_subscription_that_is_deleted_forgets_everything(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.topic("u")
+        at = await world.subscribe()
+        await world.subscribe(topic="u")
+        await world.subscribe("other")
+        await world.produce(b"a", b"b")
+        await world.fetch(at)
+        await world.ack(at, 0)
+        topic = world.broker.catalog.get("t")
+        assert topic is not None
+        assert await world.broker.subscriptions.delete("g", topic.topic_id) == 1
+        assert world.broker.subscriptions.get("g", "t") is None
+        assert [row.topic for row in world.broker.subscriptions.of_group("g")] == ["u"]
+        assert [row.group for row in world.broker.subscriptions.of_topic(topic.topic_id)] == ["other"]
+        with pytest.raises(KafkaError):
+            await world.fetch(at)
+        at = await world.subscribe()
+        assert list(await world.fetch(at)) == [0, 1]
+
+    run(test, folder)
+
+
+def test_records_below_the_start_of_the_log_are_gone(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        for value in (b"a", b"b", b"c"):
+            await world.produce(value)
+        assert list(await world.fetch(at, "one", 1)) == [0]
+        topic = world.broker.catalog.get("t")
+        assert topic is not None
+        await world.broker.topics.delete_records(world.broker.partition(topic, 0), 2)
+        assert await world.fetch(at, "two") == {2: (b"c", 1)}
+        # as Kafka: it does not matter any more
+        assert not await world.ack(at, 0, consumer="one")
+        await world.ack(at, 2, consumer="two")
+        assert at.ready().start == 3
+        # also when nobody was there to see it
+        await world.produce(b"d", b"e")
+        await world.crash()
+        topic = world.broker.catalog.get("t")
+        assert topic is not None
+        await world.broker.topics.delete_records(world.broker.partition(topic, 0), 4)
+        assert list(await world.fetch(world.at())) == [4]
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("outcome", [Refused("no"), Unknown("who knows"), StoreError("broken")])
+def test_after_a_commit_that_failed_the_cursor_says_what_is_stored(outcome: StoreError) -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)  # type: ignore[arg-type]
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a", b"b", b"c")
+        await world.fetch(at)
+        assert not await world.ack(at, 0)
+        store.holding = True
+        assert at.acknowledge("c", [(1, 1, ACCEPT)]) == 0
+        parked = Taker("p")
+        at.attach("p")
+        at.park(parked)
+        await store.has(1)
+        # one turn further, behind the one that fails
+        assert at.acknowledge("c", [(2, 2, RELEASE)]) == 0
+        store.holding = False
+        store.fail(outcome)
+        await world.settled()
+        await world.settled()
+        # neither counts; who waited has them, and the consumers are still there
+        assert parked.got == [1, 2]
+        assert [each.count for each in [at.ready().look(2)]] == [0]
+        assert not await world.ack(at, 1, 2, consumer="p")
+        await world.crash()
+        assert await world.fetch(world.at()) == {}
+
+    run(test)
+
+
+def test_many_cursors_of_a_turn_are_one_commit_with_a_row_each(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)  # type: ignore[arg-type]
+        await world.topic(partitions=3)
+        at = [await world.subscribe(index=index) for index in range(3)]
+        for index in range(3):
+            await world.produce(b"a", b"b", b"c", index=index)
+            await world.fetch(at[index])
+        store.commits.clear()
+        for each in at:
+            for offset in range(3):
+                each.acknowledge("c", [(offset, offset, ACCEPT)])
+        await world.settled()
+        assert [len(writes) for writes in store.commits] == [3]
+
+    if folder is None:
+        run(test)
+
+
+def test_an_empty_hand_is_left_and_bytes_are_bounded(folder: Path | None) -> None:
+    """A limit of bytes takes the first batch whole; nothing is acquired that is not sent."""
+
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        for _ in range(4):
+            await world.produce(b"x" * 1000, b"y" * 1000)
+        assert list(await world.fetch(at, "one", max_bytes=10)) == [0, 1]
+        assert list(await world.fetch(at, "one", max_bytes=5000)) == [2, 3, 4, 5]
+        at.detach("one", graceful=True)
+        assert list(await world.fetch(at, "two", max_bytes=10)) == [0, 1]
+        assert at.ready().acquired == 2
+        assert list(await world.fetch(at, "two")) == [2, 3, 4, 5, 6, 7]
+
+    run(test, folder)
+
+
+def test_a_cursor_that_nobody_uses_is_let_go_and_knows_everything_when_it_is_back(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a", b"b", b"c")
+        await world.fetch(at)
+        await world.ack(at, 1)
+        subscriptions = world.broker.subscriptions
+        for _ in range(3):
+            subscriptions.release_idle()
+        assert list(subscriptions.live()), "it has a consumer"
+        at.detach("c", graceful=True)
+        await world.settled()
+        for _ in range(2):
+            subscriptions.release_idle()
+        assert not list(subscriptions.live())
+        assert list(await world.fetch(world.at())) == [0, 2]
+
+    run(test, folder)
+
+
+def test_a_clean_stop_counts_nothing(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a")
+        await world.fetch(at)
+        world.broker.subscriptions.stop()
+        at.detach("c", graceful=False)
+        await world.close()
+        await world.start()
+        assert await world.fetch(world.at()) == {0: (b"a", 1)}
+
+    run(test, folder)
+
+
+def test_rejected_records_are_dropped_where_dead_letters_are_switched_off(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.configure("g", pulsar__dead__letter__enable="false")
+        at = await world.subscribe()
+        await world.produce(b"a", b"b")
+        await world.fetch(at)
+        assert not await world.ack(at, 0, kind=REJECT)
+        await world.ack(at, 1)
+        assert world.broker.catalog.get("t-g-DLQ") is None
+        assert at.ready().start == 2
+
+    run(test, folder)
