@@ -21,6 +21,7 @@ from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import Housekeeping
+from gateway.broker.share_groups import ShareGroups
 from gateway.clock import SystemClock, implausible
 from gateway.errors import StartError
 from gateway.listener import Listener
@@ -108,6 +109,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         version=VERSION,
         data=data,
     )
+    broker.share_groups = ShareGroups(broker)
     broker.groups = Groups(broker)
     metrics.watch_store(store.stats)
 
@@ -131,8 +133,10 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     async def finish() -> None:
         stopping.set()
         housekeeping.stop()
+        broker.subscriptions.stop()
         timeout = settings.integer("shutdown.timeout.ms") / 1000
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
+        broker.subscriptions.close()
         broker.turn.end()
 
     stack.push_async_callback(finish)

@@ -17,6 +17,8 @@ MODULES = (
     "groups",
     "group_admin",
     "offsets",
+    "share_groups",
+    "share_offsets",
 )
 """The modules that register handlers; each file's docstring begins with the keys of its APIs."""
 

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | 15 | DescribeGroups | 0-6 | an unknown group is Dead, from v6 on GROUP_ID_NOT_FOUND too (KIP-1043) |
 | 16 | ListGroups | 0-5 | states from v4, types from v5, both as filters too, whatever their case |
-| 42 | DeleteGroups | 0-2 | empty groups only; their offsets go with them, in one write |
+| 42 | DeleteGroups | 0-2 | empty groups only; their offsets or subscriptions go with them |
 | 47 | OffsetDelete | 0 | not for topics that a member subscribed to (KIP-496) |
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
-from gateway.broker.groups import Waiter
+from gateway.broker.machines import Waiter
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Delete, Plain
 from gateway.coordinators.group_rows import State
@@ -47,20 +47,21 @@ def _described(
 ) -> messages.DescribeGroupsResponse.DescribedGroup:
     described = messages.DescribeGroupsResponse.DescribedGroup
     member = messages.DescribeGroupsResponse.DescribedGroupMember
+    missing = f"Group {group_id} not found."
     try:
         group = broker.groups.get(group_id)
     except KafkaError as error:
         if error.code != Error.INCONSISTENT_GROUP_PROTOCOL:
             return described(error_code=error.code, error_message=error.text, group_id=group_id)
         # A group of another type is no classic group, and that is what is asked for.
-        group = None
+        group, missing = None, f"Group {group_id} is not a classic group."
     if group is None:
         dead = State.DEAD.shown
         if version < 6:
             return described(group_id=group_id, group_state=dead, authorized_operations=operations)
         return described(
             error_code=Error.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} not found.",
+            error_message=missing,
             group_id=group_id,
             group_state=dead,
         )
@@ -116,8 +117,17 @@ def delete_groups(broker: Broker, context: Context, request: messages.DeleteGrou
     def build(group_id: str) -> Callable[[Plain], Any]:
         return lambda answer: result(group_id=group_id, error_code=answer.error)
 
-    results = [
-        broker.groups.run(group_id, Delete(Waiter(build(group_id))))
+    async def delete_share_group(group_id: str) -> Any:
+        try:
+            await broker.share_groups.delete(group_id)
+        except KafkaError as error:
+            return result(group_id=group_id, error_code=error.code)
+        return result(group_id=group_id, error_code=Error.NONE)
+
+    results: list[Any] = [
+        asyncio.ensure_future(delete_share_group(group_id))
+        if broker.share_groups.holds(group_id)
+        else broker.groups.run(group_id, Delete(Waiter(build(group_id))))
         for group_id in dict.fromkeys(request.groups_names)
     ]
     if not any(isinstance(one, asyncio.Future) for one in results):
@@ -140,7 +150,8 @@ def offset_delete(broker: Broker, context: Context, request: messages.OffsetDele
     try:
         group = broker.groups.get(group_id)
     except KafkaError as error:
-        return response(error_code=error.code)
+        other = error.code == Error.INCONSISTENT_GROUP_PROTOCOL
+        return response(error_code=Error.GROUP_ID_NOT_FOUND if other else error.code)
     refusal: int = Error.GROUP_ID_NOT_FOUND if group is None else group.check_offset_delete()
     if group is None or refusal:
         return response(error_code=refusal)

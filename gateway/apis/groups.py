@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import Context, handles
-from gateway.broker.groups import Waiter
+from gateway.broker.machines import Waiter
 from gateway.coordinators.classic_events import (
     Heartbeat,
     Join,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gateway.apis.groups import MAX_GROUP_ID
 from gateway.apis.registry import Context, handles
-from gateway.broker.groups import Waiter
+from gateway.broker.machines import Waiter
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
 from gateway.coordinators.offsets import Committed
@@ -93,6 +93,9 @@ def offset_commit(broker: Broker, context: Context, request: messages.OffsetComm
         error = answer.error
         if error == Error.GROUP_ID_NOT_FOUND and version < 9:
             error = Error.ILLEGAL_GENERATION
+        if error == Error.INCONSISTENT_GROUP_PROTOCOL:
+            # a share group: it has subscriptions, not offsets
+            error = Error.GROUP_ID_NOT_FOUND
         return _commit_response(version, refused, taken, error)
 
     return broker.groups.commit_offsets(

@@ -1,7 +1,7 @@
 """18 ApiVersions, versions 0 to 4 (KIP-511: an unknown version is answered in the form of version 0, error 35).
 
-What is registered is what is told. No features are finalized: those that clients look for (group.version,
-share.version) come with the protocols they stand for.
+What is registered is what is told. Of the features that clients look for, share.version is finalized (KIP-932);
+group.version and transaction.version come with the protocols they stand for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 
 
+FEATURES = {"share.version": 1}
+"""Features and their level."""
+
+
 @handles(ApiKey.API_VERSIONS, "ApiVersions", 0, 4)
 def api_versions(
     broker: Broker, context: Context, request: messages.ApiVersionsRequest | None
@@ -28,11 +32,21 @@ def api_versions(
         named = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.match(name) for name in named):
             return messages.ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
-    return messages.ApiVersionsResponse(
+    response = messages.ApiVersionsResponse
+    return response(
         api_keys=[
-            messages.ApiVersionsResponse.ApiVersion(
-                api_key=api.key, min_version=api.min_version, max_version=api.max_version
-            )
+            response.ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
             for api in sorted(APIS.values(), key=lambda api: api.key)
-        ]
+        ],
+        # Clients of version 3 cannot take a least level of 0 (KAFKA-17492).
+        supported_features=[
+            response.SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in FEATURES.items()
+            if context.api_version >= 4
+        ],
+        finalized_features_epoch=0,
+        finalized_features=[
+            response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in FEATURES.items()
+        ],
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.coordinators import group_rows, offsets
-from gateway.coordinators.group_rows import GroupHead, RowError, State
+from gateway.coordinators.group_rows import GroupHead, Kind, RowError, State
 from store.api import Delete, Family, Outcome, StoreError, Write
 
 if TYPE_CHECKING:
@@ -64,6 +64,11 @@ class Sweep:
                     log.error("group %s cannot be looked after: %s", group_id, error)
 
     def _group(self, group_id: str, head: GroupHead) -> Iterator[None]:
+        if head.kind == Kind.SHARE:
+            # It commits no offsets, and stays until it is deleted: its subscriptions hold what it has not read.
+            if head.state != State.EMPTY:
+                self._broker.share_groups.get(group_id)
+            return
         if head.state != State.EMPTY:
             # Its members may never come back, and only in memory do their sessions run out.
             self._groups.get(group_id)

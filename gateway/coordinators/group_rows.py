@@ -24,7 +24,7 @@ class Kind(IntEnum):
 
 
 class State(IntEnum):
-    """The states of a classic group."""
+    """The states of a classic group. A share group is Empty, Stable or Dead."""
 
     EMPTY = 1
     PREPARING_REBALANCE = 2
@@ -84,16 +84,38 @@ class ClassicRow(GroupHead):
     members: list[MemberRow]
 
 
+class ShareMemberRow(msgspec.Struct, array_like=True):
+    """A member of a share group. Its epoch may have grown since, up to the group's."""
+
+    member_id: str
+    rack: str | None
+    client_id: str
+    client_host: str
+    names: list[str]
+    epoch: int
+    previous_epoch: int
+
+
+class ShareRow(GroupHead):
+    """A share group. Its state is Empty or Stable. Topics: name, topic id, partitions."""
+
+    epoch: int
+    assignment_epoch: int
+    topics: list[tuple[str, bytes, int]]
+    members: list[ShareMemberRow]
+
+
 _encoder = msgspec.msgpack.Encoder()
 _head = msgspec.msgpack.Decoder(GroupHead)
 _classic = msgspec.msgpack.Decoder(ClassicRow)
+_share = msgspec.msgpack.Decoder(ShareRow)
 
 
 def key(group_id: str) -> bytes:
     return group_id.encode()
 
 
-def put(group_id: str, row: ClassicRow) -> Put:
+def put(group_id: str, row: ClassicRow | ShareRow) -> Put:
     return Put(Family.GROUP, key(group_id), _encoder.encode(row))
 
 
@@ -121,3 +143,12 @@ def classic(value: bytes) -> ClassicRow:
         return _classic.decode(value)
     except msgspec.MsgspecError as error:
         raise RowError(f"the row of a classic group cannot be read: {error}") from None
+
+
+def share(value: bytes) -> ShareRow:
+    """The row of a share group. Raises RowError."""
+    head(value)
+    try:
+        return _share.decode(value)
+    except msgspec.MsgspecError as error:
+        raise RowError(f"the row of a share group cannot be read: {error}") from None

@@ -193,6 +193,10 @@ class Cursor:
         """Records that wait for a time: DELAYED and BACKOFF."""
         return self._window.n[DELAYED] + self._window.n[BACKOFF]
 
+    def backlog(self, log_end: int) -> int:
+        """Records that are not settled, up to the log's end."""
+        return sum(self._window.n) + max(0, log_end - self._window.known)
+
     @property
     def config(self) -> SubscriptionConfig:
         return self._config

@@ -15,7 +15,9 @@ from yarl import URL
 
 from gateway.admin.server import AdminServer, start
 from gateway.broker.broker import Broker
-from gateway.broker.groups import Groups, Waiter
+from gateway.broker.groups import Groups
+from gateway.broker.machines import Waiter
+from gateway.broker.share_groups import ShareGroups
 from gateway.clock import SystemClock
 from gateway.config.settings import Settings
 from gateway.coordinators import offsets
@@ -113,6 +115,7 @@ def make_broker(loop: asyncio.AbstractEventLoop) -> Broker:
         cluster_id=bytes(16),
         version="0.1.0",
     )
+    broker.share_groups = ShareGroups(broker)
     broker.groups = Groups(broker)
     return broker
 

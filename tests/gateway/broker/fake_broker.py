@@ -9,7 +9,10 @@ from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch
+from gateway.broker.errors import KafkaError
+from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.groups import Groups
+from gateway.broker.share_groups import ShareGroups
 from gateway.config import Settings
 from gateway.metrics_catalog import GatewayMetrics
 from store import memory
@@ -49,6 +52,28 @@ class FakeClock:
         return self.now + self.ahead
 
 
+class FakeSubscriptions:
+    """Which there are, and who is gone; `failing` lets nobody have one."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str]] = []
+        self.deleted: list[tuple[str, bytes | None]] = []
+        self.gone: list[tuple[str, str, bool]] = []
+        self.failing: KafkaError | None = None
+
+    async def ensure(self, group: str, topic: str) -> None:
+        if self.failing is not None:
+            raise self.failing
+        self.made.append((group, topic))
+
+    async def delete(self, group: str, topic_id: bytes | None = None) -> int:
+        self.deleted.append((group, topic_id))
+        return 1
+
+    def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
+        self.gone.append((group, member, graceful))
+
+
 class FakeBroker:
     """Commits wait for `land` unless `at_once`; time passes with `advance`."""
 
@@ -65,6 +90,9 @@ class FakeBroker:
         self.queue: list[tuple[Sequence[Write], Callable[[Outcome], None]]] = []
         self.timers: list[tuple[int, Callable[[], None]]] = []
         self.committed: list[Sequence[Write]] = []
+        self.group_configs = GroupConfigs(self)  # type: ignore[arg-type]
+        self.subscriptions = FakeSubscriptions()
+        self.share_groups = ShareGroups(self)  # type: ignore[arg-type]
         self.groups = Groups(self)  # type: ignore[arg-type]
 
     def advertised(self, listener: str) -> tuple[str, int]:

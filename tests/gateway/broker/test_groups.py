@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.groups import IDLE_CHECK, Waiter
+from gateway.broker.groups import IDLE_CHECK
+from gateway.broker.machines import Waiter
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.classic_events import Delete, Heartbeat, Join, Leave, Leaver, Plain, Sync
 from gateway.coordinators.codes import Code

@@ -1,0 +1,154 @@
+"""Membership of share groups (KIP-932).
+
+| key | API | versions | notes |
+|---|---|---|---|
+| 76 | ShareGroupHeartbeat | 1 | epoch 0 joins, -1 leaves; v0 was early access |
+| 77 | ShareGroupDescribe | 1 | |
+
+What they mean is in `gateway.coordinators.share_group`. Each member is assigned every partition of its topics with
+the answer that lets it in; Kafka's first answer is an empty assignment, and the next heartbeat is 5 s away.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from gateway.apis.group_admin import ALL_OPERATIONS
+from gateway.apis.groups import legal_group_id
+from gateway.apis.metadata import NOT_ASKED
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.broker.machines import Waiter
+from gateway.coordinators.share_events import Beat
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+JOIN, LEAVE = 0, -1
+"""Member epochs with a meaning of their own."""
+
+ASSIGNOR = "simple"
+"""The name of Kafka's only assignor. Its rule is another, its name is what tools show."""
+
+Described = messages.ShareGroupDescribeResponse.DescribedGroup
+
+
+@handles(ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", 1, 1)
+def share_group_heartbeat(
+    broker: Broker, context: Context, request: messages.ShareGroupHeartbeatRequest
+) -> Any:
+    refusal = _wrong(request)
+    if refusal is not None:
+        return _beat(Beat(Error.INVALID_REQUEST, refusal))
+    if not legal_group_id(request.group_id):
+        return _beat(Beat(Error.INVALID_GROUP_ID))
+    groups, waiter = broker.share_groups, Waiter(_beat)
+    if request.member_epoch == LEAVE:
+        return groups.leave(request.group_id, request.member_id, waiter)
+    names = request.subscribed_topic_names
+    return groups.heartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        tuple(names) if names is not None else None,
+        request.rack_id,
+        context.client_id or "",
+        context.client_host,
+        waiter,
+    )
+
+
+def _wrong(request: messages.ShareGroupHeartbeatRequest) -> str | None:
+    """What is wrong with a request by itself, in Kafka's words."""
+    if not request.member_id.strip():
+        return "MemberId can't be empty."
+    if not request.group_id.strip():
+        return "GroupId can't be empty."
+    if request.rack_id is not None and not request.rack_id.strip():
+        return "RackId can't be empty."
+    if request.member_epoch == JOIN and not request.subscribed_topic_names:
+        return "SubscribedTopicNames must be set in first request."
+    if request.member_epoch < LEAVE:
+        return "MemberEpoch is invalid."
+    return None
+
+
+def _beat(answer: Beat) -> messages.ShareGroupHeartbeatResponse:
+    response = messages.ShareGroupHeartbeatResponse
+    assignment = None
+    if answer.assignment is not None:
+        assignment = response.Assignment(
+            topic_partitions=[
+                response.TopicPartitions(topic_id=view.topic_id, partitions=_all(view.partitions))
+                for view in answer.assignment
+            ]
+        )
+    return response(
+        error_code=answer.error,
+        error_message=answer.message,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval,
+        assignment=assignment,
+    )
+
+
+@lru_cache(maxsize=64)
+def _all(partitions: int) -> list[int]:
+    """Every partition of a topic. Shared between answers: not to be changed."""
+    return list(range(partitions))
+
+
+@handles(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", 1, 1)
+def share_group_describe(
+    broker: Broker, context: Context, request: messages.ShareGroupDescribeRequest
+) -> messages.ShareGroupDescribeResponse:
+    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    return messages.ShareGroupDescribeResponse(
+        groups=[_described(broker, group_id, operations) for group_id in request.group_ids]
+    )
+
+
+def _described(broker: Broker, group_id: str, operations: int) -> Described:
+    if not group_id:
+        return Described(error_code=Error.INVALID_GROUP_ID, error_message=None, group_id=group_id)
+    try:
+        group = broker.share_groups.get(group_id)
+        if group is None:
+            raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    except KafkaError as error:
+        return Described(error_code=error.code, error_message=error.text, group_id=group_id)
+    response = messages.ShareGroupDescribeResponse
+    return Described(
+        error_code=Error.NONE,
+        error_message=None,
+        group_id=group_id,
+        group_state=group.state.shown,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR,
+        members=[
+            response.Member(
+                member_id=one.member_id,
+                rack_id=one.rack,
+                member_epoch=one.epoch,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                subscribed_topic_names=list(one.names),
+                assignment=response.Assignment(
+                    topic_partitions=[
+                        response.TopicPartitions(
+                            topic_id=view.topic_id, topic_name=name, partitions=_all(view.partitions)
+                        )
+                        for name, view in one.assignment
+                    ]
+                ),
+            )
+            for one in group.describe()
+        ],
+        authorized_operations=operations,
+    )

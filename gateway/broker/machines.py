@@ -1,0 +1,297 @@
+"""Pure state machines at work: a request into a machine's step, its writes into the store, then its effects out.
+
+A machine (a group) in use is in memory; the others are rows. What a step wants written goes into the commit of
+this loop turn, and nobody is answered from a state that is not durable: effects of later steps wait behind the
+writes before them. If a machine's row could not be written, the machine is thrown away, everybody who waits is
+refused, and the next request reads it from the store.
+
+`Groups` and `ShareGroups` are such; what is theirs is which machine, what it is asked, and what becomes of effects
+that are neither an answer nor a note.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from gateway.coordinators.classic_events import Note, Tick
+from gateway.coordinators.group_rows import State
+from gateway.wire.errors import Error
+from store.api import Outcome, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+log = logging.getLogger("magnetar.groups")
+
+
+class Waiter:
+    """A request's way back: `build` makes the response from the machine's answer. It is the token of its event."""
+
+    __slots__ = ("_future", "_response", "answered", "build")
+
+    def __init__(self, build: Callable[[Any], Any]) -> None:
+        self.build = build
+        self._future: asyncio.Future[Any] | None = None
+        self._response: Any = None
+        self.answered = False
+
+    def answer(self, value: Any) -> None:
+        """Called once."""
+        assert not self.answered
+        self.answered = True
+        response = self.build(value)
+        if self._future is None:
+            self._response = response
+        elif not self._future.done():
+            # done: the connection is gone and has cancelled it
+            self._future.set_result(response)
+
+    def result(self, loop: asyncio.AbstractEventLoop) -> Any:
+        """The response, or a future of it."""
+        if self.answered:
+            return self._response
+        self._future = loop.create_future()
+        return self._future
+
+
+class Core(Protocol):
+    """A machine: a group of some type."""
+
+    group_id: str
+    state: State
+    stored: bool
+
+    def step(self, event: Any, now: int, wall: int, /) -> Any:
+        """Take in one event: what to write, and the effects (Answer, Note, others) once that is durable."""
+        ...
+
+    def next_due(self) -> int | None:
+        """When a Tick changes something, monotonic ms."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is in memory that the row does not say."""
+        ...
+
+
+CoreT = TypeVar("CoreT", bound=Core)
+
+
+class Flight:
+    """One commit on its way: what to do when it has landed."""
+
+    __slots__ = ("effects", "futures", "own")
+
+    def __init__(self, effects: list[Any], own: Waiter | None = None) -> None:
+        self.effects = effects
+        # Of a write that is one request's alone: a failure concerns that request, not the machine.
+        self.own = own
+        self.futures: list[asyncio.Future[None]] = []
+
+
+class Live(Generic[CoreT]):
+    """A machine in memory."""
+
+    __slots__ = ("core", "due", "flights", "gone", "used", "waiting")
+
+    def __init__(self, core: CoreT) -> None:
+        self.core = core
+        # commits on their way, oldest first
+        self.flights: deque[Flight] = deque()
+        # requests not answered yet
+        self.waiting: dict[Waiter, Any] = {}
+        # its place in the heap of timers, monotonic ms
+        self.due: int | None = None
+        self.used = True
+        # True when this object has been replaced by what the store says
+        self.gone = False
+
+
+class Machines(Generic[CoreT]):
+    """Machines of one kind, by group id."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._live: dict[str, Live[CoreT]] = {}
+        self._timers: list[tuple[int, int, Live[CoreT]]] = []
+        self._timer_count = 0
+        self._wake_at: int | None = None
+
+    # -- for those who know which machine it is ----------------------------------------------------------------------
+
+    def _stepped(self, core: CoreT, before: State) -> None:
+        """A step was taken: to be counted."""
+
+    def _happen(self, core: CoreT, effect: Any) -> None:
+        """An effect that is neither an answer nor a note."""
+        raise AssertionError(effect)
+
+    def _own_failure(self, live: Live[CoreT], waiter: Waiter, outcome: Exception) -> Any:
+        """The answer to a request whose own write failed."""
+        raise AssertionError(waiter)
+
+    # -- steps and their writes --------------------------------------------------------------------------------------
+
+    def _run(self, live: Live[CoreT], event: Any) -> Any:
+        """Take in a request; the response, or a future of it."""
+        waiter: Waiter = event.token
+        live.waiting[waiter] = event
+        self._step(live, event)
+        return waiter.result(self._broker.loop)
+
+    def _step(self, live: Live[CoreT], event: Any) -> None:
+        clock, core = self._broker.clock, live.core
+        before = core.state
+        try:
+            step = core.step(event, clock.monotonic_ms(), clock.wall_ms())
+        except Exception as error:
+            # A fault of ours: what is in memory may be half a step. The store is not.
+            log.exception("group %s failed", core.group_id)
+            self._discard(live, error)
+            return
+        self._stepped(core, before)
+        if step.writes:
+            self._send(live, step.writes, step.effects)
+        else:
+            self._deliver(live, step.effects)
+
+    def _send(
+        self, live: Live[CoreT], writes: Sequence[Write], effects: list[Any], own: Waiter | None = None
+    ) -> None:
+        live.flights.append(Flight(effects, own))
+        self._broker.commit(writes, lambda outcome: self._landed(live, outcome))
+
+    def _deliver(self, live: Live[CoreT], effects: list[Any]) -> None:
+        """Run effects that need no write, behind those that wait for one."""
+        if live.flights:
+            live.flights[-1].effects.extend(effects)
+        else:
+            self._perform(live, effects)
+
+    def _landed(self, live: Live[CoreT], outcome: Outcome) -> None:
+        """The machine's oldest commit is over."""
+        if live.gone:
+            return
+        flight = live.flights.popleft()
+        if outcome is None:
+            self._perform(live, flight.effects)
+        elif flight.own is not None:
+            answer = self._own_failure(live, flight.own, outcome)
+            live.waiting.pop(flight.own, None)
+            flight.own.answer(answer)
+            self._perform(live, [effect for effect in flight.effects if effect[0] is not flight.own])
+        else:
+            self._discard(live, outcome)
+        _finish(flight.futures)
+        self._tidy(live)
+
+    def _perform(self, live: Live[CoreT], effects: Iterable[Any]) -> None:
+        for effect in effects:
+            token = effect[0]
+            if type(token) is Waiter:
+                live.waiting.pop(token, None)
+                token.answer(effect.value)
+            elif type(effect) is Note:
+                log.info(effect.text)
+            else:
+                self._happen(live.core, effect)
+
+    def _discard(self, live: Live[CoreT], reason: Exception) -> None:
+        """What is in memory is not what the store says: the machine is read again by whoever asks next."""
+        log.warning("group %s is read again from the store: %s", live.core.group_id, reason)
+        self._leave(live)
+        for waiter, event in list(live.waiting.items()):
+            waiter.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
+        live.waiting.clear()
+        for flight in live.flights:
+            _finish(flight.futures)
+
+    # -- in memory and out -------------------------------------------------------------------------------------------
+
+    def look(self, group_id: str) -> CoreT | None:
+        """The machine if it is in memory."""
+        live = self._live.get(group_id)
+        return live.core if live is not None else None
+
+    def claims(self, group_id: str) -> bool:
+        """Whether a group of that id is in memory, so that its row, if it has one, is not the last word."""
+        live = self._live.get(group_id)
+        return live is not None and live.core.state is not State.DEAD
+
+    def busy(self, group_id: str) -> bool:
+        """Whether something of the group is on its way to the store, so that its rows are not the last word."""
+        live = self._live.get(group_id)
+        return live is not None and bool(live.flights)
+
+    def _enter(self, core: CoreT) -> Live[CoreT]:
+        live = self._live[core.group_id] = Live(core)
+        return live
+
+    def _leave(self, live: Live[CoreT]) -> None:
+        live.gone = True
+        del self._live[live.core.group_id]
+
+    def _tidy(self, live: Live[CoreT]) -> None:
+        """Let go of a group that came to nothing."""
+        core = live.core
+        if live.flights or live.gone or live.waiting:
+            return
+        if core.state is State.DEAD or (core.idle and not core.stored):
+            self._leave(live)
+
+    def release_idle(self) -> None:
+        """Let go of groups without members that nobody asked for since the last call."""
+        for live in list(self._live.values()):
+            if not live.used and live.core.idle and not live.flights and not live.waiting:
+                self._leave(live)
+            live.used = False
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def _arm(self, live: Live[CoreT]) -> None:
+        """See to it that the group is looked at when something of it is due."""
+        if live.gone:
+            return
+        due = live.core.next_due()
+        if due is None or (live.due is not None and live.due <= due):
+            return
+        live.due = due
+        self._timer_count += 1
+        heapq.heappush(self._timers, (due, self._timer_count, live))
+        self._wake_by(due)
+
+    def _wake(self) -> None:
+        now = self._broker.clock.monotonic_ms()
+        timers = self._timers
+        if self._wake_at is not None and self._wake_at <= now:
+            self._wake_at = None
+        while timers and timers[0][0] <= now:
+            due, _, live = heapq.heappop(timers)
+            if live.gone or live.due != due:
+                continue
+            live.due = None
+            actual = live.core.next_due()
+            if actual is not None and actual <= now:
+                self._step(live, Tick())
+                self._tidy(live)
+            self._arm(live)
+        if timers:
+            self._wake_by(timers[0][0])
+
+    def _wake_by(self, due: int) -> None:
+        """Have `_wake` called at `due` or before: an earlier call than needed is harmless."""
+        if self._wake_at is None or due < self._wake_at:
+            self._wake_at = due
+            self._broker.call_at(due, self._wake)
+
+
+def _finish(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

@@ -1,0 +1,340 @@
+"""Share groups at work: heartbeats into the machines of `coordinators.share_group`, their subscriptions made.
+
+A heartbeat that brings a topic into the group is answered when the group has its subscription there, so that
+nothing published from then on is missed, and the answer is an assignment that can be fetched at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.machines import Live, Machines, Waiter
+from gateway.coordinators import group_rows
+from gateway.coordinators.classic_events import Delete, Plain
+from gateway.coordinators.codes import Code
+from gateway.coordinators.group_rows import Kind, RowError, State
+from gateway.coordinators.share_events import Beat, Gone, Heartbeat, Leave, Make, TopicView
+from gateway.coordinators.share_group import ShareGroup
+from gateway.group_config_table import KEY_SHARED, STICKY
+from gateway.group_configs import GroupConfig
+from gateway.wire.errors import Error
+from store.api import Family, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+
+log = logging.getLogger("magnetar.groups")
+
+
+class _Known:
+    """What has been seen to on behalf of a group in memory."""
+
+    __slots__ = ("catalog", "closing", "ensured", "ensuring")
+
+    def __init__(self) -> None:
+        # the catalog's version that the group was told of
+        self.catalog = -1
+        # topics with a subscription, as they were when it was made
+        self.ensured: dict[str, TopicView] = {}
+        self.ensuring: dict[tuple[str, TopicView], asyncio.Future[None]] = {}
+        # administrators at work who need it empty: nobody joins meanwhile
+        self.closing = 0
+
+
+class ShareGroups(Machines[ShareGroup]):
+    """All share groups of this node."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self._max_size = broker.settings.integer("group.share.max.size")
+        self._known: dict[str, _Known] = {}
+        broker.group_configs.members_of = self.members
+
+    # -- membership --------------------------------------------------------------------------------------------------
+
+    def heartbeat(
+        self,
+        group_id: str,
+        member_id: str,
+        epoch: int,
+        names: tuple[str, ...] | None,
+        rack: str | None,
+        client_id: str,
+        client_host: str,
+        waiter: Waiter,
+    ) -> Any:
+        """A heartbeat with an epoch of 0 or above; the answer is a Beat. Returns the response or an awaitable."""
+        broker = self._broker
+        try:
+            live = self._find(group_id)
+            if live is None and epoch != 0:
+                raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+            config = broker.group_configs.get(group_id)
+            if epoch == 0:
+                self._check_join(group_id, live, config, member_id, client_id)
+        except KafkaError as error:
+            waiter.answer(Beat(error.code, error.text))
+            return waiter.result(broker.loop)
+        if live is None:
+            live = self._enter(ShareGroup(group_id, self._max_size, broker.clock.wall_ms()))
+        known, core = self._known[group_id], live.core
+        topics = None
+        if names is not None or known.catalog != broker.catalog.version:
+            topics = self._topics(core.subscribed().union(names or ()))
+        event = Heartbeat(
+            waiter,
+            member_id,
+            epoch,
+            client_id,
+            client_host,
+            rack,
+            names,
+            topics,
+            config.session_timeout_ms,
+            config.heartbeat_interval_ms,
+        )
+        version, accepted = broker.catalog.version, core.assignment_epoch
+        response = self._run(live, event)
+        if topics is not None and names is None:
+            known.catalog = version
+        if epoch == 0 or names is not None or accepted != core.assignment_epoch:
+            self._arm(live)
+            self._tidy(live)
+        missing = [item for item in core.topics.items() if known.ensured.get(item[0]) != item[1]]
+        if missing and not live.gone:
+            return self._with_subscriptions(group_id, known, missing, waiter, response)
+        return response
+
+    def leave(self, group_id: str, member_id: str, waiter: Waiter) -> Any:
+        """A heartbeat with epoch -1; the answer is a Beat."""
+        try:
+            live = self._find(group_id)
+            if live is None:
+                raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        except KafkaError as error:
+            waiter.answer(Beat(error.code, error.text))
+            return waiter.result(self._broker.loop)
+        response = self._run(live, Leave(waiter, member_id))
+        self._tidy(live)
+        return response
+
+    def _check_join(
+        self,
+        group_id: str,
+        live: Live[ShareGroup] | None,
+        config: GroupConfig,
+        member_id: str,
+        client_id: str,
+    ) -> None:
+        """Raises KafkaError when nobody may join now, or not this one."""
+        if live is not None and self._known[group_id].closing:
+            raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, f"Group {group_id} is being changed.")
+        if config.subscription.type != KEY_SHARED or config.mode != STICKY or member_id in config.ranges:
+            return
+        # Pulsar turns away a consumer without ranges, and one whose ranges another has.
+        if client_id not in config.ranges:
+            raise KafkaError(
+                Error.INVALID_REQUEST,
+                f"Group {group_id} has sticky ranges, and pulsar.key.shared.ranges has none for member {member_id} or "
+                f"client {client_id}.",
+            )
+        if live is None:
+            return
+        for other in live.core.members.values():
+            if (
+                other.client_id == client_id
+                and other.member_id != member_id
+                and other.member_id not in config.ranges
+            ):
+                raise KafkaError(
+                    Error.INVALID_REQUEST,
+                    f"The sticky ranges of client {client_id} in group {group_id} are those of member "
+                    f"{other.member_id} already: each member needs a client id of its own.",
+                )
+
+    def _topics(self, names: Iterable[str]) -> dict[str, TopicView]:
+        """Those of the names that are topics."""
+        get = self._broker.catalog.get
+        found = ((name, get(name)) for name in names)
+        return {
+            name: TopicView(topic.topic_id, len(topic.partitions))
+            for name, topic in found
+            if topic is not None
+        }
+
+    # -- subscriptions -----------------------------------------------------------------------------------------------
+
+    async def _with_subscriptions(
+        self,
+        group_id: str,
+        known: _Known,
+        missing: list[tuple[str, TopicView]],
+        waiter: Waiter,
+        response: Any,
+    ) -> Any:
+        """The response once the group has its subscriptions."""
+        for item in missing:
+            if item not in known.ensuring:
+                task = asyncio.ensure_future(self._ensure(group_id, *item))
+                known.ensuring[item] = task
+                task.add_done_callback(lambda task, item=item: self._ensured(known, item, task))  # type: ignore[misc]
+        try:
+            await asyncio.gather(
+                *[asyncio.shield(known.ensuring[item]) for item in missing if item in known.ensuring]
+            )
+        except KafkaError as error:
+            log.warning("share group %s has no subscription yet: %s", group_id, error)
+            return waiter.build(Beat(Error.COORDINATOR_NOT_AVAILABLE, str(error)))
+        return await response if isinstance(response, asyncio.Future) else response
+
+    async def _ensure(self, group_id: str, name: str, view: TopicView) -> None:
+        try:
+            await self._broker.subscriptions.ensure(group_id, name)
+        except KafkaError as error:
+            topic = self._broker.catalog.get(name)
+            if topic is not None and topic.topic_id == view.topic_id:
+                raise
+            # It went while we were about to: the next heartbeat finds out.
+            log.info("share group %s gets no subscription on %s: %s", group_id, name, error)
+
+    def _ensured(self, known: _Known, item: tuple[str, TopicView], task: asyncio.Future[None]) -> None:
+        del known.ensuring[item]
+        if not task.cancelled() and task.exception() is None:
+            known.ensured[item[0]] = item[1]
+
+    def _happen(self, core: ShareGroup, effect: Any) -> None:
+        assert type(effect) is Gone
+        broker = self._broker
+        broker.subscriptions.member_gone(core.group_id, effect.member_id, graceful=effect.graceful)
+
+    def _stepped(self, core: ShareGroup, before: State) -> None:
+        if core.state is State.STABLE and before is not State.STABLE:
+            self._broker.metrics.rebalances.inc()
+
+    # -- administrators ----------------------------------------------------------------------------------------------
+
+    def get(self, group_id: str) -> ShareGroup | None:
+        """The group, to look at; None if there is none.
+
+        Raises KafkaError: GROUP_ID_NOT_FOUND if it is of another type.
+        """
+        live = self._find(group_id)
+        return None if live is None or live.core.state is State.DEAD else live.core
+
+    def holds(self, group_id: str) -> bool:
+        """Whether there is a share group of that id."""
+        with contextlib.suppress(KafkaError):
+            return self.get(group_id) is not None
+        return False
+
+    def members(self, group_id: str) -> int:
+        """How many members it has; 0 for what is no share group."""
+        with contextlib.suppress(KafkaError):
+            group = self.get(group_id)
+            return len(group.members) if group is not None else 0
+        return 0
+
+    async def make(self, group_id: str) -> None:
+        """Have the group, empty if it is new. Raises KafkaError."""
+        live = self._find(group_id) or self._enter(
+            ShareGroup(group_id, self._max_size, self._broker.clock.wall_ms())
+        )
+        await self._ask(live, Make)
+
+    async def delete(self, group_id: str) -> None:
+        """Delete the group and its subscriptions. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        async with self.kept_empty(group_id) as live:
+            await self.delete_subscriptions(group_id, None)
+            await self._ask(live, Delete)
+        self._tidy(live)
+
+    async def delete_subscriptions(self, group_id: str, topic: Topic | None) -> None:
+        """Drop the group's subscription of a topic, or all; inside `kept_empty`. Raises KafkaError."""
+        await self._broker.subscriptions.delete(group_id, topic.topic_id if topic is not None else None)
+        known = self._known.get(group_id)
+        if known is not None:
+            if topic is None:
+                known.ensured.clear()
+            else:
+                known.ensured.pop(topic.name, None)
+
+    @contextlib.asynccontextmanager
+    async def kept_empty(self, group_id: str) -> AsyncIterator[Live[ShareGroup]]:
+        """A group without members, and nobody joins meanwhile.
+
+        Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND (none, or of another type).
+        """
+        live = self._find(group_id)
+        if live is None or live.core.state is State.DEAD:
+            raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if live.core.members:
+            raise KafkaError(Error.NON_EMPTY_GROUP, "The group is not empty.")
+        known = self._known[group_id]
+        known.closing += 1
+        live.used = True
+        try:
+            yield live
+        finally:
+            known.closing -= 1
+
+    async def _ask(self, live: Live[ShareGroup], event: type[Make] | type[Delete]) -> None:
+        """Raises KafkaError with the error of the answer, if it has one."""
+        response = self._run(live, event(Waiter(lambda answer: answer)))
+        answer: Plain = await response if isinstance(response, asyncio.Future) else response
+        if answer.error:
+            raise KafkaError(Error[Code(answer.error).name])
+
+    def close(self) -> None:
+        """The gateway stops: nobody waits any longer."""
+        for live in list(self._live.values()):
+            for waiter, event in list(live.waiting.items()):
+                waiter.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
+                del live.waiting[waiter]
+
+    # -- in memory and out -------------------------------------------------------------------------------------------
+
+    def _find(self, group_id: str) -> Live[ShareGroup] | None:
+        """The group, from memory or its row. Raises KafkaError."""
+        live = self._live.get(group_id)
+        if live is not None:
+            live.used = True
+            return live
+        broker = self._broker
+        try:
+            value = broker.store.get(Family.GROUP, group_rows.key(group_id))
+            if broker.groups.claims(group_id) or (
+                value is not None and group_rows.head(value).kind != Kind.SHARE
+            ):
+                raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+            if value is None:
+                return None
+            core = ShareGroup.load(
+                group_id,
+                group_rows.share(value),
+                self._max_size,
+                broker.group_configs.get(group_id).session_timeout_ms,
+                broker.clock.monotonic_ms(),
+            )
+        except StoreError as error:
+            log.error("share group %s cannot be read: %s", group_id, error)
+            raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+        except RowError as error:
+            log.error("share group %s: %s", group_id, error)
+            raise KafkaError(Error.UNKNOWN_SERVER_ERROR, str(error)) from error
+        live = self._enter(core)
+        self._arm(live)
+        return live
+
+    def _enter(self, core: ShareGroup) -> Live[ShareGroup]:
+        self._known[core.group_id] = _Known()
+        return super()._enter(core)
+
+    def _leave(self, live: Live[ShareGroup]) -> None:
+        super()._leave(live)
+        del self._known[live.core.group_id]
