@@ -21,15 +21,18 @@ from compat.peers.kafka.jars import JarsError
 from compat.stopping import stoppable
 from compat.tools import MissingToolError
 
-# What keeps the cases quick on both servers, and lets short sessions be asked for.
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+# What keeps the cases quick on both servers, and lets short sessions and locks be asked for.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
 KAFKA_SETTINGS = {
     **SETTINGS,
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "500",
-    "group.share.min.record.lock.duration.ms": "1000",
 }
-"""Share groups on Apache Kafka: a member learns of its partitions by a heartbeat, and locks are held long."""
+"""On Apache Kafka a member of a share group learns of its partitions by its second heartbeat."""
 WAVE = 6
 """Programs that share one restart of the server. Up to it all of them stay alive, so not all at once."""
 
