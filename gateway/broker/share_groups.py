@@ -35,11 +35,9 @@ log = logging.getLogger("magnetar.groups")
 class _Known:
     """What has been seen to on behalf of a group in memory."""
 
-    __slots__ = ("catalog", "closing", "ensured", "ensuring")
+    __slots__ = ("closing", "ensured", "ensuring")
 
     def __init__(self) -> None:
-        # the catalog's version that the group was told of
-        self.catalog = -1
         # topics with a subscription, as they were when it was made
         self.ensured: dict[str, TopicView] = {}
         self.ensuring: dict[tuple[str, TopicView], asyncio.Future[None]] = {}
@@ -83,9 +81,9 @@ class ShareGroups(Machines[ShareGroup]):
             return waiter.result(broker.loop)
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, broker.clock.wall_ms()))
-        known, core = self._known[group_id], live.core
+        known, core, version = self._known[group_id], live.core, broker.catalog.version
         topics = None
-        if names is not None or known.catalog != broker.catalog.version:
+        if names is not None or core.seen != version:
             topics = self._topics(core.subscribed().union(names or ()))
         event = Heartbeat(
             waiter,
@@ -96,14 +94,13 @@ class ShareGroups(Machines[ShareGroup]):
             rack,
             names,
             topics,
+            version,
             config.session_timeout_ms,
             config.heartbeat_interval_ms,
         )
-        version, accepted = broker.catalog.version, core.assignment_epoch
         response = self._run(live, event)
-        if topics is not None and names is None:
-            known.catalog = version
-        if epoch == 0 or names is not None or accepted != core.assignment_epoch:
+        if epoch == 0 or live.due is None:
+            # Later heartbeats only put off what is due: the timer will find out.
             self._arm(live)
             self._tidy(live)
         missing = [item for item in core.topics.items() if known.ensured.get(item[0]) != item[1]]

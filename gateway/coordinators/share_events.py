@@ -42,7 +42,7 @@ class Heartbeat(NamedTuple):
     """ShareGroupHeartbeat with an epoch of 0 (join) or above. Names are None when they are as they were.
 
     `topics`: of those that members subscribe to, this one included, the topics there are; None when nothing has
-    changed since the last time.
+    changed since the group saw the catalog, whose `version` this is.
     """
 
     token: Token
@@ -53,6 +53,7 @@ class Heartbeat(NamedTuple):
     rack: str | None
     names: tuple[str, ...] | None
     topics: Topics | None
+    version: int
     session_timeout: int
     heartbeat_interval: int
 

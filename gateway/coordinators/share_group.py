@@ -109,6 +109,7 @@ class ShareGroup:
         "group_id",
         "max_size",
         "members",
+        "seen",
         "since",
         "state",
         "stored",
@@ -125,8 +126,9 @@ class ShareGroup:
         # that of the last heartbeat: members that went since have changed nobody's assignment
         self.assignment_epoch = 0
         self.members: dict[str, Member] = {}
-        # those of the topics subscribed to that there are
+        # those of the topics subscribed to that there are, and the catalog's version that says so
         self.topics: dict[str, TopicView] = {}
+        self.seen = -1
         # whether a row exists, or its write was handed out
         self.stored = False
         # of the step under way
@@ -186,6 +188,7 @@ class ShareGroup:
         member.names = names
         if event.topics is not None:
             bump = self._see(event.topics) or bump
+            self.seen = event.version
         if self.state is State.EMPTY:
             self._become(State.STABLE)
         if bump:
