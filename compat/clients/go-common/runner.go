@@ -39,6 +39,9 @@ func Drop(names ...string) {
 	cases = slices.DeleteFunc(cases, func(one named) bool { return slices.Contains(names, one.name) })
 }
 
+// DropAll begins with no case at all: for a client with a section of its own.
+func DropAll() { cases = nil }
+
 var printing sync.Mutex
 
 func emit(line map[string]any) {

@@ -1,8 +1,8 @@
-module magnetar/go-franz-go
+module magnetar/franz
 
 go 1.26.0
 
-replace magnetar/compat => ../go-common
+replace magnetar/compat => ..
 
 require (
 	github.com/twmb/franz-go v1.22.2

@@ -1,8 +1,11 @@
-// franz-go: the shared cases of ../go-common on kgo and kadm.
+// franz-go: the shared cases of go-common on kgo and kadm; with -share the cases of share groups instead.
 package main
 
 import (
 	"errors"
+	"flag"
+	"os"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,4 +28,15 @@ func connect(c *compat.Context, options ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-func main() { compat.Main(library{}, "go-franz-go", "github.com/twmb/franz-go") }
+func main() {
+	name := "go-franz-go"
+	flag.Bool("share", false, "the cases of share groups")
+	if slices.Contains(os.Args, "-share") { // the cases depend on it: looked at before Main reads the command line
+		name = "go-franz-go-share"
+		compat.DropAll()
+		shareAcknowledging()
+		shareMembers()
+		shareTopics()
+	}
+	compat.Main(library{}, name, "github.com/twmb/franz-go")
+}
