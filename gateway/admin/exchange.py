@@ -23,6 +23,7 @@ class Reply(NamedTuple):
     status: int = 204
     body: bytes = b""
     content_type: str | None = None
+    headers: Mapping[str, str] = {}
 
 
 DONE = Reply()
@@ -48,6 +49,8 @@ class Call:
     body: bytes = b""
     # "host:port" that the client used to come here
     host: str = ""
+    # the name of the client's program
+    agent: str = ""
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A query parameter that says true or false. Refuses what is neither with 400."""

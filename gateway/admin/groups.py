@@ -1,4 +1,6 @@
-"""Consumer groups as the admin side shows them: a Failover subscription of each topic they commit to."""
+"""Groups as the admin side shows them: a consumer group is a Failover subscription of each topic it commits to, a
+share group a Shared or Key_Shared one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gateway.admin import share_stats
 from gateway.broker.errors import KafkaError
+from gateway.coordinators.group_rows import Kind
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -46,7 +50,11 @@ def connected(broker: Broker, topic: Topic) -> list[str]:
     """Groups that have members now who subscribed to the topic."""
     found = []
     for listed in broker.groups.listing():
-        if listed.members:
+        if listed.members and listed.kind is Kind.SHARE:
+            shared = broker.share_groups.get(listed.group_id)
+            if shared is not None and topic.name in shared.subscribed():
+                found.append(listed.group_id)
+        elif listed.members:
             core = broker.groups.get(listed.group_id)
             if core is not None and core.subscribed is not None and topic.name in core.subscribed:
                 found.append(listed.group_id)
@@ -63,8 +71,8 @@ class Span(NamedTuple):
 
 async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) -> dict[int, dict[str, Any]]:
     """Pulsar's stats of the subscriptions on some partitions, by partition and subscription name."""
-    found: dict[int, dict[str, Any]] = {index: {} for index in spans}
     indexes = list(spans)
+    found: dict[int, dict[str, Any]] = share_stats.of_topic(broker, topic, indexes)
     for count, listed in enumerate(broker.groups.listing()):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
@@ -82,15 +90,20 @@ async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) ->
 def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The subscriptions of a partitioned topic: sums over its partitions."""
     total: dict[str, Any] = {}
+    shared: dict[str, list[dict[str, Any]]] = {}
     for one in each:
         for name, stats in one.items():
-            if name not in total:
+            if stats["type"] != "Failover":
+                shared.setdefault(name, []).append(stats)
+            elif name not in total:
                 total[name] = {**stats, "magnetar": {**stats["magnetar"]}}
                 # an offset belongs to one partition
                 total[name]["magnetar"].pop("committedOffset")
             else:
                 for key in _SUMMED:
                     total[name][key] += stats[key]
+    for name, stats_of in shared.items():
+        total[name] = share_stats.merged(stats_of)
     return total
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gateway.admin import cluster, topics
+from gateway.admin import cluster, subscriptions, topics
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
 from semantics.names import DOMAINS
@@ -22,6 +22,7 @@ _KINDS = {
     "broker-stats": "broker-stats",
     "brokers": "brokers",
     "clusters": "clusters",
+    "magnetar": "magnetar",
     "namespaces": "namespaces",
     "resource-quotas": "resource-quotas",
     "resourcegroups": "resourcegroups",
@@ -57,6 +58,21 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "topic", "partitioned-stats"): topics.partitioned_stats,
     ("GET", "topic", "internalStats"): topics.internal_stats,
     ("GET", "topic", "partitioned-internalStats"): topics.partitioned_internal_stats,
+    ("GET", "topic", "subscriptions"): subscriptions.names,
+    ("GET", "topic", "examinemessage"): subscriptions.examine,
+    ("GET", "entry", ""): subscriptions.by_id,
+    ("PUT", "subscription", ""): subscriptions.create,
+    ("DELETE", "subscription", ""): subscriptions.delete,
+    ("POST", "subscription", "skip/*"): subscriptions.skip,
+    ("POST", "subscription", "skip_all"): subscriptions.skip_all,
+    ("POST", "subscription", "resetcursor"): subscriptions.reset,
+    ("POST", "subscription", "resetcursor/*"): subscriptions.reset,
+    ("GET", "subscription", "position/*"): subscriptions.peek,
+    ("POST", "subscription", "analyzeBacklog"): subscriptions.analyze,
+    # Magnetar's own
+    ("GET", "subscription", "explain"): subscriptions.explain,
+    ("GET", "subscription", "hash"): subscriptions.hash_of,
+    ("GET", "magnetar", "hash"): subscriptions.hash_of,
 }
 
 
@@ -64,8 +80,8 @@ def verb_of(call: Call) -> Verb:
     """The function that serves a call. Refuses with 501 what Pulsar has and we do not, else with 404."""
     kind, rest = _place(call)
     verb = VERBS.get((call.method, kind, "/".join(rest)))
-    if verb is None and len(rest) == 1:
-        verb = VERBS.get((call.method, kind, "*"))
+    if verb is None and rest:
+        verb = VERBS.get((call.method, kind, "/".join([*rest[:-1], "*"])))
     if verb is not None:
         return verb
     noun = _KINDS.get(call.path[0]) if kind else None
@@ -89,6 +105,10 @@ def _place(call: Call) -> tuple[str, tuple[str, ...]]:
         # a topic may be called "partitioned": only a GET of that name is the list
         if len(path) == 3 or (len(path) == 4 and path[3] == "partitioned" and call.method == "GET"):
             return "domain", path[3:]
+        if len(path) > 5 and path[4] == "subscription":
+            return "subscription", path[6:]
+        if len(path) == 8 and path[4] == "ledger" and path[6] == "entry":
+            return "entry", ()
         return ("topic", path[4:]) if len(path) > 3 else ("", ())
     if first == "namespaces" and len(path) > 1:
         return ("tenant", ()) if len(path) == 2 else ("namespace", path[3:])

@@ -168,7 +168,7 @@ class AdminServer:
         except Exception:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
-        headers = {"Server": "Magnetar"}
+        headers = {"Server": "Magnetar", **reply.headers}
         if reply.content_type:
             headers["Content-Type"] = reply.content_type
         return web.Response(status=reply.status, body=reply.body, headers=headers)
@@ -179,7 +179,8 @@ class AdminServer:
         if path.startswith("/admin/v2/") or path == "/admin/v2":
             _check_origin(request)
             host = request.headers.get("Host", "")
-            call = Call(method, _segments(path)[2:], request.query, await _body(request), host)
+            agent = request.headers.get("User-Agent", "")
+            call = Call(method, _segments(path)[2:], request.query, await _body(request), host, agent)
             return await verb_of(call)(self._context, call)
         if path in _OTHERS:
             if method != "GET":

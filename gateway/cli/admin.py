@@ -2,7 +2,8 @@
 
 It speaks only HTTP, so it works from any machine that reaches the admin port, and it imports little, so it
 starts in a tenth of a second. Flags of pulsar-admin with several letters and one dash (`-gpb`) are kept as
-they are. The largest noun, topics, is in `admin_topics.py`.
+they are. The largest noun, topics, is in `admin_topics.py` and
+`admin_subscriptions.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 
 import click
 
+from gateway.cli import admin_subscriptions
 from gateway.cli.admin_client import namespace_path, segment
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs, common, pass_options
 from gateway.cli.admin_output import FORMS
@@ -56,6 +58,7 @@ def main(ctx: click.Context, url: str, output: str, request_timeout: float) -> N
 
 
 main.add_command(topics)
+admin_subscriptions.add_to(topics)
 
 
 # -- brokers

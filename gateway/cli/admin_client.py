@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+from gateway.cli.admin_messages import Message, read_messages
 
 _REDIRECTS = 5
 _TOPIC = re.compile(r"(?:(?P<domain>persistent|non-persistent)://)?(?P<rest>[^/]+(?:/[^/]+/[^/]+)?)\Z")
@@ -58,25 +61,46 @@ class Client:
         if query:
             url += "?" + urlencode({key: _text(value) for key, value in query.items()})
         data = None if body is None and method in ("GET", "DELETE") else json.dumps(body).encode()
-        for _ in range(_REDIRECTS):
-            status, content_type, location, answer = self._once(method, url, data)
-            if status not in (307, 308) or not location:
-                break
-            # another node owns the topic: the same call, method and body, goes there
-            url = urljoin(url, location)
-        text = answer.decode("utf-8", "replace")
-        if status >= 300:
-            raise AdminError(_reason(status, text), status)
+        status, answer, body_bytes = self._asked(method, url, data)
+        text = body_bytes.decode("utf-8", "replace")
         if status == 204 or not text:
             return None
-        if content_type.startswith("application/json"):
+        if answer.get("Content-Type", "").startswith("application/json"):
             try:
                 return json.loads(text)
             except ValueError:
                 raise AdminError(f"{self.url} does not answer like a Magnetar gateway.") from None
         return text
 
-    def _once(self, method: str, url: str, data: bytes | None) -> tuple[int, str, str, bytes]:
+    def message(self, path: str, **query: str | bool) -> Message:
+        """One message: the payload and what its headers say. Raises AdminError."""
+        return self.messages(path, **query)[0]
+
+    def messages(self, path: str, **query: str | bool) -> list[Message]:
+        """One message, or those of an entry in Pulsar's batch form. Raises AdminError."""
+        url = self.url.rstrip("/") + "/admin/v2/" + path
+        if query:
+            url += "?" + urlencode({key: _text(value) for key, value in query.items()})
+        _, headers, body = self._asked("GET", url, None)
+        try:
+            return read_messages(headers, body)
+        except (ValueError, IndexError, KeyError):
+            raise AdminError(f"{self.url} does not answer like a Magnetar gateway.") from None
+
+    def _asked(self, method: str, url: str, data: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of an answer that is no refusal. Raises AdminError."""
+        for _ in range(_REDIRECTS):
+            status, headers, body = self._once(method, url, data)
+            location = headers.get("Location", "")
+            if status not in (307, 308) or not location:
+                break
+            # another node owns the topic: the same call, method and body, goes there
+            url = urljoin(url, location)
+        if status >= 300:
+            raise AdminError(_reason(status, body.decode("utf-8", "replace")), status)
+        return status, headers, body
+
+    def _once(self, method: str, url: str, data: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         parts = urlsplit(url)
         make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = make(parts.hostname or "", parts.port, timeout=self._timeout)
@@ -103,12 +127,7 @@ class Client:
             ) from None
         finally:
             connection.close()
-        return (
-            response.status,
-            response.getheader("Content-Type", ""),
-            response.getheader("Location", ""),
-            body,
-        )
+        return response.status, dict(response.getheaders()), body
 
 
 def topic_path(name: str) -> str:

@@ -79,3 +79,19 @@ def _columns(heads: list[str], rows: list[list[str]]) -> str:
         return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
     return "\n".join([line(heads), line(["-" * width for width in widths]), *[line(row) for row in rows]])
+
+
+def hexdump(payload: bytes) -> str:
+    """Bytes as text where they are text, else sixteen a line in hexadecimal with the printable ones beside."""
+    try:
+        text = payload.decode()
+        if all(letter.isprintable() or letter in "\n\t" for letter in text):
+            return text
+    except UnicodeDecodeError:
+        pass
+    lines = []
+    for at in range(0, len(payload), 16):
+        row = payload[at : at + 16]
+        shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{at:08x}  {row.hex(' '):<47}  {shown}")
+    return "\n".join(lines)

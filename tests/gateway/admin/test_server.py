@@ -105,8 +105,13 @@ def test_live_and_ready(serve: Serve) -> None:
         ("GET", "/admin/v2/topic/stats", 404, "nothing"),
         ("GET", "/admin/v2/persistent/public", 404, "nothing"),
         ("GET", "/admin/v2/persistent/public/default/orders/retention", 501, "retention of topics"),
-        ("POST", "/admin/v2/persistent/public/default/o/subscription/s/skip/3", 501, "subscription/s/skip/3"),
-        ("DELETE", "/admin/v2/persistent/public/default/o/subscription/s", 501, "DELETE"),
+        (
+            "POST",
+            "/admin/v2/persistent/public/default/o/subscription/s/expireMessages/3",
+            501,
+            "expireMessages",
+        ),
+        ("DELETE", "/admin/v2/persistent/public/default/o/retention", 501, "DELETE"),
         ("PUT", "/admin/v2/namespaces/public/new", 501, "namespaces"),
         ("PUT", "/admin/v2/tenants/shop", 501, "tenants"),
         ("GET", "/admin/v2/schemas/public/default/x/schema", 501, "schemas"),
@@ -133,7 +138,9 @@ def test_every_route_of_the_table_can_be_reached() -> None:
     examples = {
         "clusters": ("clusters",), "brokers": ("brokers",), "tenants": ("tenants",), "tenant": ("namespaces", "t"),
         "namespace": ("namespaces", "t", "n"), "domain": ("persistent", "t", "n"),
-        "topic": ("persistent", "t", "n", "x"),
+        "topic": ("persistent", "t", "n", "x"), "magnetar": ("magnetar",),
+        "subscription": ("persistent", "t", "n", "x", "subscription", "s"),
+        "entry": ("persistent", "t", "n", "x", "ledger", "1", "entry", "2"),
     }  # fmt: skip
     for method, kind, tail in routes.VERBS:
         rest = tuple(part for part in tail.replace("*", "anything").split("/") if part)

@@ -1,0 +1,201 @@
+"""Messages as Pulsar's admin API shows them: the payload as body, all else in headers.
+
+Headers are `X-Pulsar-…` in the case that Pulsar's Java client looks for. A record is one message; only a call for a
+whole entry (a Kafka batch) answers with several, in Pulsar's batch form.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.admin.exchange import RefusedError, Reply
+from gateway.broker.errors import KafkaError
+from gateway.wire import records
+from gateway.wire.batch import BatchError
+from gateway.wire.records import Record
+from semantics.message_id import MessageId
+from store.api import Corrupt, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.partition import Partition
+
+BINARY = "application/octet-stream"
+LARGEST_HEADER = 6 * 1024
+"""Bytes of properties that are sent: above some 8 KB Java's client refuses the whole answer."""
+
+PRODUCER_NAME, SEQUENCE_ID, EVENT_TIME = "pulsar-producer-name", "pulsar-sequence-id", "pulsar-event-time"
+ORDERING_KEY, DELIVER_AT = "pulsar-ordering-key", "pulsar-deliver-at"
+
+
+class Stored(NamedTuple):
+    """A record and where it is. `entry` is the base offset of its batch."""
+
+    offset: int
+    entry: int
+    record: Record
+
+
+async def entry_at(broker: Broker, partition: Partition, offset: int) -> tuple[list[Stored], int]:
+    """The records of the batch that holds `offset`, or of the next one, and the offset behind it; none at the end.
+
+    Refuses what cannot be read.
+    """
+    nothing: list[Stored] = []
+    if offset >= partition.high_watermark:
+        return nothing, offset
+    try:
+        found = partition.read(offset, 1)
+        buffers = found if isinstance(found, list) else await found
+        batch = b"".join(buffers)
+        header = records.header(batch)
+        batch = batch[: header.size]
+        unfolded = [] if header.attributes & 0x20 else records.records(batch, broker.decompression_limit)
+    except IndexError:
+        return nothing, partition.high_watermark
+    except (Corrupt, BatchError) as error:
+        raise RefusedError(500, f"The entry at offset {offset} cannot be opened: {error}") from None
+    except (StoreError, KafkaError) as error:
+        raise RefusedError(503, f"The log cannot be read at present: {error}") from None
+    base = header.base_offset
+    stored = [Stored(base + record.offset_delta, base, record) for record in unfolded]
+    return stored, base + header.last_offset_delta + 1
+
+
+async def record_at(broker: Broker, partition: Partition, offset: int) -> Stored | None:
+    """The record at `offset`, or the first one behind it; None at the end of the log."""
+    while offset < partition.high_watermark:
+        entry, behind = await entry_at(broker, partition, offset)
+        for stored in entry:
+            if stored.offset >= offset:
+                return stored
+        offset = max(behind, offset + 1)
+    return None
+
+
+def message_id(partition: Partition, stored: Stored) -> MessageId:
+    """Where Pulsar finds it."""
+    position = partition.log.position_of(stored.offset)
+    return MessageId(position.ledger, position.entry, partition.index, position.batch_index)
+
+
+def reply(partition: Partition, stored: Stored, java: bool) -> Reply:
+    """One message. Java's client takes the third part of an id for the batch index, others for the partition."""
+    found = message_id(partition, stored)
+    shown = f"{found.ledger}:{found.entry}:{found.batch_index}" if java else str(found)
+    headers = {"X-Pulsar-Message-ID": shown, **described(stored.record)}
+    headers["X-Magnetar-Offset"] = str(stored.offset)
+    headers["X-Magnetar-Partition"] = str(partition.index)
+    return Reply(200, stored.record.value or b"", BINARY, headers)
+
+
+def described(record: Record) -> dict[str, str]:
+    """A record's key, times and properties as headers."""
+    at = datetime.fromtimestamp(max(record.timestamp, 0) / 1000, UTC)
+    headers = {"X-Pulsar-publish-time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+    properties: dict[str, str] = {}
+    for name, value in record.headers:
+        text = (value or b"").decode("utf-8", "replace")
+        if name == PRODUCER_NAME:
+            headers["X-Pulsar-producer-name"] = _line(text)
+        elif name == SEQUENCE_ID:
+            headers["X-Pulsar-sequence-id"] = _line(text)
+        elif name == EVENT_TIME:
+            headers["X-Pulsar-event-time"] = _line(text)
+        elif name == DELIVER_AT:
+            headers["X-Pulsar-deliver-at-time"] = _line(text)
+        elif name == ORDERING_KEY:
+            headers["X-Pulsar-Base64-ordering-key"] = base64.b64encode(value or b"").decode()
+        else:
+            properties[name] = text
+    if record.key is not None:
+        try:
+            key = record.key.decode("ascii")
+            plain = key.isprintable() and key == key.strip()
+        except UnicodeDecodeError:
+            plain = False
+        headers["X-Pulsar-partition-key"] = key if plain else base64.b64encode(record.key).decode()
+        headers["X-Pulsar-partition-key-b64-encoded"] = "false" if plain else "true"
+    if record.value is None:
+        headers["X-Pulsar-null-value"] = "true"
+    headers["X-Pulsar-PROPERTY"] = _properties(properties, headers)
+    return headers
+
+
+def _properties(properties: dict[str, str], headers: dict[str, str]) -> str:
+    """One JSON object in ASCII, cut to what a header may hold; a header of its own says so."""
+    kept: dict[str, str] = {}
+    size = 2
+    for name, value in properties.items():
+        size += len(json.dumps({name: value}))
+        if size > LARGEST_HEADER:
+            headers["X-Magnetar-Properties-Left-Out"] = str(len(properties) - len(kept))
+            break
+        kept[name] = value
+    return json.dumps(kept)
+
+
+def _line(text: str) -> str:
+    """What a header can carry."""
+    return text if text.isascii() and text.isprintable() else json.dumps(text)[1:-1]
+
+
+def batch_reply(partition: Partition, entry: list[Stored]) -> Reply:
+    """A whole entry in Pulsar's batch form: for each message its length, its metadata (protobuf), its payload."""
+    first = entry[0]
+    found = message_id(partition, first)
+    if len(entry) == 1:
+        return reply(partition, first, java=False)
+    body = bytearray()
+    for stored in entry:
+        metadata = _single_message_metadata(stored.record)
+        body += struct.pack(">I", len(metadata)) + metadata + (stored.record.value or b"")
+    headers = {
+        "X-Pulsar-Message-ID": f"{found.ledger}:{found.entry}:{partition.index}",
+        "X-Pulsar-num-batch-message": str(len(entry)),
+        "X-Pulsar-publish-time": described(first.record)["X-Pulsar-publish-time"],
+        "X-Magnetar-Offset": str(first.offset),
+    }
+    return Reply(200, bytes(body), BINARY, headers)
+
+
+def _single_message_metadata(record: Record) -> bytes:
+    """Pulsar's SingleMessageMetadata: 1 property (1 key, 2 value), 2 key, 3 payload size, 5 event time, 6 key is
+    base64, 7 ordering key, 9 null value.
+    """
+    out = bytearray()
+    for name, value in record.headers:
+        pair = _field(1, name.encode()) + _field(2, (value or b"").decode("utf-8", "replace").encode())
+        if name == ORDERING_KEY:
+            out += _field(7, value or b"")
+        elif name == EVENT_TIME and (value or b"").isdigit():
+            out += b"\x28" + _varint(int(value or b"0"))
+        else:
+            out += _field(1, pair)
+    if record.key is not None:
+        try:
+            out += _field(2, record.key.decode().encode())
+        except UnicodeDecodeError:
+            out += _field(2, base64.b64encode(record.key)) + b"\x30\x01"
+    out += b"\x18" + _varint(len(record.value or b""))
+    if record.value is None:
+        out += b"\x48\x01"
+    return bytes(out)
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

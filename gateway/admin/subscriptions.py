@@ -1,0 +1,484 @@
+"""The verbs of subscriptions: list, create, delete, skip, clear, reset, peek, explain. Named in `routes.py`.
+
+A group id is a subscription's name. A share group's subscription is Shared or Key_Shared; a consumer group's is
+Failover, and is there once the group has committed an offset of the topic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from gateway.admin import messages, share_stats
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.topics import Found, find, named
+from gateway.broker import offsets_by_time
+from gateway.broker.errors import KafkaError
+from gateway.broker.machines import Waiter
+from gateway.coordinators import offsets
+from gateway.coordinators.classic_events import Plain
+from gateway.wire.batch import BatchError
+from gateway.wire.errors import Error
+from semantics.message_id import MessageId, MessageIdError
+from semantics.subscriptions import hashing
+from store.api import Family, Put, StoreError
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.broker.broker import Broker
+    from gateway.broker.partition import Partition
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+
+FAILOVER = "failover"
+TYPES = ("shared", "key_shared", FAILOVER)
+PULSAR_NACK_DELAY_MS = 60_000
+"""What a nacked message waits in Pulsar unless a client says otherwise."""
+FARTHEST = 10_000
+"""The farthest message that can be peeked at: each one before it is looked at first."""
+
+
+class Named(NamedTuple):
+    """A subscription that a path names, and where it is. `shared` is False for a consumer group's."""
+
+    found: Found
+    name: str
+    shared: bool
+
+
+async def named_subscription(broker: Broker, call: Call) -> Named:
+    """The subscription that the path names. Refuses with 404 what is not there."""
+    found, name = find(broker, named(call)), call.path[5]
+    if broker.subscriptions.by_id(name, found.topic.topic_id) is not None:
+        return Named(found, name, True)
+    indexes = range(len(found.topic.partitions))
+    if any(row is not None for row in broker.groups.committed(name, found.topic, indexes)):
+        return Named(found, name, False)
+    raise RefusedError(404, f"{found.name} has no subscription {name}.")
+
+
+# -- which there are
+
+
+async def names(context: Context, call: Call) -> Reply:
+    """The names of a topic's subscriptions."""
+    found = find(context.broker, named(call))
+    return json(sorted(names_of(context.broker, found)))
+
+
+def names_of(broker: Broker, found: Found) -> set[str]:
+    """Groups that have a cursor on the topic, or have committed an offset of it."""
+    topic = found.topic
+    there = {row.group for row in broker.subscriptions.of_topic(topic.topic_id)}
+    indexes = range(len(topic.partitions))
+    for listed in broker.groups.listing():
+        if any(row is not None for row in broker.groups.committed(listed.group_id, topic, indexes)):
+            there.add(listed.group_id)
+    return there
+
+
+async def create(context: Context, call: Call) -> Reply:
+    """Make a subscription that begins at the message id in the body (latest without one).
+
+    `type` is shared (the default), key_shared or failover. As Pulsar's clients do, a new Shared or Key_Shared
+    subscription lets a nacked message wait a minute, unless the group has configs of its own.
+    """
+    broker = context.broker
+    found, name = _whole(find(broker, named(call))), call.path[5]
+    kind = call.query.get("type", "shared").lower()
+    if kind not in TYPES:
+        raise RefusedError(
+            400, f"The type of a subscription is one of {', '.join(TYPES)}; not {kind[:40]!r}."
+        )
+    if not name:
+        raise RefusedError(412, "A subscription has a name.")
+    if name in names_of(broker, found):
+        raise RefusedError(409, f"{found.name} has a subscription {name} already.")
+    starts = [
+        _start(broker.partition(found.topic, index), call) for index in range(len(found.topic.partitions))
+    ]
+    if kind == FAILOVER:
+        await _commit(broker, found, name, dict(enumerate(starts)))
+        return DONE
+    await broker.share_groups.make(name)
+    await broker.group_configs.alter(name, lambda own: _configured(own, kind))
+    await broker.subscriptions.ensure(name, found.topic.name, starts)
+    return DONE
+
+
+def _configured(own: dict[str, str], kind: str) -> dict[str, str]:
+    """The group's configs with the type, and Pulsar's minute where nothing is said of nacks."""
+    new = {**own, "pulsar.subscription.type": kind}
+    if not any(key.startswith("pulsar.nack.") for key in own):
+        new["pulsar.nack.delay.ms"] = str(PULSAR_NACK_DELAY_MS)
+    return new
+
+
+async def delete(context: Context, call: Call) -> Reply:
+    """Unsubscribe: the cursor and all it remembers go. Refused while consumers are connected, unless forced."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    _whole(at.found)
+    topic = at.found.topic
+    if at.shared:
+        if broker.share_groups.members(at.name) and not call.flag("force"):
+            raise RefusedError(
+                412, f"{at.name} has connected consumers. Stop them first, or unsubscribe with --force."
+            )
+        await broker.share_groups.delete_subscriptions(at.name, topic)
+        return DONE
+    group = broker.groups.get(at.name)
+    if group is not None and len(group.roster):
+        raise RefusedError(
+            412, f"{at.name} is a consumer group with {len(group.roster)} members: stop them first."
+        )
+    keys = [offsets.key(at.name, topic.name, index) for index in range(len(topic.partitions))]
+    await _answered(broker.groups.delete_offsets(at.name, keys, _waiter()))
+    return DONE
+
+
+# -- moved
+
+
+async def skip(context: Context, call: Call) -> Reply:
+    """Acknowledge the next n messages on the consumers' behalf."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    partition = _partition(broker, at.found, "skip")
+    count = _number(call.path[7], "how many messages to skip")
+    if at.shared:
+        cursor_of = _cursor(broker, at, partition.index)
+        cursor_of.ready().skip(count, partition.high_watermark)
+        cursor_of.touch()
+        await broker.write([])
+    else:
+        row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
+        begin = max(row.offset if row is not None else 0, partition.log_start)
+        await _commit(
+            broker, at.found, at.name, {partition.index: min(begin + count, partition.high_watermark)}
+        )
+    return DONE
+
+
+async def skip_all(context: Context, call: Call) -> Reply:
+    """Acknowledge everything there is: clear-backlog."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    ends = {index: broker.partition(at.found.topic, index).high_watermark for index in _indexes(at.found)}
+    if not at.shared:
+        await _commit(broker, at.found, at.name, ends)
+        return DONE
+    for index, end in ends.items():
+        cursor_of = _cursor(broker, at, index)
+        cursor_of.ready().clear(end)
+        cursor_of.touch()
+    await broker.write([])
+    return DONE
+
+
+async def reset(context: Context, call: Call) -> Reply:
+    """Begin again: at a time (ms since 1970, in the path), or at the message id in the body."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    targets: dict[int, int] = {}
+    if len(call.path) > 7:
+        since = _number(call.path[7], "the time to go back to, in ms since 1970")
+        for index in _indexes(at.found):
+            targets[index] = await _by_time(broker, broker.partition(at.found.topic, index), since)
+    else:
+        wanted = _id(call)
+        if wanted.ledger in (-1, _LATEST_LEDGER):
+            indexes = _indexes(at.found)
+        else:
+            indexes = [_partition(broker, at.found, "reset-cursor to a message id").index]
+        exclusive = (
+            isinstance(body := call.json(), dict) and body.get("isExcluded", body.get("excluded")) is True
+        )
+        for index in indexes:
+            partition = broker.partition(at.found.topic, index)
+            targets[index] = _offset(partition, wanted) + (1 if exclusive and wanted.ledger >= 0 else 0)
+    if not at.shared:
+        await _commit(broker, at.found, at.name, targets)
+        return DONE
+    for index, offset in targets.items():
+        cursor_of = _cursor(broker, at, index)
+        cursor_of.ready().seek(offset)
+        cursor_of.touch()
+        cursor_of.serve_soon()
+    await broker.write([])
+    return DONE
+
+
+# -- looked at
+
+
+async def peek(context: Context, call: Call) -> Reply:
+    """The n-th message that the subscription has still to acknowledge, from 1; 404 when there is none."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    partition = _partition(broker, at.found, "peek-messages")
+    number = _number(call.path[7], "which message")
+    if not 1 <= number <= FARTHEST:
+        raise RefusedError(412, f"Messages 1 to {FARTHEST} of a backlog can be peeked at, not {number}.")
+    if at.shared:
+        offset = _nth_open(_cursor(broker, at, partition.index), number)
+    else:
+        row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
+        offset = max(row.offset if row is not None else 0, partition.log_start) + number - 1
+    stored = await messages.record_at(broker, partition, offset)
+    if stored is None:
+        raise RefusedError(404, f"The backlog of {at.name} has no message {number}.")
+    return messages.reply(partition, stored, _java(call))
+
+
+def _nth_open(at: SubscriptionPartition, number: int) -> int:
+    """The offset of the n-th record that is not settled; beyond what was read all are open."""
+    cursor = at.ready()
+    offset = cursor.start
+    while offset < cursor.read:
+        if cursor.look(offset).state != "DONE":
+            number -= 1
+            if not number:
+                return offset
+        offset += 1
+    return offset + number - 1
+
+
+async def examine(context: Context, call: Call) -> Reply:
+    """The n-th message of the topic, from its first or (initialPosition=latest) its last."""
+    partition = _partition(context.broker, find(context.broker, named(call)), "examine-messages")
+    where = call.query.get("initialPosition", "latest").lower()
+    number = _number(call.query.get("messagePosition", "1"), "messagePosition")
+    if where not in ("earliest", "latest") or number < 1:
+        raise RefusedError(412, "initialPosition is earliest or latest, and messagePosition is 1 or more.")
+    if where == "earliest":
+        offset = partition.log_start + number - 1
+    else:
+        offset = partition.high_watermark - number
+    stored = None
+    if offset >= partition.log_start:
+        stored = await messages.record_at(context.broker, partition, offset)
+    if stored is None:
+        raise RefusedError(404, f"There is no message {number} from the {where}.")
+    return messages.reply(partition, stored, _java(call))
+
+
+async def by_id(context: Context, call: Call) -> Reply:
+    """The entry of a message id: a Kafka batch, all of its records."""
+    partition = _partition(context.broker, find(context.broker, named(call)), "get-message-by-id")
+    ledger, entry = _number(call.path[5], "the ledger"), _number(call.path[7], "the entry")
+    try:
+        offset = partition.log.offset_of(ledger, entry)
+    except KeyError:
+        raise RefusedError(404, f"There is no entry {ledger}:{entry} (any more).") from None
+    found, _ = await messages.entry_at(context.broker, partition, offset)
+    if not found:
+        raise RefusedError(404, f"The entry {ledger}:{entry} has no messages.")
+    return messages.batch_reply(partition, found)
+
+
+async def analyze(context: Context, call: Call) -> Reply:
+    """What the backlog consists of, by state; exact, from the cursor and not from a scan."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    partition = _partition(broker, at.found, "analyze-backlog")
+    end = partition.high_watermark
+    if at.shared:
+        cursor = _cursor(broker, at, partition.index).ready()
+        start, states = cursor.start, dict(cursor.stats())
+        states["unread"] = max(0, end - cursor.read)
+        count = (
+            states["unread"] + cursor.available + cursor.acquired + cursor.waiting + states.get("dying", 0)
+        )
+    else:
+        row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
+        start = max(row.offset if row is not None else 0, partition.log_start)
+        count = max(0, end - start)
+        states = {"unread": count}
+    answer: dict[str, object] = {
+        "entries": _entries(partition, start, end),
+        "messages": count,
+        "aborted": False,
+    }
+    if start < end:
+        for key, offset in (("firstMessageId", start), ("lastMessageId", end - 1)):
+            position = partition.log.position_of(offset)
+            answer[key] = str(
+                MessageId(position.ledger, position.entry, partition.index, position.batch_index)
+            )
+    answer["magnetar"] = {"firstOffset": start, "endOffset": end, "states": states}
+    return json(answer)
+
+
+def _entries(partition: Partition, start: int, end: int) -> int:
+    """Batches from the one that holds `start` on."""
+    if start >= end:
+        return 0
+    first = partition.log.position_of(start)
+    total = 0
+    for ledger in partition.log.ledgers():
+        if ledger.ledger >= first.ledger:
+            total += ledger.entries - (first.entry if ledger.ledger == first.ledger else 0)
+    return total
+
+
+async def explain(context: Context, call: Call) -> Reply:
+    """Why a message does not arrive: its state, who holds it, until when, how often it failed, when it is due."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    partition = _partition(broker, at.found, "explain")
+    if "messageId" in call.query:
+        try:
+            offset = _offset(partition, MessageId.parse(call.query["messageId"]))
+        except MessageIdError as error:
+            raise RefusedError(400, str(error)) from None
+    else:
+        offset = _number(call.query.get("offset", ""), "offset")
+    if not at.shared:
+        row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
+        committed = row.offset if row is not None else 0
+        state = "DONE" if offset < committed else "UNREAD"
+        said = f"{at.name} is a consumer group; it has committed offset {committed} of this partition."
+        return json({"offset": offset, "state": state, "explanation": said})
+    return json(share_stats.explained(_cursor(broker, at, partition.index), offset))
+
+
+async def hash_of(context: Context, call: Call) -> Reply:
+    """A key's hashes and slot; on a Key_Shared subscription also who owns the slot and who holds it."""
+    key = call.query.get("key")
+    if key is None:
+        raise RefusedError(400, "The parameter key is missing.")
+    raw = key.encode("utf-8", "surrogatepass")
+    slot = hashing.slot_of(raw, None, 0)
+    answer: dict[str, object] = {
+        "key": key,
+        "murmur3": hashing.murmur3_32(raw),
+        "javaStringHash": hashing.java_string_hash(key),
+        "slot": slot,
+    }
+    if len(call.path) > 5:
+        at = await named_subscription(context.broker, call)
+        subscription = (
+            context.broker.subscriptions.by_id(at.name, at.found.topic.topic_id) if at.shared else None
+        )
+        if subscription is None or subscription.selector is None:
+            raise RefusedError(412, f"{at.name} is not a Key_Shared subscription: no slot is anybody's.")
+        answer["owner"] = subscription.selector.owner(slot)
+        answer["partitions"] = {
+            str(index): drained._asdict()
+            for index in _indexes(at.found)
+            for drained in _cursor(context.broker, at, index).ready().draining()
+            if drained.slot == slot
+        }
+    return json(answer)
+
+
+# -- what paths and bodies say
+
+_LATEST_LEDGER = 2**63 - 1
+
+
+def _whole(found: Found) -> Found:
+    """A topic, not one partition of it: a group's subscription is on all of them."""
+    if found.index >= 0 and found.topic.partitioned and len(found.topic.partitions) > 1:
+        raise RefusedError(
+            412,
+            f"A subscription is on all partitions of a topic: name {found.name.parent}, not {found.name}.",
+        )
+    return found
+
+
+def _indexes(found: Found) -> list[int]:
+    return [found.index] if found.index >= 0 else list(range(len(found.topic.partitions)))
+
+
+def _partition(broker: Broker, found: Found, verb: str) -> Partition:
+    """One partition. Refuses a topic with several with 405, as Pulsar does."""
+    if found.index < 0 and len(found.topic.partitions) > 1:
+        raise RefusedError(
+            405,
+            f"{found.name} has {len(found.topic.partitions)} partitions and {verb} is for one:"
+            f" name it, for example {found.name.with_partition(0)}.",
+        )
+    return broker.partition(found.topic, max(found.index, 0))
+
+
+def _cursor(broker: Broker, at: Named, index: int) -> SubscriptionPartition:
+    subscription = broker.subscriptions.by_id(at.name, at.found.topic.topic_id)
+    if subscription is None:
+        raise RefusedError(404, f"{at.found.name} has no subscription {at.name} any more.")
+    return subscription.partition(index)
+
+
+def _number(text: str, what: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise RefusedError(400, f"A whole number says {what}; not {text[:40]!r}.")
+    return int(text)
+
+
+def _id(call: Call) -> MessageId:
+    """The message id in the body; latest when there is none."""
+    body = call.json()
+    try:
+        return MessageId.from_json(body) if body else MessageId.parse("latest")
+    except MessageIdError as error:
+        raise RefusedError(400, str(error)) from None
+
+
+def _start(partition: Partition, call: Call) -> int:
+    wanted = _id(call)
+    if wanted.partition not in (-1, partition.index) and 0 <= wanted.ledger < _LATEST_LEDGER:
+        return partition.high_watermark
+    return _offset(partition, wanted)
+
+
+def _offset(partition: Partition, wanted: MessageId) -> int:
+    """Where a message id is. Refuses with 404 one that is not there."""
+    if wanted.ledger < 0:
+        return partition.log_start
+    if wanted.ledger == _LATEST_LEDGER:
+        return partition.high_watermark
+    try:
+        return partition.log.offset_of(wanted.ledger, wanted.entry) + max(wanted.batch_index, 0)
+    except KeyError:
+        raise RefusedError(404, f"There is no message {wanted} (any more).") from None
+
+
+async def _by_time(broker: Broker, partition: Partition, since: int) -> int:
+    try:
+        found = await offsets_by_time.first_at_or_after(partition, since, broker.decompression_limit)
+    except (BatchError, StoreError) as error:
+        raise RefusedError(503, f"The log cannot be searched: {error}") from None
+    return found[1] if found is not None else partition.high_watermark
+
+
+def _java(call: Call) -> bool:
+    return call.agent.startswith("Pulsar-Java")
+
+
+# -- offsets of consumer groups
+
+
+def _waiter() -> Waiter:
+    return Waiter(lambda answer: answer)
+
+
+async def _answered(answer: object) -> None:
+    """Wait for the group's answer. Raises KafkaError."""
+    said = answer if isinstance(answer, Plain) else await answer  # type: ignore[misc]
+    if said.error == Error.UNKNOWN_MEMBER_ID:
+        raise RefusedError(412, "The consumer group has connected members: stop them first.")
+    if said.error:
+        raise KafkaError(cast(Error, Error._value2member_map_[said.error]))
+
+
+async def _commit(broker: Broker, found: Found, group: str, targets: dict[int, int]) -> None:
+    """Commit offsets on behalf of nobody, as kafka-consumer-groups --reset-offsets does."""
+    now = broker.clock.wall_ms()
+    rows = [
+        Put(
+            Family.OFFSET,
+            offsets.key(group, found.topic.name, index),
+            offsets.encode(offset, -1, now, -1, found.topic.topic_id, None),
+        )
+        for index, offset in targets.items()
+    ]
+    await _answered(broker.groups.commit_offsets(group, "", None, -1, list(rows), _waiter()))

@@ -1,0 +1,316 @@
+"""`magnetar-admin topics`, the verbs of subscriptions: list, make, move, look into, explain."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+from gateway.cli.admin_client import AdminError, segment, topic_path
+from gateway.cli.admin_messages import Message
+from gateway.cli.admin_options import Options, common, pass_options
+from gateway.cli.admin_output import hexdump
+from gateway.cli.admin_topics import topic_argument
+
+verbs = click.Group("subscriptions")
+"""What `topics` has besides."""
+
+TYPES = ("shared", "key_shared", "failover")
+
+subscription_option = click.option(
+    "-s", "--subscription", required=True, metavar="NAME", help="The subscription: a group id."
+)
+
+
+def _path(topic: str, subscription: str) -> str:
+    return f"{topic_path(topic)}/subscription/{segment(subscription)}"
+
+
+@verbs.command("subscriptions", epilog="\b\nExample:\n  magnetar-admin topics subscriptions orders")
+@topic_argument
+@common
+@pass_options
+def list_subscriptions(options: Options, topic: str) -> None:
+    """List the subscriptions of a topic: share groups, and consumer groups that have committed an offset."""
+    options.show(options.client().get(topic_path(topic) + "/subscriptions"), "subscription")
+
+
+@verbs.command(
+    epilog="""\b
+Examples:
+  magnetar-admin topics create-subscription orders -s billing -m earliest
+  magnetar-admin topics create-subscription orders -s billing --type key_shared"""
+)
+@topic_argument
+@subscription_option
+@click.option(
+    "-m", "--messageId", "message_id", default="latest", show_default=True, metavar="ID",
+    help="Where it begins: earliest, latest or ledger:entry.",
+)  # fmt: skip
+@click.option(
+    "--type", "kind", type=click.Choice(TYPES, case_sensitive=False), default="shared", show_default=True,
+    help="shared and key_shared are for share groups, failover is for consumer groups.",
+)  # fmt: skip
+@click.option("-r", "--replicated", is_flag=True, help="Taken and ignored: there is one cluster.")
+@click.option("-p", "--property", "properties", multiple=True, metavar="KEY=VALUE", hidden=True)
+@common
+@pass_options
+def create_subscription(
+    options: Options,
+    topic: str,
+    subscription: str,
+    message_id: str,
+    kind: str,
+    replicated: bool,
+    properties: tuple[str, ...],
+) -> None:
+    """Make a subscription before its consumers come, so that nothing from then on is missed.
+
+    A Shared or Key_Shared subscription that is made here lets a nacked message wait a minute, as Pulsar does; change
+    that with kafka-configs.sh --entity-type groups (pulsar.nack.delay.ms).
+    """
+    if properties:
+        raise AdminError("Properties of subscriptions are not kept yet: leave --property out.")
+    options.client().put(_path(topic, subscription), _message_id(message_id), type=kind)
+
+
+@verbs.command(epilog="\b\nExample:\n  magnetar-admin topics unsubscribe orders -s billing")
+@topic_argument
+@subscription_option
+@click.option("-f", "--force", is_flag=True, help="Delete it although consumers are connected.")
+@common
+@pass_options
+def unsubscribe(options: Options, topic: str, subscription: str, force: bool) -> None:
+    """Delete a subscription with everything it remembers."""
+    options.client().delete(_path(topic, subscription), force=force)
+
+
+@verbs.command(epilog="\b\nExample:\n  magnetar-admin topics skip orders-partition-0 -s billing -n 100")
+@topic_argument
+@subscription_option
+@click.option(
+    "-n", "--count", type=click.IntRange(min=1), required=True, help="How many messages to acknowledge."
+)
+@common
+@pass_options
+def skip(options: Options, topic: str, subscription: str, count: int) -> None:
+    """Acknowledge the next messages of a backlog unread."""
+    options.client().post(f"{_path(topic, subscription)}/skip/{count}")
+
+
+@verbs.command(epilog="\b\nExample:\n  magnetar-admin topics clear-backlog orders -s billing")
+@topic_argument
+@subscription_option
+@common
+@pass_options
+def clear_backlog(options: Options, topic: str, subscription: str) -> None:
+    """Acknowledge everything there is at this moment."""
+    options.client().post(f"{_path(topic, subscription)}/skip_all")
+
+
+@verbs.command(
+    epilog="""\b
+Examples:
+  magnetar-admin topics reset-cursor orders -s billing -t 2h
+  magnetar-admin topics reset-cursor orders-partition-0 -s billing -m 17:0
+  magnetar-admin topics reset-cursor orders -s billing -m earliest"""
+)
+@topic_argument
+@subscription_option
+@click.option("-t", "--time", "ago", metavar="TIME", help="How far back: 30 (seconds), 10m, 2h, 3d, 1w.")
+@click.option("-m", "--messageId", "message_id", metavar="ID", help="earliest, latest or ledger:entry.")
+@click.option("-e", "--exclude-reset-position", is_flag=True, help="Begin behind the message, not with it.")
+@common
+@pass_options
+def reset_cursor(
+    options: Options,
+    topic: str,
+    subscription: str,
+    ago: str | None,
+    message_id: str | None,
+    exclude_reset_position: bool,
+) -> None:
+    """Have a subscription begin again at a time or a message: what follows is delivered (again)."""
+    if (ago is None) == (message_id is None):
+        raise AdminError("Say where to: either --time (for example 2h) or --messageId.")
+    path = _path(topic, subscription) + "/resetcursor"
+    if ago is not None:
+        options.client().post(f"{path}/{_now_ms() - _milliseconds(ago)}")
+        return
+    assert message_id is not None
+    options.client().post(path, {**_message_id(message_id), "isExcluded": exclude_reset_position})
+
+
+@verbs.command(
+    epilog="\b\nExample:\n  magnetar-admin topics peek-messages orders-partition-0 -s billing -n 3"
+)
+@topic_argument
+@subscription_option
+@click.option("-n", "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many.")
+@common
+@pass_options
+def peek_messages(options: Options, topic: str, subscription: str, count: int) -> None:
+    """Show the first messages of a backlog. They stay where they are."""
+    client = options.client()
+    path = _path(topic, subscription)
+    found: list[Message] = []
+    for number in range(1, count + 1):
+        try:
+            found.append(client.message(f"{path}/position/{number}"))
+        except AdminError as error:
+            if error.status != 404 or not found:
+                raise
+            break
+    _show(options, found)
+
+
+@verbs.command(
+    epilog="\b\nExample:\n  magnetar-admin topics examine-messages orders-partition-0 -i earliest -m 1"
+)
+@topic_argument
+@click.option(
+    "-i", "--initialPosition", "position", type=click.Choice(["earliest", "latest"]), default="latest",
+    show_default=True, help="Where to count from.",
+)  # fmt: skip
+@click.option("-m", "--messagePosition", "number", type=click.IntRange(min=1), default=1, show_default=True)
+@common
+@pass_options
+def examine_messages(options: Options, topic: str, position: str, number: int) -> None:
+    """Show the n-th message of a topic, from its first or its last."""
+    path = topic_path(topic) + "/examinemessage"
+    query = {"initialPosition": position, "messagePosition": str(number)}
+    _show(options, [options.client().message(path, **query)])
+
+
+@verbs.command(epilog="\b\nExample:\n  magnetar-admin topics get-message-by-id orders-partition-0 -l 17 -e 0")
+@topic_argument
+@click.option("-l", "--ledgerId", "ledger", type=click.IntRange(min=0), required=True, help="The ledger.")
+@click.option("-e", "--entryId", "entry", type=click.IntRange(min=0), required=True, help="The entry.")
+@common
+@pass_options
+def get_message_by_id(options: Options, topic: str, ledger: int, entry: int) -> None:
+    """Show an entry: a batch as its producer sent it, with all its messages."""
+    _show(options, options.client().messages(f"{topic_path(topic)}/ledger/{ledger}/entry/{entry}"))
+
+
+@verbs.command(epilog="\b\nExample:\n  magnetar-admin topics analyze-backlog orders-partition-0 -s billing")
+@topic_argument
+@subscription_option
+@click.option("-p", "--position", metavar="ID", hidden=True)
+@common
+@pass_options
+def analyze_backlog(options: Options, topic: str, subscription: str, position: str | None) -> None:
+    """Tell what a backlog consists of, by state."""
+    options.show(options.client().post(_path(topic, subscription) + "/analyzeBacklog"))
+
+
+@verbs.command(
+    epilog="""\b
+Examples:
+  magnetar-admin topics explain orders-partition-0 -s billing --offset 4711
+  magnetar-admin topics explain orders-partition-0 -s billing --messageId 17:3:0:5"""
+)
+@topic_argument
+@subscription_option
+@click.option("-o", "--offset", type=click.IntRange(min=0), help="The message's offset.")
+@click.option("-m", "--messageId", "message_id", metavar="ID", help="Or its id.")
+@common
+@pass_options
+def explain(
+    options: Options, topic: str, subscription: str, offset: int | None, message_id: str | None
+) -> None:
+    """Tell why a message does not arrive.
+
+    Its state, who holds it and until when, how often it failed, when it is due, what it waits for.
+    """
+    if (offset is None) == (message_id is None):
+        raise AdminError("Say which message: either --offset or --messageId.")
+    query = {"offset": str(offset)} if offset is not None else {"messageId": str(message_id)}
+    answer = options.client().get(_path(topic, subscription) + "/explain", **query)
+    if options.output == "text":
+        click.echo(answer["explanation"])
+        click.echo()
+        options.show_map({key: value for key, value in answer.items() if key != "explanation"})
+    else:
+        options.show(answer)
+
+
+@verbs.command(
+    "hash",
+    epilog="""\b
+Examples:
+  magnetar-admin topics hash customer-17
+  magnetar-admin topics hash customer-17 --topic orders -s billing""",
+)
+@click.argument("key")
+@click.option("--topic", help="Also tell who owns the slot in a subscription of this topic.")
+@click.option("-s", "--subscription", metavar="NAME", help="That subscription: a group id.")
+@common
+@pass_options
+def hash_key(options: Options, key: str, topic: str | None, subscription: str | None) -> None:
+    """Tell a key's hashes and its slot; with a Key_Shared subscription also the slot's owner, and who holds it."""
+    if (topic is None) != (subscription is None):
+        raise AdminError("An owner is asked for with both --topic and --subscription.")
+    if topic is None or subscription is None:
+        path = "magnetar/hash"
+    else:
+        path = _path(topic, subscription) + "/hash"
+    answer: dict[str, Any] = options.client().get(path, key=key)
+    options.show_map(answer)
+
+
+def add_to(topics: click.Group) -> None:
+    """Give `topics` these verbs."""
+    for name, verb in verbs.commands.items():
+        topics.add_command(verb, name)
+
+
+# -- what is shared
+
+
+def _show(options: Options, found: list[Message]) -> None:
+    if options.output != "text":
+        options.show([message.plain() for message in found])
+        return
+    for number, message in enumerate(found):
+        if number:
+            click.echo("-" * 73)
+        click.echo(f"Message ID: {message.id}")
+        for name, value in message.known.items():
+            click.echo(f"{name}: {value}")
+        click.echo("Properties:")
+        click.echo(json.dumps(message.properties, indent=2, ensure_ascii=False))
+        click.echo(hexdump(message.payload) if message.payload is not None else "(null value)")
+
+
+def _message_id(text: str) -> dict[str, int]:
+    """The JSON of a message id, of earliest or of latest. Raises AdminError."""
+    if text == "earliest":
+        return {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
+    if text == "latest":
+        return {"ledgerId": 2**63 - 1, "entryId": 2**63 - 1, "partitionIndex": -1}
+    parts = text.split(":")
+    if not 2 <= len(parts) <= 4 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise AdminError(
+            f"{text!r} is no message id: write earliest, latest or ledger:entry, for example 17:0."
+        )
+    names = ("ledgerId", "entryId", "partitionIndex", "batchIndex")
+    return dict(zip(names, map(int, parts), strict=False))
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def _milliseconds(text: str) -> int:
+    """pulsar-admin's relative time: a whole number, then s, m, h, d or w; seconds without one. Raises AdminError."""
+    number = text.rstrip("smhdw")
+    unit = _UNITS.get(text[len(number) :])
+    if unit is None or not number.isascii() or not number.isdigit():
+        raise AdminError(f"{text!r} is no time: write 30 (seconds), 10m, 2h, 3d or 1w.")
+    return int(number) * unit * 1000
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,309 @@
+"""Subscriptions over HTTP: made, moved, looked into, explained, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from gateway.broker.subscriptions.partition import SubscriptionPartition
+from gateway.wire import records
+from tests.gateway.admin.conftest import Admin
+
+Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
+
+EARLIEST = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})
+ONE, ALL = b"\x01", 1_000
+
+
+async def made(admin: Admin, kind: str = "shared", count: int = 5) -> None:
+    """Topic `orders` with records, and subscription `billing` that begins with the first."""
+    await admin.plain("orders")
+    await admin.produce("orders", 0, [f"m{n}".encode() for n in range(count)])
+    answer = await admin.ask("PUT", f"P/orders/subscription/billing?type={kind}", EARLIEST)
+    assert answer.status == 204, answer
+
+
+def cursor_of(admin: Admin) -> SubscriptionPartition:
+    found = admin.broker.subscriptions.get("billing", "orders")
+    assert found is not None
+    return found.partition(0)
+
+
+async def take(admin: Admin, consumer: str, limit: int = ALL) -> list[int]:
+    """The offsets that a consumer is given."""
+    at = cursor_of(admin)
+    at.attach(consumer)
+    await admin.broker.write([])
+    delivery = at.fetch(consumer, limit, 1 << 20, True)
+    if not isinstance(delivery, tuple):
+        delivery = await delivery
+    return [offset for first, last, _ in delivery.acquired for offset in range(first, last + 1)]
+
+
+async def ack(admin: Admin, consumer: str, first: int, last: int, kind: int = 1) -> None:
+    assert cursor_of(admin).acknowledge(consumer, [(first, last, bytes([kind]))]) == 0
+    await admin.broker.write([])
+
+
+async def stats(admin: Admin) -> dict[str, Any]:
+    found: dict[str, Any] = (await admin.ask("GET", "P/orders/stats")).json["subscriptions"]["billing"]
+    return found
+
+
+async def explain(admin: Admin, offset: int) -> dict[str, Any]:
+    answer = await admin.ask("GET", f"P/orders/subscription/billing/explain?offset={offset}")
+    assert answer.status == 200, answer
+    found: dict[str, Any] = answer.json
+    return found
+
+
+def test_a_subscription_is_made_listed_and_deleted(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == ["billing"]
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 409
+        assert await take(admin, "c1") == [0, 1, 2, 3, 4]
+        assert (await admin.ask("DELETE", "P/orders/subscription/billing")).status == 204
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == []
+        assert (await admin.ask("GET", "P/orders/subscription/billing/explain?offset=0")).status == 404
+
+    serve(test)
+
+
+def test_a_subscription_begins_where_it_is_told(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"a", b"b"])
+        await admin.produce("orders", 0, [b"c"])
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        at = admin.broker.partition(topic, 0).log.position_of(2)
+        body = json.dumps({"ledgerId": at.ledger, "entryId": at.entry})
+        for name, sent, backlog in (("a", EARLIEST, 3), ("b", body, 1), ("c", "", 0)):
+            assert (await admin.ask("PUT", f"P/orders/subscription/{name}", sent)).status == 204
+            found = (await admin.ask("GET", "P/orders/stats")).json["subscriptions"][name]
+            assert (found["msgBacklog"], found["type"]) == (backlog, "Shared")
+
+    serve(test)
+
+
+def test_what_pulsar_makes_waits_a_minute_after_a_nack_unless_the_group_says_otherwise(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert admin.broker.group_configs.get("billing").subscription.nack_delay_ms == 60_000
+        await admin.broker.group_configs.alter("own", lambda old: {**old, "pulsar.nack.delay.ms": "5"})
+        assert (await admin.ask("PUT", "P/orders/subscription/own?type=key_shared", EARLIEST)).status == 204
+        own = admin.broker.group_configs.get("own").subscription
+        assert (own.nack_delay_ms, own.type) == (5, "key_shared")
+
+    serve(test)
+
+
+def test_stats_say_what_is_unacknowledged_and_by_whom(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=10)
+        assert await take(admin, "c1", 4) == [0, 1, 2, 3]
+        await ack(admin, "c1", 0, 0)
+        await ack(admin, "c1", 1, 1, kind=2)
+        found = await stats(admin)
+        assert (found["msgBacklog"], found["unackedMessages"], found["type"]) == (9, 2, "Shared")
+        (consumer,) = found["consumers"]
+        assert (consumer["consumerName"], consumer["unackedMessages"], consumer["msgOutCounter"]) == (
+            "c1",
+            2,
+            4,
+        )
+        assert found["magnetar"]["states"]["backoff"] == 1
+
+    serve(test)
+
+
+def test_a_partitioned_topic_sums_its_subscriptions(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 3)
+        for index in range(3):
+            await admin.produce("orders", index, [b"x", b"y"])
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
+        await admin.commit("readers", "orders", 1, 1)
+        found = (await admin.ask("GET", "P/orders/partitioned-stats")).json["subscriptions"]
+        assert found["billing"]["msgBacklog"] == 6
+        assert (found["readers"]["type"], found["readers"]["msgBacklog"]) == ("Failover", 1)
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == ["billing", "readers"]
+
+    serve(test)
+
+
+def test_skip_clear_and_reset(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=6)
+        assert (await admin.ask("POST", "P/orders/subscription/billing/skip/2")).status == 204
+        assert (await stats(admin))["msgBacklog"] == 4
+        assert await take(admin, "c1", 1) == [2]
+        assert (await admin.ask("POST", "P/orders/subscription/billing/skip_all")).status == 204
+        assert (await stats(admin))["msgBacklog"] == 0
+        assert (await admin.ask("POST", "P/orders/subscription/billing/resetcursor/0")).status == 204
+        assert await take(admin, "c1") == [0, 1, 2, 3, 4, 5]
+        assert (await admin.ask("POST", "P/orders/subscription/billing/resetcursor", "{}")).status == 204
+        assert (await stats(admin))["msgBacklog"] == 0
+        assert (await admin.ask("POST", "P/orders/subscription/billing/resetcursor", EARLIEST)).status == 204
+        assert (await stats(admin))["msgBacklog"] == 6
+
+    serve(test)
+
+
+def test_the_backlog_of_a_consumer_group_moves_by_its_offsets(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"a", b"b", b"c"])
+        path = "P/orders/subscription/readers"
+        assert (await admin.ask("PUT", f"{path}?type=failover", EARLIEST)).status == 204
+        assert (await admin.ask("POST", f"{path}/skip/1")).status == 204
+        assert (await admin.ask("GET", f"{path}/position/1")).body == b"b"
+        assert (await admin.ask("GET", f"{path}/explain?offset=0")).json["state"] == "DONE"
+        assert (await admin.ask("POST", f"{path}/skip_all")).status == 204
+        assert (await admin.ask("POST", f"{path}/analyzeBacklog")).json["messages"] == 0
+        await admin.join("readers", "orders")
+        refused = await admin.ask("POST", f"{path}/resetcursor", EARLIEST)
+        assert (refused.status, "members" in refused.json["reason"]) == (412, True)
+
+    serve(test)
+
+
+def test_peek_shows_what_is_not_settled_with_key_and_properties(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=3)
+        now = admin.broker.clock.wall_ms()
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        partition = admin.broker.partition(topic, 0)
+        headers = [("colour", b"blue"), ("pulsar-event-time", b"17")]
+        batch = records.build_batch([records.Record(0, now, b"\xff", None, headers)])
+        partition.append(batch, records.header(batch), now)
+        await admin.broker.write([])
+        await take(admin, "c1", 2)
+        await ack(admin, "c1", 1, 1)
+        path = "P/orders/subscription/billing/position"
+        assert [(await admin.ask("GET", f"{path}/{n}")).body for n in (1, 2)] == [b"m0", b"m2"]
+        async with admin.session.get(admin.server.url + "/admin/v2/persistent/public/default/orders"
+                                     "/subscription/billing/position/3") as third:  # fmt: skip
+            assert third.headers["X-Pulsar-partition-key"] == "/w=="
+            assert third.headers["X-Pulsar-partition-key-b64-encoded"] == "true"
+            assert third.headers["X-Pulsar-null-value"] == "true"
+            assert third.headers["X-Pulsar-event-time"] == "17"
+            assert json.loads(third.headers["X-Pulsar-PROPERTY"]) == {"colour": "blue"}
+        assert (await admin.ask("GET", f"{path}/4")).status == 404
+        assert (await admin.ask("GET", f"{path}/0")).status == 412
+
+    serve(test)
+
+
+def test_messages_by_position_and_by_id(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=3)
+        path = "P/orders/examinemessage"
+        first = await admin.ask("GET", f"{path}?initialPosition=earliest&messagePosition=2")
+        last = await admin.ask("GET", f"{path}?initialPosition=latest&messagePosition=1")
+        assert (first.body, last.body) == (b"m1", b"m2")
+        assert (await admin.ask("GET", f"{path}?initialPosition=latest&messagePosition=4")).status == 404
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        at = admin.broker.partition(topic, 0).log.position_of(0)
+        entry = await admin.ask("GET", f"P/orders/ledger/{at.ledger}/entry/{at.entry}")
+        (size,) = struct.unpack_from(">I", entry.body)
+        # 2: the key "k", 3: a payload of two bytes
+        assert entry.body[4 : 4 + size] == b"\x12\x01k\x18\x02"
+        assert entry.body.endswith(b"m2")
+        assert (await admin.ask("GET", f"P/orders/ledger/{at.ledger}/entry/77")).status == 404
+
+    serve(test)
+
+
+def test_why_a_message_does_not_arrive(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=4)
+        assert "no consumer" in (await explain(admin, 0))["explanation"]
+        await take(admin, "c1", 3)
+        await ack(admin, "c1", 0, 0)
+        await ack(admin, "c1", 1, 1, kind=2)
+        done, waits, held, free = [await explain(admin, offset) for offset in range(4)]
+        assert done["state"] == "DONE"
+        assert (waits["state"], waits["failedDeliveries"], "due" in waits) == ("BACKOFF", 1, True)
+        assert (held["state"], held["consumer"], "lockedUntil" in held) == ("ACQUIRED", "c1", True)
+        assert "next consumer" in free["explanation"]
+        assert "ends at offset 4" in (await explain(admin, 9))["explanation"]
+        at = admin.broker.partition(cursor_of(admin).subscription.partition(0).partition.topic.topic, 0)
+        place = at.log.position_of(2)
+        query = f"messageId={place.ledger}:{place.entry}:0:{place.batch_index}"
+        by_id = await admin.ask("GET", f"P/orders/subscription/billing/explain?{query}")
+        assert by_id.json["offset"] == 2
+
+    serve(test)
+
+
+def test_analyze_backlog_counts_by_state(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=8)
+        await take(admin, "c1", 5)
+        await ack(admin, "c1", 1, 2)
+        await ack(admin, "c1", 3, 3, kind=2)
+        found = (await admin.ask("POST", "P/orders/subscription/billing/analyzeBacklog", "{}")).json
+        assert (found["messages"], found["entries"], found["aborted"]) == (6, 1, False)
+        states = found["magnetar"]["states"]
+        assert (states["acquired"], states["backoff"]) == (2, 1)
+
+    serve(test)
+
+
+def test_a_key_its_slot_and_who_has_it(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        found = (await admin.ask("GET", "/admin/v2/magnetar/hash?key=Order-3459134")).json
+        assert (found["murmur3"], found["slot"]) == (3112179635, 6067)
+        await made(admin, kind="key_shared")
+        held = await take(admin, "c1")
+        for _ in range(10):
+            # the selector's new member is durable first
+            if held:
+                break
+            await asyncio.sleep(0)
+            held = await take(admin, "c1")
+        # all five have the key "k", and one is in hand at a time
+        assert held == [0]
+        found = (await admin.ask("GET", "P/orders/subscription/billing/hash?key=k")).json
+        assert found["owner"] == "c1"
+        (consumer,) = (await stats(admin))["consumers"]
+        assert consumer["keyHashRangeArrays"] == [[0, 65535]]
+        waits = await explain(admin, 1)
+        assert (waits["state"], waits["slot"], waits["owner"]) == ("BLOCKED", found["slot"], "c1")
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "word"),
+    [
+        ("GET", "P/nowhere/subscriptions", 404, "no topic"),
+        ("GET", "P/orders/subscription/none/position/1", 404, "no subscription"),
+        ("POST", "P/orders/subscription/billing/skip/x", 400, "whole number"),
+        ("PUT", "P/orders/subscription/new?type=exclusive", 400, "shared, key_shared"),
+        ("GET", "P/orders/subscription/billing/explain", 400, "offset"),
+        ("GET", "P/orders/subscription/billing/explain?messageId=7:x", 400, "message id"),
+        ("GET", "P/orders/subscription/billing/hash?key=a", 412, "Key_Shared"),
+        ("GET", "P/orders/subscription/billing/hash", 400, "key"),
+        ("POST", "P/many/subscription/billing/skip/1", 405, "many-partition-0"),
+        ("DELETE", "P/many-partition-1/subscription/billing", 412, "all partitions"),
+    ],
+)
+def test_what_cannot_be_done_is_told(serve: Serve, method: str, path: str, status: int, word: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await admin.partitioned("many", 2)
+        assert (await admin.ask("PUT", "P/many/subscription/billing")).status == 204
+        answer = await admin.ask(method, path)
+        assert (answer.status, word in answer.json["reason"]) == (status, True), answer
+
+    serve(test)
