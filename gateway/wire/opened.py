@@ -82,7 +82,7 @@ class Opened:
     `batch` begins with the batch and may be longer. Raises Unreadable, as all methods do.
     """
 
-    __slots__ = ("_deltas", "_ends", "batch", "header", "payload")
+    __slots__ = ("_deltas", "_ends", "_stamps", "batch", "header", "payload")
 
     def __init__(self, batch: Buffer, limit: int = LIMIT) -> None:
         try:
@@ -101,6 +101,8 @@ class Opened:
         self.batch = batch[: found.size]
         self.header = found
         self._ends: list[int] | None = None
+        # timestamp deltas, still in zigzag; they are there once every offset was seen to be what it should
+        self._stamps: list[int] | None = None
         # offset deltas of the records, None where they are 0, 1, 2 …
         self._deltas: list[int] | None = None
 
@@ -110,10 +112,10 @@ class Opened:
         Where it would be larger than the batch itself, which compression may do, the batch itself. b"" when none of
         the records is in the ranges. All else stays as it was: timestamps, producer, sequence.
         """
-        payload, found = self.payload, self.header
+        payload, found, seen = self.payload, self.header, self._stamps
         room = len(self.batch) - HEADER_SIZE
         parts: list[bytes] = []
-        newest: int | None = None
+        stamps: list[int] = []
         count = last = 0
         for begin, end in self._indexes(ranges):
             ends = self._boundaries()
@@ -124,11 +126,20 @@ class Opened:
             parts.append(part)
             count += end - begin
             last = end - 1
-            delta = self._newest(begin, end)
-            if newest is None or delta > newest:
-                newest = delta
-        if newest is None:
+            if seen is None:
+                stamps += self._stamps_of(begin, end)
+            elif last == begin:
+                stamps.append(seen[begin])
+            else:
+                stamps += seen[begin:end]
+        if not stamps:
             return b""
+        newest = max(stamps)
+        if newest & 1:
+            # of those that are negative the smallest is the latest
+            newest = max((stamp >> 1) ^ -(stamp & 1) for stamp in stamps)
+        else:
+            newest >>= 1
         if found.attributes & LOG_APPEND_TIME:
             stamp = found.max_timestamp
         else:
@@ -271,7 +282,8 @@ class Opened:
         known = slots.known.get
         listed: list[int] = []
         ends: list[int] = []
-        add, end_at = listed.append, ends.append
+        stamps: list[int] = []
+        add, end_at, stamped = listed.append, ends.append, stamps.append
         position = 0
         number = -1
         try:
@@ -291,19 +303,21 @@ class Opened:
                         length, position = _wide(payload, position)
                         stop = position + (length >> 1)
                         position += 1
-                # the timestamp
-                while payload[position] > 127:
-                    position += 1
-                delta = payload[position + 1]
+                stamp = payload[position]
+                position += 1
+                if stamp > 127:
+                    stamp, position = _wide(payload, position - 1)
+                stamped(stamp)
+                delta = payload[position]
                 if delta < 128:
-                    position += 2
+                    position += 1
                 else:
-                    byte = payload[position + 2]
+                    byte = payload[position + 1]
                     if byte < 128:
                         delta = delta & 127 | byte << 7
-                        position += 3
+                        position += 2
                     else:
-                        delta, position = _wide(payload, position + 1)
+                        delta, position = _wide(payload, position)
                 if delta != number << 1 or length & 1:
                     raise _damaged("the order of offsets")
                 length = payload[position]
@@ -327,16 +341,16 @@ class Opened:
             raise _damaged("the end of the records") from None
         if position != size:
             raise _damaged("the number of records")
-        self._ends = ends
+        self._ends, self._stamps = ends, stamps
         return listed
 
-    def _newest(self, begin: int, end: int) -> int:
-        """The largest timestamp delta of the records [begin, end), whose offsets are seen to be what they should."""
+    def _stamps_of(self, begin: int, end: int) -> list[int]:
+        """The timestamp deltas, in zigzag, of the records [begin, end), whose offsets are looked at."""
         payload = self.payload
         ends = self._boundaries()
         deltas = self._deltas
         start = ends[begin - 1] if begin else 0
-        newest: int | None = None
+        stamps: list[int] = []
         try:
             for index in range(begin, end):
                 position = start + (2 if payload[start] < 128 else 3 if payload[start + 1] < 128 else 0)
@@ -352,12 +366,10 @@ class Opened:
                 start = ends[index]
                 if delta != (index if deltas is None else deltas[index]) << 1 or position >= start:
                     raise _damaged("the order of offsets")
-                stamp = (stamp >> 1) ^ -(stamp & 1)
-                if newest is None or stamp > newest:
-                    newest = stamp
+                stamps.append(stamp)
         except IndexError:
             raise _damaged("the end of the records") from None
-        return newest or 0
+        return stamps
 
     def mentioning(self, marks: Sequence[bytes]) -> list[Found]:
         """The records in which one of these bytes strings stands somewhere."""

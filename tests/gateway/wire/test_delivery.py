@@ -234,6 +234,9 @@ def test_a_subset_is_read_by_clients_as_those_records_and_no_others(
     part = delivery.subset(batch, ranges)
     expected = [(BASE + n, *listed[n]) for n in chosen]
     assert [tuple(found) for found in delivery.records_at(batch, ranges)] == expected
+    scanned = delivery.Opened(batch)
+    scanned.slots(delivery.Slots(plain_hash))
+    assert scanned.subset(ranges) == part
     if part == batch:
         return
     assert len(part) <= len(batch)
