@@ -35,12 +35,14 @@ log = logging.getLogger("magnetar.groups")
 class _Known:
     """What has been seen to on behalf of a group in memory."""
 
-    __slots__ = ("closing", "ensured", "ensuring")
+    __slots__ = ("closing", "ensured", "ensuring", "younger")
 
     def __init__(self) -> None:
         # topics with a subscription, as they were when it was made
         self.ensured: dict[str, TopicView] = {}
         self.ensuring: dict[tuple[str, TopicView], asyncio.Future[None]] = {}
+        # topics that were made after members had subscribed to them
+        self.younger: set[str] = set()
         # administrators at work who need it empty: nobody joins meanwhile
         self.closing = 0
 
@@ -82,9 +84,9 @@ class ShareGroups(Machines[ShareGroup]):
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, broker.clock.wall_ms()))
         known, core, version = self._known[group_id], live.core, broker.catalog.version
-        topics = None
+        topics, subscribed, before = None, core.subscribed(), core.topics
         if names is not None or core.seen != version:
-            topics = self._topics(core.subscribed().union(names or ()))
+            topics = self._topics(subscribed.union(names or ()))
         event = Heartbeat(
             waiter,
             member_id,
@@ -105,6 +107,9 @@ class ShareGroups(Machines[ShareGroup]):
             self._tidy(live)
         missing = [item for item in core.topics.items() if known.ensured.get(item[0]) != item[1]]
         if missing and not live.gone:
+            known.younger |= {
+                name for name, view in missing if name in subscribed and before.get(name) != view
+            }
             return self._with_subscriptions(group_id, known, missing, waiter, response)
         return response
 
@@ -178,7 +183,7 @@ class ShareGroups(Machines[ShareGroup]):
         """The response once the group has its subscriptions."""
         for item in missing:
             if item not in known.ensuring:
-                task = asyncio.ensure_future(self._ensure(group_id, *item))
+                task = asyncio.ensure_future(self._ensure(group_id, item, item[0] in known.younger))
                 known.ensuring[item] = task
                 task.add_done_callback(lambda task, item=item: self._ensured(known, item, task))  # type: ignore[misc]
         try:
@@ -190,9 +195,12 @@ class ShareGroups(Machines[ShareGroup]):
             return waiter.build(Beat(Error.COORDINATOR_NOT_AVAILABLE, str(error)))
         return await response if isinstance(response, asyncio.Future) else response
 
-    async def _ensure(self, group_id: str, name: str, view: TopicView) -> None:
+    async def _ensure(self, group_id: str, item: tuple[str, TopicView], younger: bool) -> None:
+        name, view = item
+        # Its end was its beginning when the group subscribed, whatever was published since.
+        starts = [0] * view.partitions if younger else None
         try:
-            await self._broker.subscriptions.ensure(group_id, name)
+            await self._broker.subscriptions.ensure(group_id, name, starts)
         except KafkaError as error:
             topic = self._broker.catalog.get(name)
             if topic is not None and topic.topic_id == view.topic_id:
@@ -204,6 +212,7 @@ class ShareGroups(Machines[ShareGroup]):
         del known.ensuring[item]
         if not task.cancelled() and task.exception() is None:
             known.ensured[item[0]] = item[1]
+            known.younger.discard(item[0])
 
     def _happen(self, core: ShareGroup, effect: Any) -> None:
         assert type(effect) is Gone

@@ -61,7 +61,7 @@ class FakeSubscriptions:
         self.gone: list[tuple[str, str, bool]] = []
         self.failing: KafkaError | None = None
 
-    async def ensure(self, group: str, topic: str) -> None:
+    async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> None:
         if self.failing is not None:
             raise self.failing
         self.made.append((group, topic))

@@ -1,0 +1,342 @@
+"""Share groups at work: durable before they are told, with their subscriptions, over restarts and beside others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from gateway.broker.errors import KafkaError
+from gateway.server import Gateway
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from store import memory
+from store.api import Family, Refused
+from tests.gateway.broker.held import Clock, HeldStore, run, run_held, serving_on, until
+from tests.gateway.broker.share_members import assigned, beat, beat_body, delete, describe
+from tests.gateway.serving import Client, batch, create, produce_body
+
+SESSION = 45_000
+
+
+def alter(gateway: Gateway, group: str, **configs: str) -> Any:
+    named = {name.replace("__", "."): value for name, value in configs.items()}
+    return gateway.broker.group_configs.alter(group, lambda old: {**old, **named})
+
+
+async def produce(client: Client, topic: str, count: int) -> None:
+    answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, batch(*[b"x"] * count)))
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def start_of(gateway: Gateway, group: str, topic: str) -> int | None:
+    """Where the group's subscription begins in partition 0, None without one."""
+    subscription = gateway.broker.subscriptions.get(group, topic)
+    return subscription.partition(0).ready().start if subscription is not None else None
+
+
+class TestSubscriptions:
+    def test_the_answer_that_assigns_comes_when_the_subscription_is_there(self) -> None:
+        async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+            topic = await create(client, "t", 2)
+            store.holding = True
+            client.send(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat_body("g", "m", 0, "t"))
+            await store.has(1)
+            assert gateway.broker.subscriptions.get("g", "t") is None
+            store.release()
+            _, answer = await client.receive()
+            assert assigned(answer) == {topic: [0, 1]}
+            assert gateway.broker.subscriptions.get("g", "t") is not None
+
+        run_held(test)
+
+    def test_where_it_begins_is_the_groups_config(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            await produce(client, "t", 5)
+            await alter(gateway, "early", share__auto__offset__reset="earliest")
+            await beat(client, "late", "m", 0, "t")
+            await beat(client, "early", "m", 0, "t")
+            assert (start_of(gateway, "late", "t"), start_of(gateway, "early", "t")) == (5, 0)
+
+        run(test)
+
+    def test_it_stays_when_members_go_and_come(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            await beat(client, "g", "m", 0, "t")
+            await beat(client, "g", "m", -1)
+            await produce(client, "t", 3)
+            await beat(client, "g", "m", 0, "t")
+            assert start_of(gateway, "g", "t") == 0
+
+        run(test)
+
+    def test_topics_made_later_get_theirs_with_the_next_heartbeat(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            answer = await beat(client, "g", "m", 0, "t")
+            assert assigned(answer) == {}
+            topic = await create(client, "t")
+            await produce(client, "t", 3)
+            answer = await beat(client, "g", "m", answer.member_epoch)
+            assert assigned(answer) == {topic: [0]}
+            assert start_of(gateway, "g", "t") == 0, "nothing of it was published before the group subscribed"
+
+        run(test)
+
+    def test_a_topic_made_anew_is_another(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            epoch = (await beat(client, "g", "m", 0, "t")).member_epoch
+            await gateway.broker.delete_topic("t")
+            again = await create(client, "t", 2)
+            await produce(client, "t", 3)
+            answer = await beat(client, "g", "m", epoch)
+            assert assigned(answer) == {again: [0, 1]}
+            assert gateway.broker.subscriptions.by_id("g", again) is not None
+            assert start_of(gateway, "g", "t") == 0
+
+        run(test)
+
+    def test_a_topic_that_was_there_before_begins_at_its_end_also_when_tried_twice(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            await produce(client, "t", 3)
+            with mock.patch.object(
+                gateway.broker.subscriptions, "ensure", side_effect=KafkaError(Error.UNKNOWN_SERVER_ERROR)
+            ):
+                await beat(client, "g", "m", 0, "t")
+            await beat(client, "g", "m", 2)
+            assert start_of(gateway, "g", "t") == 3
+
+        run(test)
+
+    def test_partitions_added_are_assigned(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            topic = await create(client, "t")
+            epoch = (await beat(client, "g", "m", 0, "t")).member_epoch
+            await gateway.broker.create_partitions("t", 3)
+            assert assigned(await beat(client, "g", "m", epoch)) == {topic: [0, 1, 2]}
+
+        run(test)
+
+    def test_without_one_the_member_is_told_to_try_again(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            topic = await create(client, "t")
+            failure = KafkaError(Error.KAFKA_STORAGE_ERROR, "no")
+            with mock.patch.object(gateway.broker.subscriptions, "ensure", side_effect=failure):
+                answer = await beat(client, "g", "m", 0, "t")
+            assert answer.error_code == Error.COORDINATOR_NOT_AVAILABLE
+            assert assigned(await beat(client, "g", "m", 0, "t")) == {topic: [0]}
+            assert gateway.broker.subscriptions.get("g", "t") is not None
+
+        run(test)
+
+    def test_two_who_join_at_once_make_it_once(self) -> None:
+        async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+            topic = await create(client, "t")
+            other = await Client.connect(gateway)
+            with mock.patch.object(
+                gateway.broker.subscriptions, "ensure", wraps=gateway.broker.subscriptions.ensure
+            ) as ensure:
+                store.holding = True
+                client.send(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat_body("g", "m1", 0, "t"))
+                await store.has(1)
+                other.send(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat_body("g", "m2", 0, "t"))
+                await until(lambda: gateway.broker.share_groups.members("g") == 2)
+                store.release()
+                answers = [(await each.receive())[1] for each in (client, other)]
+            assert [assigned(answer) for answer in answers] == [{topic: [0]}] * 2
+            assert ensure.call_count == 1
+            other.close()
+
+        run_held(test)
+
+
+class TestMembers:
+    def test_who_leaves_and_who_is_silent(self) -> None:
+        clock = Clock()
+
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            for member in ("left", "silent"):
+                await beat(client, "g", member, 0, "t")
+            with mock.patch.object(gateway.broker.subscriptions, "member_gone") as gone:
+                await beat(client, "g", "left", -1)
+                assert gone.call_args_list == [mock.call("g", "left", graceful=True)]
+                clock.now += SESSION
+                gateway.broker.share_groups._wake()
+                await until(lambda: gone.call_count == 2)
+                assert gone.call_args == mock.call("g", "silent", graceful=False)
+            assert (await describe(client, "g"))[0].group_state == "Empty"
+
+        run(test, clock=clock)
+
+    def test_go_on_after_a_restart_until_their_session_would_have_run_out(self) -> None:
+        async def main() -> None:
+            store, clock = memory.open(), Clock()
+            async with serving_on(store, clock=clock) as gateway:
+                client = await Client.connect(gateway)
+                topic = await create(client, "t")
+                for member in ("m1", "m2"):
+                    await beat(client, "g", member, 0, "t")
+                client.close()
+            again = memory.open()
+            again._rows, again._keys = store._rows, store._keys
+            async with serving_on(again, clock=clock) as gateway:
+                client = await Client.connect(gateway)
+                clock.now += SESSION - 1
+                # not before the sweep has taken the group into memory
+                await until(lambda: gateway.broker.share_groups.look("g") is not None)
+                answer = await beat(client, "g", "m1", 2)
+                assert answer.member_epoch == 3
+                assert assigned(answer) in ({topic: [0]}, None)
+                clock.now += SESSION
+                gateway.broker.share_groups._wake()
+                await until(lambda: gateway.broker.share_groups.members("g") == 0)
+                client.close()
+
+        asyncio.run(main())
+
+    def test_nobody_is_told_an_epoch_that_is_not_stored(self) -> None:
+        async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+            await create(client, "t")
+            await beat(client, "g", "m1", 0, "t")
+            store.holding = True
+            client.send(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat_body("g", "m2", 0, "t"))
+            await store.has(1)
+            store.fail(Refused("no"))
+            store.release()
+            _, answer = await client.receive()
+            assert answer.error_code == Error.COORDINATOR_NOT_AVAILABLE
+            (group,) = await describe(client, "g")
+            assert [member.member_id for member in group.members] == ["m1"]
+            assert (await beat(client, "g", "m1", 2)).member_epoch == 2
+
+        run_held(test)
+
+    def test_no_room(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await beat(client, "g", "m1", 0, "t")
+            assert (await beat(client, "g", "m2", 0, "t")).error_code == Error.GROUP_MAX_SIZE_REACHED
+
+        run(test, "group.share.max.size=1")
+
+    def test_the_groups_own_times(self) -> None:
+        clock = Clock()
+
+        async def test(gateway: Gateway, client: Client) -> None:
+            await alter(
+                gateway, "g", share__session__timeout__ms="50000", share__heartbeat__interval__ms="7000"
+            )
+            assert (await beat(client, "g", "m", 0, "t")).heartbeat_interval_ms == 7000
+            clock.now += 49_999
+            gateway.broker.share_groups._wake()
+            assert gateway.broker.share_groups.members("g") == 1
+            clock.now += 1
+            gateway.broker.share_groups._wake()
+            assert gateway.broker.share_groups.members("g") == 0
+
+        run(test, clock=clock)
+
+    def test_the_type_of_the_subscription_stays_while_they_are_there(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await beat(client, "g", "m", 0, "t")
+            with pytest.raises(KafkaError, match="1 member of that kind"):
+                await alter(gateway, "g", pulsar__subscription__type="key_shared")
+            await beat(client, "g", "m", -1)
+            await alter(gateway, "g", pulsar__subscription__type="key_shared")
+
+        run(test)
+
+
+class TestSticky:
+    """Seed 1, "Sticky": who brings no ranges, or those of another, is as if it never tried."""
+
+    STICKY = {
+        "pulsar__subscription__type": "key_shared",
+        "pulsar__key__shared__mode": "sticky",
+        "pulsar__key__shared__ranges": "test:0-9,named:10-65535",
+    }
+
+    def test_only_those_with_ranges(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await alter(gateway, "g", **self.STICKY)
+            # by its client id, which is "test"; by its member id
+            assert (await beat(client, "g", "m1", 0, "t")).error_code == 0
+            assert (await beat(client, "g", "named", 0, "t")).error_code == 0
+            assert (await beat(client, "g", "m1", 0, "t")).error_code == 0, "again"
+            refused = await beat(client, "g", "m2", 0, "t")
+            assert refused.error_code == Error.INVALID_REQUEST
+            assert "those of member m1 already" in refused.error_message
+            await beat(client, "g", "m1", -1)
+            assert (await beat(client, "g", "m2", 0, "t")).error_code == 0
+
+        run(test)
+
+    def test_none(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await alter(gateway, "g", **{**self.STICKY, "pulsar__key__shared__ranges": "other:0-65535"})
+            refused = await beat(client, "g", "m", 0, "t")
+            assert refused.error_code == Error.INVALID_REQUEST
+            assert "has none for member m or client test" in refused.error_message
+
+        run(test)
+
+
+class TestAdministrators:
+    def test_a_group_goes_with_its_subscriptions(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            await beat(client, "g", "m", 0, "t")
+            assert await delete(client, "g") == {"g": Error.NON_EMPTY_GROUP}
+            assert gateway.broker.subscriptions.get("g", "t") is not None
+            await beat(client, "g", "m", -1)
+            assert await delete(client, "g") == {"g": 0}
+            assert gateway.broker.subscriptions.get("g", "t") is None
+            assert list(gateway.broker.store.scan(Family.GROUP)) == []
+            assert (await describe(client, "g"))[0].error_code == Error.GROUP_ID_NOT_FOUND
+
+        run(test)
+
+    def test_nobody_joins_while_it_is_being_deleted(self) -> None:
+        async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+            await create(client, "t")
+            await beat(client, "g", "m", 0, "t")
+            await beat(client, "g", "m", -1)
+            store.holding = True
+            deletion = asyncio.ensure_future(gateway.broker.share_groups.delete("g"))
+            await store.has(1)
+            answer = await beat(client, "g", "m", 0, "t")
+            assert answer.error_code == Error.COORDINATOR_NOT_AVAILABLE
+            store.release()
+            await deletion
+            assert (await beat(client, "g", "m", 0, "t")).error_code == 0
+            assert gateway.broker.subscriptions.get("g", "t") is not None
+
+        run_held(test)
+
+    def test_made_empty_once(self) -> None:
+        async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+            await gateway.broker.share_groups.make("g")
+            count = len(store.commits)
+            await gateway.broker.share_groups.make("g")
+            assert len(store.commits) == count
+            assert (await describe(client, "g"))[0].group_state == "Empty"
+
+        run_held(test)
+
+    def test_an_idle_group_is_a_row(self) -> None:
+        clock = Clock()
+
+        async def test(gateway: Gateway, client: Client) -> None:
+            groups = gateway.broker.share_groups
+            await gateway.broker.share_groups.make("g")
+            for _ in range(2):
+                gateway.broker.groups._check_idle()
+            assert groups.look("g") is None
+            assert groups.holds("g")
+
+        run(test, clock=clock)
