@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.admin import share_stats
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.groups import Span, backlog, views
 from gateway.admin.topics import every
+from gateway.broker.errors import KafkaError
 from gateway.metrics import escape, head, number
 from semantics.names import DEFAULT, from_kafka
 from store.api import Store, StoreError
 
 if TYPE_CHECKING:
+    from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
 
 PAUSE_LINES = 2_000
@@ -47,6 +50,18 @@ _GROUPS = {
     "pulsar_subscriptions_count": "Subscriptions of the topic.",
     "pulsar_msg_backlog": "Messages that its subscriptions have still to acknowledge, together.",
 }
+_SHARED = {
+    "pulsar_subscription_back_log_no_delayed": "The same without those that wait for the time their producer set.",
+    "pulsar_subscription_delayed": "Messages that wait for the time their producer set.",
+    "pulsar_subscription_unacked_messages": "Messages in the hands of consumers.",
+    "pulsar_subscription_in_replay": "Messages that failed and can be delivered again.",
+    "pulsar_subscription_blocked_on_unacked_messages": "1 while no more may be delivered before some are acknowledged.",
+    "pulsar_subscription_consumers_count": "Consumers connected.",
+    "magnetar_subscription_backoff": "Messages that were nacked or timed out and wait.",
+    "magnetar_subscription_dying": "Messages on their way to the dead letter topic.",
+    "magnetar_subscription_draining_hashes": "Slots of keys whose holder does not own them any more.",
+}
+"""Of Shared and Key_Shared subscriptions, by partition"""
 _NAMESPACE = f'cluster="{CLUSTER}",namespace="{DEFAULT}"'
 
 
@@ -98,6 +113,7 @@ class _Walked(NamedTuple):
 
     labels: list[str]
     spans: list[Span | None]
+    topic: Topic | None = None
 
 
 async def _topics(context: Context, families: _Families) -> dict[str, _Walked]:
@@ -115,7 +131,7 @@ async def _topics(context: Context, families: _Families) -> dict[str, _Walked]:
         kafka = f'topic="{escape(topic.name)}"'
         full = from_kafka(topic.name)
         families.add("kafka_topic_partitions", kafka, len(topic.partitions))
-        one = walked[topic.name] = _Walked([], [])
+        one = walked[topic.name] = _Walked([], [], topic)
         for index, partition_id in enumerate(topic.partitions):
             shown = full.with_partition(index) if topic.partitioned else full
             pulsar = f'{_NAMESPACE},topic="{escape(str(shown))}"'
@@ -166,7 +182,7 @@ async def _groups(context: Context, families: _Families, walked: dict[str, _Walk
         who = f'consumergroup="{name}"'
         families.add("kafka_consumergroup_members", who, group.members)
         for topic, offsets in group.offsets.items():
-            labels, spans = walked.get(topic, _NOWHERE)
+            labels, spans, _ = walked.get(topic, _NOWHERE)
             where = f'{who},topic="{escape(topic)}"'
             lag_sum = 0
             for index, offset in offsets.items():
@@ -187,9 +203,51 @@ async def _groups(context: Context, families: _Families, walked: dict[str, _Walk
                 total[1] += waiting
             families.add("kafka_consumergroup_lag_sum", where, lag_sum)
         await families.pause()
+    await _shared(context, families, walked, totals)
     for pulsar, (count, waiting) in totals.items():
         families.add("pulsar_subscriptions_count", pulsar, count)
         families.add("pulsar_msg_backlog", pulsar, waiting)
+        await families.pause()
+
+
+async def _shared(
+    context: Context, families: _Families, walked: dict[str, _Walked], totals: dict[str, list[int]]
+) -> None:
+    """Subscriptions of share groups, topic by topic; adds them to the totals."""
+    families.open(_SHARED)
+    for one in walked.values():
+        if one.topic is None:
+            continue
+        indexes = [index for index, span in enumerate(one.spans) if span is not None]
+        try:
+            found = share_stats.of_topic(context.broker, one.topic, indexes)
+        except (KafkaError, StoreError):
+            # deleted while we walked, or not to be read at present: the log says so
+            continue
+        for index, subscriptions in found.items():
+            where = one.labels[index]
+            for name, stats in subscriptions.items():
+                labels = f'{where},subscription="{escape(name)}"'
+                own = stats["magnetar"]
+                for family, value in (
+                    ("pulsar_subscription_back_log", stats["msgBacklog"]),
+                    ("pulsar_subscription_back_log_no_delayed", stats["msgBacklogNoDelayed"]),
+                    ("pulsar_subscription_delayed", stats["msgDelayed"]),
+                    ("pulsar_subscription_unacked_messages", stats["unackedMessages"]),
+                    ("pulsar_subscription_in_replay", stats["msgInReplay"]),
+                    (
+                        "pulsar_subscription_blocked_on_unacked_messages",
+                        int(stats["blockedSubscriptionOnUnackedMsgs"]),
+                    ),
+                    ("pulsar_subscription_consumers_count", len(stats["consumers"])),
+                    ("magnetar_subscription_backoff", own["states"]["backoff"]),
+                    ("magnetar_subscription_dying", own["states"]["dying"]),
+                    ("magnetar_subscription_draining_hashes", stats.get("drainingHashesCount", 0)),
+                ):
+                    families.add(family, labels, value)
+                total = totals.setdefault(where, [0, 0])
+                total[0] += 1
+                total[1] += stats["msgBacklog"]
         await families.pause()
 
 

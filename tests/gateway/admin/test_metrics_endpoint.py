@@ -12,6 +12,7 @@ import pytest
 from gateway.admin import exporters, scrape
 
 Admin = Any
+EARLIEST = '{"ledgerId": -1, "entryId": -1}'
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
 
 LINE = re.compile(
@@ -119,6 +120,36 @@ def test_lag_of_groups(serve: Serve) -> None:
             f'pulsar_subscription_back_log{{{TOPIC}orders-partition-0",subscription="billing"}} 2',
             f'pulsar_subscriptions_count{{{TOPIC}orders-partition-0"}} 2',
             f'pulsar_msg_backlog{{{TOPIC}orders-partition-0"}} 5',
+            f'pulsar_msg_backlog{{{TOPIC}orders-partition-1"}} 0',
+        ):
+            assert line in found
+
+    serve(test)
+
+
+def test_backlogs_of_share_groups(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        await admin.produce("orders", 0, [b"a", b"b", b"c", b"d"])
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
+        await admin.commit("readers", "orders", 0, 3)
+        subscription = admin.broker.subscriptions.get("billing", "orders")
+        assert subscription is not None
+        at = subscription.partition(0)
+        at.attach("c1")
+        delivery = at.fetch("c1", 3, 1 << 20, True)
+        assert isinstance(delivery, tuple)
+        at.acknowledge("c1", [(0, 1, b"\x01\x02")])
+        await admin.broker.write([])
+        found = await lines(admin)
+        labels = f'{{{TOPIC}orders-partition-0",subscription="billing"}}'
+        for line in (
+            f"pulsar_subscription_back_log{labels} 3",
+            f"pulsar_subscription_unacked_messages{labels} 1",
+            f"magnetar_subscription_backoff{labels} 1",
+            f"pulsar_subscription_consumers_count{labels} 1",
+            f'pulsar_subscriptions_count{{{TOPIC}orders-partition-0"}} 2',
+            f'pulsar_msg_backlog{{{TOPIC}orders-partition-0"}} 4',
             f'pulsar_msg_backlog{{{TOPIC}orders-partition-1"}} 0',
         ):
             assert line in found
