@@ -132,7 +132,7 @@ def _multiplier(value: Value) -> str | None:
 
 
 def _some(value: Value) -> str | None:
-    return None if value else "must not be empty"
+    return None if value else "must be the id of a group"
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ _ROWS = [
             "as in Pulsar.",
             _NUMBER_MS,
         ),
-        open="share.record.lock.duration.ms",
+        open="`share.record.lock.duration.ms`",
     ),
     Row(
         Setting(
@@ -359,7 +359,7 @@ _ROWS = [
             "How many times a record is delivered again before it is dead: N gives N + 1 deliveries. -1: without end.",
             between(-1, 10_000),
         ),
-        open="share.delivery.count.limit less one",
+        open="`share.delivery.count.limit` less one",
     ),
     Row(
         Setting(
@@ -378,7 +378,7 @@ _ROWS = [
             "The topic for dead letters; it is made when missing.",
             _topic,
         ),
-        open="errors.deadletterqueue.topic.name, else <topic>-<group>-DLQ",
+        open="`errors.deadletterqueue.topic.name`, else `<topic>-<group>-DLQ`",
     ),
     Row(
         Setting(
@@ -408,7 +408,7 @@ _ROWS = [
             "The topic whose records are delivered again after their DELAY_TIME.",
             _topic,
         ),
-        open="<topic>-<group>-RETRY",
+        open="`<topic>-<group>-RETRY`",
     ),
     Row(
         Setting(

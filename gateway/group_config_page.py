@@ -1,0 +1,65 @@
+"""The table of group configs in docs/SEMANTICS.md: `python -m gateway.group_config_page` writes it anew."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gateway.config.schema import Kind
+from gateway.config.table import SETTINGS
+from gateway.group_config_table import GROUP_CONFIGS, SLOTS, Row
+
+PAGE = Path(__file__).parents[1] / "docs" / "SEMANTICS.md"
+
+BEGIN = "<!-- group configs: written by python -m gateway.group_config_page -->"
+END = "<!-- end of group configs -->"
+
+
+def table() -> str:
+    """The table in Markdown."""
+    lines = ["| config | type | default | values | what it is |", "|---|---|---|---|---|"]
+    for name, row in GROUP_CONFIGS.items():
+        cells = (f"`{name}`", row.setting.kind.name.lower(), _default(row), _values(row), row.setting.doc)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def with_table(page: str) -> str:
+    """The page with the table as it is now. Raises ValueError when it has no place for one."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{PAGE} lacks the lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+def _default(row: Row) -> str:
+    if row.setting.default is None:
+        return row.open
+    text = row.setting.render(row.setting.default) or "empty"
+    return f"{text} (`{row.broker}`)" if row.broker and row.effect else text
+
+
+def _values(row: Row) -> str:
+    setting = row.setting
+    if setting.kind is Kind.BOOLEAN:
+        return "true, false"
+    if setting.kind is Kind.LIST:
+        return f"name:first-last, … with slots from 0 to {SLOTS - 1}"
+    if row.bounds is not None:
+        low, high = (SETTINGS[bound] for bound in row.bounds)
+        return f"{low.default} (`{low.name}`) to {high.default} (`{high.name}`)"
+    assert setting.check is not None, setting.name
+    # what every check says to a value that cannot be good
+    said = setting.check("" if setting.kind is Kind.STRING else -(10**30))
+    assert said is not None, setting.name
+    return said.removeprefix("must be ").removeprefix("must ")
+
+
+def main() -> int:
+    PAGE.write_text(with_table(PAGE.read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
