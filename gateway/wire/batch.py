@@ -45,6 +45,9 @@ _MAX_DELTA = 2**31 - 1
 # What no client may set: these bits are the broker's.
 _BROKERS_OWN = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
+SMALLEST_RECORD = 7
+"""Bytes of a record with nothing in it."""
+
 _LARGE = 4096
 _SMALLEST = 14
 """What Kafka takes for the length of a message of any format at least."""
@@ -137,6 +140,7 @@ def admit(batch: bytes) -> Header:
         or found.last_offset_delta != count - 1
         or attributes & 0x68
         or attributes & 0x07 > 4
+        or (count * 7 > found.length - 49 and not attributes & 0x07)
         or found.base_offset
         or (found.producer_id >= 0 and (found.base_sequence < 0 or found.producer_epoch < 0))
         or _crc32c(batch[21:]) != found.crc
@@ -169,6 +173,11 @@ def _refusal(batch: bytes) -> BatchError:
         return BatchError(
             Error.INVALID_RECORD,
             f"The batch says {found.count} records, and that its last one is number {found.last_offset_delta}.",
+        )
+    if not found.codec and found.count * SMALLEST_RECORD > found.size - HEADER_SIZE:
+        # it would take as many offsets, and every reader would wait for records that do not exist
+        return BatchError(
+            Error.INVALID_RECORD, f"{found.count} records cannot be in {found.size - HEADER_SIZE} bytes."
         )
     if found.base_offset:
         return BatchError(

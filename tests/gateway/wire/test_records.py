@@ -228,6 +228,10 @@ REFUSED = {
     "no records": (changed(GOOD, 57, ">i", 0), Error.INVALID_RECORD),
     "negative count": (changed(GOOD, 57, ">i", -1), Error.INVALID_RECORD),
     "count and last offset": (changed(GOOD, 23, ">i", 5), Error.INVALID_RECORD),
+    "more records than bytes": (
+        changed(changed(GOOD, 57, ">i", 2**31 - 1), 23, ">i", 2**31 - 2),
+        Error.INVALID_RECORD,
+    ),
     "control": (changed(GOOD, 21, ">h", 0x20), Error.INVALID_RECORD),
     "log-append time": (changed(GOOD, 21, ">h", 0x08), Error.INVALID_TIMESTAMP),
     "delete horizon": (changed(GOOD, 21, ">h", 0x40), Error.INVALID_RECORD),
@@ -251,6 +255,9 @@ def test_what_is_admitted() -> None:
     assert records.admit(GOOD).count == 5
     assert records.admit(changed(GOOD, 21, ">h", 0x10)).transactional
     assert records.admit(changed(GOOD, 43, ">q", -1)).producer_id == -1
+    smallest = records.build_batch([Record(number, NOW, None, None, []) for number in range(60)])
+    assert len(smallest) == records.HEADER_SIZE + 60 * 7
+    assert records.admit(smallest).count == 60
 
 
 @given(st.integers(0, len(GOOD) - 1), st.integers(1, 255))

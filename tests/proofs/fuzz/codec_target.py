@@ -1,9 +1,9 @@
 """The codec as a target: bytes in, and only a value or `Malformed` (`BatchError` for records) may come out.
 
 `check(frame)` does with a frame what the gateway does: header, body, for Produce admission of each batch, then what
-slow topics ask (records, another codec). What decoded is encoded, decoded again and compared; Produce, Fetch,
-ShareFetch and ShareAcknowledge, whose decoders are written by hand, are compared with the decoders that the schemas
-give.
+slow topics and share groups ask (records, another codec, keys and delays, dead letters). What decoded is encoded,
+decoded again and compared; Produce, Fetch, ShareFetch and ShareAcknowledge, whose decoders are written by hand, are
+compared with the decoders that the schemas give.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from compat.stopping import deaf
 from gateway.apis.registry import APIS
 from gateway.coordinators import subscription
-from gateway.wire import codec, compression, records
+from gateway.wire import codec, compression, delivery, letters, records
 from gateway.wire import fetch as fetch_wire
 from gateway.wire import produce as produce_wire
 from gateway.wire import share as share_wire
@@ -141,7 +141,44 @@ def take(batch: bytes) -> bool:
             records.first_from(stored, timestamp, INFLATION)
         except records.BatchError:
             continue
+    _dispatch(stored)
+    try:
+        completed = letters.complete(batch, "t", "t-g-RETRY", "g", INFLATION)
+    except records.BatchError:
+        return True
+    if records.admit(completed).count != header.count:
+        raise Wrong("a completed batch has another number of records")
     return True
+
+
+_SLOTS = delivery.Slots(lambda key, ordering, offset: hash((key, ordering, offset)) & 0xFFFF)
+_SOURCE = letters.Source("t", 0, "g", "persistent://public/default/t")
+
+
+def _dispatch(stored: bytes) -> None:
+    """What a share group asks of a stored batch: keys, delays, some of its records, its dead letters."""
+    base = records.header(stored).base_offset
+    ranges = [(base, base), (base + 2, base + 40)]
+    try:
+        opened = delivery.Opened(stored, INFLATION)
+        found = delivery.scan(opened, slots=_SLOTS, retry=True)
+        part = opened.subset(ranges)
+        read = opened.records_at(ranges)
+    except delivery.Unreadable:
+        made = [letters.unreadable_letter(_SOURCE, stored, 1, letters.CORRUPT, None)]
+    else:
+        if found.slots is None or len(found.slots) != opened.header.last_offset_delta + 1:
+            raise Wrong("a scan gave another number of slots than the batch has offsets")
+        if part:
+            records.check(bytes(part))
+        made = [letters.letter(_SOURCE, each, 1, letters.REJECTED, None) for each in read]
+    for retry in (False, True):
+        try:
+            delivery.scan(stored, delays=not retry, retry=retry, limit=INFLATION)
+        except delivery.Unreadable:
+            continue
+    if made and records.check(letters.build(made, 1_700_000_000_000)[0]).count != len(made):
+        raise Wrong("a batch of dead letters has another number of records")
 
 
 def _fetch(version: int, frame: bytes) -> str:
