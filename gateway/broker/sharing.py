@@ -51,15 +51,15 @@ class NoSubscription(KafkaError):
 
 def find(broker: Broker, group: str, topic_id: bytes, index: int) -> SubscriptionPartition:
     """What serves a partition to a share group. Raises KafkaError."""
+    subscription = broker.subscriptions.by_id(group, topic_id)
+    if subscription is not None:
+        return subscription.partition(index)
     runtime = broker.topic_by_id(topic_id)
     if runtime is None:
         raise KafkaError(Error.UNKNOWN_TOPIC_ID)
     if not 0 <= index < len(runtime.partitions):
         raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
-    subscription = broker.subscriptions.get(group, runtime.name)
-    if subscription is None:
-        raise NoSubscription(group, runtime.name)
-    return subscription.partition(index)
+    raise NoSubscription(group, runtime.name)
 
 
 def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> Error:

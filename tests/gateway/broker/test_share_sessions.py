@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from gateway.broker.share_sessions import MAX_EPOCH
+from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -22,7 +23,6 @@ from tests.gateway.broker.share_asking import (
     share_fetch_body,
     told,
 )
-from tests.gateway.broker.stand_in import StandIn
 from tests.gateway.serving import Client, batch, create, produce_body
 
 FINAL = -1
@@ -31,10 +31,17 @@ FINAL = -1
 async def topic(gateway: Gateway, client: Client, records: int = 4, partitions: int = 1) -> bytes:
     """A topic that the group reads, with so many records in partition 0, each a batch; its id."""
     topic_id = await create(client, "t", partitions)
-    await StandIn(gateway).ensure(GROUP, "t")
+    await gateway.broker.subscriptions.ensure(GROUP, "t")
     for index in range(records):
         await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"%d" % index)))
     return topic_id
+
+
+def serving(gateway: Gateway) -> SubscriptionPartition:
+    """What serves partition 0."""
+    subscription = gateway.broker.subscriptions.get(GROUP, "t")
+    assert subscription is not None
+    return subscription.partition(0)
 
 
 def test_epoch_0_opens_a_session_and_each_request_goes_one_further() -> None:
@@ -229,12 +236,12 @@ def test_what_is_forgotten_is_fetched_no_more_but_can_be_acknowledged() -> None:
         await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"2"), batch(b"0")))
         answer = await share_fetch(client, "m", 1, topic_id, forget=[0])
         assert acquired(answer) == {1: {0: 1}}
-        partition = gateway.broker.subscriptions.get(GROUP, "t").partition(0)  # type: ignore[union-attr]
-        assert partition.consumers == ["m"], "it still holds records"
+        partition = serving(gateway)
+        assert list(partition.consumers) == ["m"], "it still holds records"
         assert errors(await share_acknowledge(client, "m", 2, topic_id, {0: [(0, 0, 1)]})) == {0: 0}
-        assert partition.consumers == ["m"]
+        assert list(partition.consumers) == ["m"]
         assert errors(await share_acknowledge(client, "m", 3, topic_id, {0: [(1, 1, 1)]})) == {0: 0}
-        assert partition.consumers == []
+        assert not partition.consumers
         # wanted again
         assert acquired(await share_fetch(client, "m", 4, topic_id, [0])) == {0: {2: 1}}
         answer = await share_fetch(client, "m", 5, topic_id, [0], forget=[0, 1, 9])
@@ -299,10 +306,11 @@ def test_a_gateway_that_stops_lets_its_sessions_go_uncounted() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await topic(gateway, client)
         await share_fetch(client, "m", 0, topic_id, [0])
-        partition = gateway.broker.subscriptions.get(GROUP, "t").partition(0)  # type: ignore[union-attr]
+        partition = serving(gateway)
         client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, max_wait=60_000))
         await until(lambda: gateway.broker.metrics.fetches_parked.value == 1)
         await asyncio.wait_for(gateway.listeners[0].stop(10), 10)
-        assert partition.left == [("m", True)]
+        cursor = partition.ready()
+        assert (cursor.look(0).state, cursor.look(0).count) == ("AVAILABLE", 0)
 
     run(test)

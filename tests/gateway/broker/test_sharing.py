@@ -9,6 +9,7 @@ import pytest
 
 from gateway.broker import sharing
 from gateway.broker.sharing import refusal
+from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -26,7 +27,6 @@ from tests.gateway.broker.share_asking import (
     share_fetch_body,
     told,
 )
-from tests.gateway.broker.stand_in import StandIn
 from tests.gateway.serving import Client, batch, create, produce_body
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
@@ -36,7 +36,7 @@ FOR_LONG = 60_000
 async def topic(gateway: Gateway, client: Client, records: int = 0, partitions: int = 1) -> bytes:
     """A topic that the group reads, with so many records in each partition, each a batch; its id."""
     topic_id = await create(client, "t", partitions)
-    await StandIn(gateway).ensure(GROUP, "t")
+    await gateway.broker.subscriptions.ensure(GROUP, "t")
     for index in range(partitions):
         for value in range(records):
             await put(client, b"%d" % value, partition=index)
@@ -51,9 +51,11 @@ async def parked(gateway: Gateway, count: int = 1) -> None:
     await until(lambda: gateway.broker.metrics.fetches_parked.value == count)
 
 
-def serve(gateway: Gateway) -> Any:
-    """The stand-in of partition 0."""
-    return gateway.broker.subscriptions.get(GROUP, "t").partition(0)  # type: ignore[union-attr]
+def serving(gateway: Gateway) -> SubscriptionPartition:
+    """What serves partition 0."""
+    subscription = gateway.broker.subscriptions.get(GROUP, "t")
+    assert subscription is not None
+    return subscription.partition(0)
 
 
 # -- what is wrong with acknowledgements by themselves ---------------------------------------------------------------
@@ -109,13 +111,13 @@ def test_what_is_acknowledged_is_told_by_partition() -> None:
         topic_id = await topic(gateway, client, 3, partitions=2)
         await share_fetch(client, "m", 0, topic_id, [0, 1])
         answer = await share_fetch(
-            client, "m", 1, topic_id, acks={0: [(0, 1, ACCEPT), (2, 2, RELEASE)], 1: [(1, 0, ACCEPT)]}
+            client, "m", 1, topic_id, acks={0: [(0, 0, RELEASE), (1, 2, ACCEPT)], 1: [(1, 0, ACCEPT)]}
         )
         # what was released comes back with the same answer
-        assert acquired(answer) == {0: {2: 2}}
+        assert acquired(answer) == {0: {0: 2}}
         assert ack_errors(answer) == {0: 0, 1: Error.INVALID_REQUEST}
         acked = await share_acknowledge(
-            client, "m", 2, topic_id, {0: [(0, 0, ACCEPT)], 1: [(0, 2, [1, 2, 3])], 7: [(0, 0, 1)]}
+            client, "m", 2, topic_id, {0: [(1, 1, ACCEPT)], 1: [(0, 2, [1, 2, 3])], 7: [(0, 0, 1)]}
         )
         assert errors(acked) == {0: Error.INVALID_RECORD_STATE, 1: 0, 7: Error.UNKNOWN_TOPIC_OR_PARTITION}
         assert told(acked)[0].error_message
@@ -195,7 +197,8 @@ def test_acknowledgements_that_could_not_be_stored_are_told_so_and_nothing_is_de
         store.holding = False
         store.fail(StoreError("no"))
         _, answer = await client.receive()
-        refused = {0: Error.KAFKA_STORAGE_ERROR, 1: Error.INVALID_RECORD_STATE}
+        # of the other partition nothing was delivered
+        refused = {0: Error.KAFKA_STORAGE_ERROR, 1: Error.INVALID_REQUEST}
         if by == "fetch":
             assert (ack_errors(answer), acquired(answer)) == (refused, {})
         else:
@@ -210,7 +213,7 @@ def test_acknowledgements_that_change_nothing_wait_for_nothing() -> None:
         await share_fetch(client, "m", 0, topic_id, [0])
         store.holding = True
         answer = await share_acknowledge(client, "m", 1, topic_id, {0: [(3, 3, ACCEPT)]})
-        assert errors(answer) == {0: Error.INVALID_RECORD_STATE}
+        assert errors(answer) == {0: Error.INVALID_REQUEST}
         assert not store.queued
 
     run_held(test)
@@ -313,7 +316,7 @@ def test_a_client_that_went_away_waits_no_more() -> None:
         await parked(gateway)
         other.close()
         await parked(gateway, 0)
-        assert serve(gateway).waiters == []
+        assert not serving(gateway).waiters
         await put(client, b"v")
         assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 1}}
 
@@ -324,19 +327,19 @@ def test_min_bytes_are_waited_for() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await topic(gateway, client, 2)
         producer = await Client.connect(gateway)
-        # the stand-in takes a record for 100 bytes
-        wanted = {"min_bytes": 450, "max_wait": FOR_LONG}
+        # of records that nobody has read yet it guesses that they take 512 bytes
+        wanted = {"min_bytes": 4 * 512 + 1, "max_wait": FOR_LONG}
         client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0], **wanted))
         await parked(gateway)
         for number in range(3):
             assert gateway.broker.metrics.fetches_parked.value == 1
-            assert not serve(gateway).holds("m"), "nothing is acquired that is not sent"
+            assert not serving(gateway).holds("m"), "nothing is acquired that is not sent"
             await put(producer, b"%d" % number)
         _, answer = await client.receive()
         assert acquired(answer) == {0: dict.fromkeys(range(5), 1)}
         # or max_wait, with what there is
         await put(producer, b"v")
-        assert acquired(await share_fetch(client, "m", 1, min_bytes=450, max_wait=20)) == {0: {5: 1}}
+        assert acquired(await share_fetch(client, "m", 1, min_bytes=4096, max_wait=20)) == {0: {5: 1}}
         producer.close()
 
     run(test)
@@ -353,7 +356,7 @@ def test_two_fetches_of_one_session_cannot_both_wait() -> None:
         assert acquired((await client.receive())[1]) == {}
         await put(client, b"v")
         assert acquired((await other.receive())[1]) == {0: {0: 1}}
-        assert serve(gateway).waiters == []
+        assert not serving(gateway).waiters
         other.close()
 
     run(test)
