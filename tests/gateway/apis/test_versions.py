@@ -30,6 +30,14 @@ def test_what_is_served(version: int) -> None:
         assert ranges[ApiKey.METADATA] == (0, 13)
         assert ranges[ApiKey.LIST_OFFSETS] == (1, 11)
         assert ranges[ApiKey.API_VERSIONS] == (0, 4)
+        assert ranges[ApiKey.SHARE_GROUP_HEARTBEAT] == (1, 1)
+        finalized = [
+            (one.name, one.max_version_level, one.min_version_level) for one in answer.finalized_features
+        ]
+        assert finalized == ([("share.version", 1, 1)] if version >= 3 else [])
+        # a least level of 0 is more than clients of version 3 can take
+        supported = [(one.name, one.min_version, one.max_version) for one in answer.supported_features]
+        assert supported == ([("share.version", 0, 1)] if version >= 4 else [])
 
     run(test)
 
