@@ -306,7 +306,12 @@ class Opened:
                 stamp = payload[position]
                 position += 1
                 if stamp > 127:
-                    stamp, position = _wide(payload, position - 1)
+                    byte = payload[position]
+                    if byte < 128:
+                        stamp = stamp & 127 | byte << 7
+                        position += 1
+                    else:
+                        stamp, position = _wide(payload, position - 1)
                 stamped(stamp)
                 delta = payload[position]
                 if delta < 128:
