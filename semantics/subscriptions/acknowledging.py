@@ -33,44 +33,50 @@ def check(
     """
     pieces: list[Piece] = []
     chunks, by_id, start = window.chunks, leases.by_id, window.start
-    before = -1
+    before = number = -1
+    chunk: Chunk | None = None
     for first, last, types in batches:
-        if last < first or first <= before or last >= known:
+        if not before < first <= last < known or not types:
             return Refusal.INVALID_REQUEST
         before = last
-        kind = types[0] if types else 255
-        if len(types) != 1 or kind > RENEW:
+        kind = types[0]
+        if kind > RENEW or len(types) != 1:
             if len(types) != last - first + 1 or max(types) > RENEW:
                 return Refusal.INVALID_REQUEST
             if types.count(kind) != len(types):
                 mixed = check(window, known, leases, consumer, _split(first, types))
                 if isinstance(mixed, Refusal):
                     return _refused(batches, known)
-                pieces.extend(mixed)
+                pieces += mixed
                 continue
         if first < start:
             if last < start:
                 continue
             first = start
         while first <= last:
-            chunk = chunks.get(first >> SHIFT)
-            if chunk is None or (plane := chunk.lease) is None:
+            if first >> SHIFT != number:
+                number = first >> SHIFT
+                chunk = chunks.get(number)
+                if chunk is not None:
+                    state, plane = chunk.state, chunk.lease
+            if chunk is None or plane is None:
                 return _refused(batches, known)
-            state = chunk.state
             at = first & MASK
+            if first == last:  # most of them, under Key_Shared
+                if state[at] != ACQUIRED or (lease := by_id[plane[at]]).consumer is not consumer:
+                    return _refused(batches, known)
+                pieces.append((chunk, at, at + 1, lease, kind))
+                break
             stop = at + last - first + 1
             if stop > SIZE:
                 stop = SIZE
             first += stop - at
             while at < stop:
-                if state[at] != ACQUIRED:
-                    return _refused(batches, known)
                 lease_id = plane[at]
-                lease = by_id[lease_id]
-                if lease.consumer is not consumer:
+                if state[at] != ACQUIRED or (lease := by_id[lease_id]).consumer is not consumer:
                     return _refused(batches, known)
                 length = stop - at
-                if length == 1 or (
+                if (
                     length > 8
                     and state.startswith(FILL[ACQUIRED][:length], at)
                     and plane[at:stop] == array("I", (lease_id,)) * length

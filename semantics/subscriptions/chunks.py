@@ -25,12 +25,13 @@ KIND = bytes(min(code, 5) if code < 5 else 5 for code in range(256))
 """state -> the counter it belongs to: the dying ones have one together"""
 
 AVAILABLE_RUN = re.compile(rb"\x00+")
-NOT_DONE = re.compile(rb"[^\x02]")
+DONE_RUN = re.compile(rb"\x02+")
 DYING_RUN = re.compile(rb"[\x05-\x07]+")
 BURYING_RUN = re.compile(rb"[\x08-\x0a]+")
 DUE_RUN = re.compile(rb"\x03+|\x04+")
 NOT_SETTLED_RUN = re.compile(rb"[\x00\x03\x04]+")
 
+_DONE = FILL[DONE]
 _NO_LEASES = array("I", bytes(4 * SIZE))
 _NO_SLOTS = array("H", bytes(2 * SIZE))
 LARGEST_COUNT = 65535
@@ -220,7 +221,10 @@ class Window:
     def finish(self, chunk: Chunk, first: int, end: int) -> None:
         """[first, end) of the chunk, in whichever states, becomes DONE. The caller has seen to the counters."""
         number = end - first
-        chunk.state[first:end] = FILL[DONE][:number]
+        if number == 1:
+            chunk.state[first] = DONE
+        else:
+            chunk.state[first:end] = _DONE[:number]
         counts = chunk.count
         if counts is not None:
             for at in range(first, end):
@@ -229,6 +233,8 @@ class Window:
         chunk.undone -= number
         if not chunk.undone:
             self.close(chunk)
+        elif chunk.base + first == self.start:
+            self.start = chunk.base + end
 
     def close(self, chunk: Chunk) -> None:
         """The chunk is DONE throughout: it joins the full ranges, or start passes over it."""
@@ -271,12 +277,10 @@ class Window:
             if chunk is None:
                 start = self.drop_range(start >> SHIFT) << SHIFT
                 continue
-            at = start & MASK
-            if chunk.state[at] != DONE:
+            done = DONE_RUN.match(chunk.state, start & MASK)
+            if done is None:
                 break
-            found = NOT_DONE.search(chunk.state, at)
-            assert found is not None, "a chunk without an open offset was kept"
-            start = chunk.base + found.start()
+            start = chunk.base + done.end()
         self.start = start
         return start != begin
 

@@ -40,7 +40,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from semantics.subscriptions import recovery, rows
-from semantics.subscriptions.acknowledging import ACCEPT, GAP, REJECT, RELEASE, check
+from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RELEASE, check
 from semantics.subscriptions.chunks import (
     AVAILABLE_RUN,
     BURYING_RUN,
@@ -57,7 +57,7 @@ from semantics.subscriptions.chunks import (
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.key_shared import KeyShared, Owners
-from semantics.subscriptions.leases import Consumer, Leases, held, pack
+from semantics.subscriptions.leases import Consumer, Lease, Leases, held, pack
 from semantics.subscriptions.rows import Row
 from semantics.subscriptions.shared import Shared
 from semantics.subscriptions.states import (
@@ -83,6 +83,7 @@ from semantics.subscriptions.states import (
 TICK_MS = 1_000
 """how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
 
+_TIMED_OUT, _CRASHED = -1, -2
 _TO_DYING = bytes(max(code - 3, 0) for code in range(256))
 
 
@@ -219,7 +220,7 @@ class Cursor:
                     self._move(chunk, first, end, ACQUIRED, AVAILABLE)
                 else:
                     self.totals["crashed"] += end - first
-                    self._fail(chunk, first, end, None, wall)
+                    self._fail(chunk, first, end, _CRASHED, wall)
             self._leases.close(lease)
         self._window.advance()
 
@@ -398,13 +399,14 @@ class Cursor:
         pieces = check(window, self.read, leases, who, batches)
         if isinstance(pieces, Refusal):
             return pieces
-        config = self._config
-        settled = 0
+        accepted = 0
         for chunk, first, end, lease, kind in pieces:
             number = end - first
-            if kind in (ACCEPT, GAP):
-                settled += number
-                chunk.let_go(number)
+            if kind <= ACCEPT:
+                accepted += number
+                chunk.held -= number
+                if not chunk.held:
+                    chunk.lease = None
                 window.finish(chunk, first, end)
                 if keyed is not None:
                     keyed.settled(chunk, first, end)
@@ -416,28 +418,34 @@ class Cursor:
                 for at, stop, count in chunk.count_runs(first, end):
                     chunk.set_count(at, stop, count + 1)
                     self._doom(chunk, at, stop, ACQUIRED, Reason.REJECTED)
-            else:
-                assert who is not None
-                later = leases.open(who, now + config.lock_ms)
-                if later is lease:
-                    continue
-                plane = chunk.leases()
-                for at in range(first, end):
-                    plane[at] = later.id
-                later.runs.append(pack(chunk.base + first, number))
-                later.remaining += number
-            leases.settle(lease, number)
-        if settled:
-            window.n[ACQUIRED] -= settled
-            totals["acknowledged"] += settled
+            elif not self._renew(chunk, first, end, lease, now):
+                continue
+            lease.remaining -= number
+            if not lease.remaining:
+                leases.close(lease)
+        if accepted:
+            window.n[ACQUIRED] -= accepted
+            totals["acknowledged"] += accepted
             self._changed = True
         window.advance()
         return None
 
-    def _fail(self, chunk: Chunk, first: int, end: int, why: int | None, wall: int) -> None:
+    def _renew(self, chunk: Chunk, first: int, end: int, lease: Lease, now: int) -> bool:
+        """Move [first, end) into a lease that runs out later; False if it is in that already."""
+        later = self._leases.open(lease.consumer, now + self._config.lock_ms)
+        if later is lease:
+            return False
+        plane = chunk.leases()
+        for at in range(first, end):
+            plane[at] = later.id
+        later.runs.append(pack(chunk.base + first, end - first))
+        later.remaining += end - first
+        return True
+
+    def _fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
         """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.
 
-        `why`: RELEASE is a nack; GAP stands for the lock that ran out; None for a crash, which waits for nothing.
+        `why`: RELEASE (a nack), _TIMED_OUT or _CRASHED, which waits for nothing.
         """
         limit = self._config.delivery_limit
         self._window.dirty.add(chunk.number)
@@ -453,13 +461,13 @@ class Cursor:
                 self._due.add(wall + wait, chunk.base + at, stop - at)
             self._move(chunk, at, stop, ACQUIRED, BACKOFF if wait else AVAILABLE)
 
-    def _wait(self, why: int | None, count: int) -> int:
+    def _wait(self, why: int, count: int) -> int:
         """ms until a record that failed `count` times is delivered again."""
         config = self._config
         if why == RELEASE:
             backoff = config.nack_backoff
             return backoff.delay_ms(count) if backoff is not None else config.nack_delay_ms
-        if why == GAP and config.timeout_backoff is not None:
+        if why == _TIMED_OUT and config.timeout_backoff is not None:
             return config.timeout_backoff.delay_ms(count)
         return 0
 
@@ -543,7 +551,7 @@ class Cursor:
         for lease in self._leases.expired(now):
             for chunk, first, end in held(window, lease):
                 self.totals["timed_out"] += end - first
-                self._fail(chunk, first, end, GAP, wall)
+                self._fail(chunk, first, end, _TIMED_OUT, wall)
             self._leases.close(lease)
         for run in self._due.pop(wall):
             first = run >> SHIFT
@@ -699,7 +707,7 @@ class Cursor:
         if self._keyed is not None:
             if slot is None:
                 return RecordState(offset, "BLOCKED", count, reason="its slot is not read yet")
-            reason = self._keyed.blocked(slot, owner)
+            reason = self._keyed.blocked(offset, slot)
             if reason is not None:
                 return RecordState(
                     offset,

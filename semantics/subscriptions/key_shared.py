@@ -33,6 +33,8 @@ from semantics.subscriptions.states import (
 
 SLOTS = 65_536
 
+_acquired = tuple.__new__  # half the time of calling the class
+
 SEVERAL = "\0several"
 """the holder of a slot of which more than one consumer has records, from when out of order was allowed"""
 
@@ -51,9 +53,9 @@ class KeyShared:
     __slots__ = (
         "_blocked",
         "_holder",
-        "_in_hand",
         "_index",
         "_leases",
+        "_more",
         "_names",
         "_ordered",
         "_owner",
@@ -76,9 +78,11 @@ class KeyShared:
         self._queues: list[list[int]] = [[]]
         self._names: list[str | None] = [None]
         self._index: dict[str, int] = {}
-        # slot -> records ACQUIRED, and by whom; empty when out of order is allowed
-        self._in_hand: dict[int, int] = {}
+        # empty when out of order is allowed
         self._holder: dict[int, str] = {}
+        """slot -> who has records of it in hand"""
+        self._more: dict[int, int] = {}
+        """slot -> how many, where it is more than one: under strict next to never"""
         self._blocked: dict[int, int] = {}
         """strict: slot -> records in BACKOFF or DYING"""
         self._parked: dict[int, list[int]] = {}
@@ -99,7 +103,7 @@ class KeyShared:
 
     def rebuild(self) -> None:
         """Make the queues from the planes."""
-        self._in_hand, self._holder, self._blocked, self._parked = {}, {}, {}, {}
+        self._more, self._holder, self._blocked, self._parked = {}, {}, {}, {}
         for queue in self._queues:
             queue.clear()
         self.queued = 0
@@ -139,7 +143,8 @@ class KeyShared:
                 if self._ordered:
                     slot = slots[at]
                     name = self._leases.by_id[chunk.leases()[at]].consumer.name
-                    self._in_hand[slot] = self._in_hand.get(slot, 0) + 1
+                    if slot in self._holder:
+                        self._more[slot] = self._more.get(slot, 1) + 1
                     if self._holder.setdefault(slot, name) != name:
                         self._holder[slot] = SEVERAL
             elif self._strict and BACKOFF <= code < UNREAD:
@@ -152,13 +157,13 @@ class KeyShared:
         if place is None:
             return []
         queue, chunks = self._queues[place], self._window.chunks
-        in_hand, holder, blocked, parked = self._in_hand, self._holder, self._blocked, self._parked
+        holder, more, blocked, parked = self._holder, self._more, self._blocked, self._parked
         ordered, strict, lease_id = self._ordered, self._strict, lease.id
         taken: list[Acquired] = []
+        runs = lease.runs
         left = room
         number = -1
-        # the run under way
-        begin = end = tally = 0
+        begin = end = tally = 0  # the run under way, which stays inside of a chunk
         while queue and left:
             offset = heappop(queue)
             if offset >> SHIFT != number:
@@ -168,37 +173,36 @@ class KeyShared:
             at = offset & MASK
             slot = slots[at]
             if strict:
-                if slot in in_hand or slot in blocked:
+                if slot in holder or slot in blocked:
                     if slot in parked:
                         heappush(parked[slot], offset)
                     else:
                         parked[slot] = [offset]
                     continue
-                in_hand[slot] = 1
                 holder[slot] = name
             elif ordered:
-                if holder.setdefault(slot, name) != name:
+                if slot not in holder:
+                    holder[slot] = name
+                elif holder[slot] == name:
+                    more[slot] = more.get(slot, 1) + 1
+                else:
                     parked.setdefault(slot, []).append(offset)
                     continue
-                in_hand[slot] = in_hand.get(slot, 0) + 1
             state[at] = ACQUIRED
             leases[at] = lease_id
             chunk.held += 1
             left -= 1
             count = counts[at] if counts is not None else 0
-            if offset == end and count == tally:
+            if offset == end and count == tally and at:
                 end += 1
                 continue
             if end:
-                taken.append(Acquired(begin, end - 1, tally))
+                taken.append(_acquired(Acquired, (begin, end - 1, tally)))
+                runs.append(begin << SHIFT | (end - 1 - begin))
             begin, end, tally = offset, offset + 1, count
         if end:
             taken.append(Acquired(begin, end - 1, tally))
-        for first, last, _ in taken:
-            while first <= last:
-                length = min(last + 1 - first, SIZE - (first & MASK))
-                lease.runs.append(first << SHIFT | (length - 1))
-                first += length
+            runs.append(begin << SHIFT | (end - 1 - begin))
         number = room - left
         lease.remaining += number
         self.queued -= number
@@ -217,18 +221,19 @@ class KeyShared:
         """[first, end) was ACQUIRED and is DONE."""
         if not self._ordered:
             return
-        in_hand = self._in_hand
         slots = chunk.slot_plane()
+        parked = self._parked
+        if self._more or self._since:
+            for slot in slots[first:end]:
+                self._let_go(slot)
+                if slot in parked:
+                    self._unpark(slot)
+            return
+        holder = self._holder
         for at in range(first, end):
             slot = slots[at]
-            left = in_hand[slot] - 1
-            if left:
-                in_hand[slot] = left
-                continue
-            del in_hand[slot], self._holder[slot]
-            if self._since:
-                self._since.pop(slot, None)
-            if slot in self._parked:
+            del holder[slot]
+            if slot in parked:
                 self._unpark(slot)
 
     def moved(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
@@ -268,11 +273,14 @@ class KeyShared:
                     self._unpark(slot)
 
     def _let_go(self, slot: int) -> None:
-        left = self._in_hand[slot] - 1
-        if left:
-            self._in_hand[slot] = left
+        """One record of the slot is in nobody's hands any more."""
+        left = self._more.get(slot, 1) - 1
+        if left > 1:
+            self._more[slot] = left
+        elif left == 1:
+            del self._more[slot]
         else:
-            del self._in_hand[slot], self._holder[slot]
+            del self._holder[slot]
             self._since.pop(slot, None)
 
     def _offer(self, offset: int, slot: int) -> None:
@@ -283,7 +291,7 @@ class KeyShared:
 
     def _unpark(self, slot: int) -> None:
         """Offer what waits for the slot, if that is free."""
-        if slot in self._in_hand or slot in self._blocked:
+        if slot in self._holder or slot in self._blocked:
             return
         waiting = self._parked[slot]
         queue = self._queues[self._owner[slot]]
@@ -336,23 +344,32 @@ class KeyShared:
         """Who has records of the slot in hand."""
         return self._holder.get(slot)
 
-    def blocked(self, slot: int, consumer: str | None) -> str | None:
-        """Why a record of the slot that nobody has is not given to its owner: a sentence, or None."""
+    def blocked(self, offset: int, slot: int) -> str | None:
+        """Why a record that nobody has is not given to its slot's owner: a sentence, or None. For people."""
+        owner = self.owner_of(slot)
         if self._strict and slot in self._blocked:
-            return "an earlier record of its slot is nacked or to be dead-lettered"
+            return "an earlier record of its slot was nacked or is to be dead-lettered"
         holder = self._holder.get(slot)
-        if holder is not None and (self._strict or holder != consumer):
+        if holder is not None and (self._strict or holder != owner):
             return (
-                f"{holder} has a record of its slot"
-                if holder != SEVERAL
-                else "several have records of its slot"
+                "several have records of its slot"
+                if holder == SEVERAL
+                else f"{holder} has a record of its slot"
             )
-        return None if consumer is not None else "nobody owns its slot"
+        if owner is None:
+            return "nobody owns its slot"
+        waiting = self._queues[self._owner[slot]] + self._parked.get(slot, [])
+        if any(other < offset and self._slot_of(other) == slot for other in waiting):
+            return "an earlier record of its slot goes first"
+        return None
+
+    def _slot_of(self, offset: int) -> int:
+        return self._window.chunks[offset >> SHIFT].slot_plane()[offset & MASK]
 
     def draining(self) -> list[Draining]:
         """The slots whose holder does not own them any more."""
         return [
-            Draining(slot, self._holder[slot], self.owner_of(slot), since, self._in_hand[slot])
+            Draining(slot, self._holder[slot], self.owner_of(slot), since, self._more.get(slot, 1))
             for slot, since in sorted(self._since.items())
         ]
 
