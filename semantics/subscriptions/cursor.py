@@ -232,8 +232,11 @@ class Cursor:
     # -- dispatch --------------------------------------------------------------------------------------------
 
     def wants_more(self, consumer: str) -> bool:
-        """Whether batches should be fed for this consumer: nothing is ready for it, and there is room for more."""
-        if self._window.n[ACQUIRED] >= self._config.max_locks:
+        """Whether batches should be fed for this consumer: nothing is ready for it, and there is room for more.
+
+        Never while `needs_due` mends the due rows (see due.py): what is read then could be taken for what was lost.
+        """
+        if self._window.n[ACQUIRED] >= self._config.max_locks or self._due.mending:
             return False
         if self._keyed is None:
             return not self._window.n[AVAILABLE]
@@ -241,7 +244,7 @@ class Cursor:
 
     def can_serve(self, consumer: str, log_end: int) -> bool:
         """Whether it is worth asking again for this consumer."""
-        if self._window.n[ACQUIRED] >= self._config.max_locks:
+        if self._window.n[ACQUIRED] >= self._config.max_locks or self._due.mending:
             return False
         if self._keyed is None:
             return self._window.n[AVAILABLE] > 0 or self.read < log_end
@@ -252,8 +255,11 @@ class Cursor:
     def feed(self, batches: Sequence[Batch], now: int, wall: int) -> None:
         """Look at stored batches, ascending. What they leave out from `read` on is not there: DONE.
 
-        Of offsets that were known before (Key_Shared after a load) only slots and deaths are taken.
+        Of offsets that were known before (Key_Shared after a load) only slots and deaths are taken. RuntimeError
+        while the due rows are mended.
         """
+        if self._due.mending:
+            raise RuntimeError("The due rows must be mended first: needs_due, due_loaded.")
         window = self._window
         position = self.read
         plain = position
@@ -361,7 +367,9 @@ class Cursor:
         taken = dispatcher.take(lease, room)
         if not lease.remaining:
             self._leases.close(lease)
-        self.totals["delivered"] += lease.remaining - before
+        totals = self.totals
+        totals["delivered"] += lease.remaining - before
+        totals["redelivered"] += sum([last + 1 - first for first, last, count in taken if count])
         return taken
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]], now: int) -> None:
@@ -580,6 +588,7 @@ class Cursor:
     def due_loaded(self, found: Iterable[Row], complete: bool) -> None:
         """The rows that `needs_due` named, in order; `complete`: the scan met the last."""
         self._due.loaded(found, complete)
+        self._changed = self._changed or self._due.changed
 
     # -- administration --------------------------------------------------------------------------------------
 
@@ -663,7 +672,7 @@ class Cursor:
         window = self._window
         found.extend(recovery.window_rows(window))
         found.extend(self._due.writes())
-        found.append(rows.cursor(window.start, window.known, self._due.stored))
+        found.append(rows.cursor(window.start, window.known, self._due.stored, self._due.mending))
         return found
 
     # -- questions -------------------------------------------------------------------------------------------

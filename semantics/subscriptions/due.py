@@ -2,6 +2,9 @@
 
 Memory holds every entry that is due before the horizon, and of what is due at or behind it only that there is more.
 When memory runs low, `needs` says from which row on to scan.
+
+Mending: the log lost its end while the rows did not (a power cut under `os`), and rows may name offsets that other
+records will have. All rows are scanned once, and those offsets taken out, before anything new is read.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from semantics.subscriptions import rows
-from semantics.subscriptions.leases import pack
+from semantics.subscriptions.leases import pack, unpack
 from semantics.subscriptions.rows import Row
 from semantics.subscriptions.states import DueFrom
 
@@ -37,7 +40,7 @@ class _Group:
 class DueTimes:
     """When which offsets are due, in wall ms."""
 
-    __slots__ = ("_gone", "_groups", "_heap", "_pending", "_size", "horizon", "stored")
+    __slots__ = ("_cut", "_gone", "_groups", "_heap", "_mended", "_pending", "_size", "horizon", "stored")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
@@ -49,6 +52,9 @@ class DueTimes:
         """the key of the first row that is not in memory; None: all are"""
         self.stored = 0
         """how many rows there are"""
+        # mending: offsets from `_cut` on are to be taken out, which is done before the key `_mended`
+        self._cut: int | None = None
+        self._mended = (0, 0)
 
     def add(self, due: int, first: int, length: int) -> None:
         """[first, first + length), of one chunk, is due then."""
@@ -81,15 +87,28 @@ class DueTimes:
             return self._heap[0]
         return self.horizon[0] if self.horizon is not None else None
 
+    def mend(self, cut: int) -> None:
+        """The log ends there."""
+        self._cut = cut
+
+    @property
+    def mending(self) -> bool:
+        return self._cut is not None
+
     @property
     def needs(self) -> DueFrom | None:
         """Where to scan on, when memory holds few and the rows more."""
+        if self._cut is not None:
+            return DueFrom(rows.due_key(*self._mended), ROWS_AT_ONCE)
         if self.horizon is None or self._size >= FEW:
             return None
         return DueFrom(rows.due_key(*self.horizon), ROWS_AT_ONCE)
 
     def loaded(self, found: Iterable[Row], complete: bool) -> None:
         """Rows from the horizon on, in the order of their keys. `complete`: there are no more."""
+        if self._cut is not None:
+            self._mend(found, self._cut, complete)
+            return
         if self.horizon is None:
             return
         last: tuple[int, int] | None = None
@@ -111,6 +130,23 @@ class DueTimes:
             self.horizon = None
         elif last is not None:
             self.horizon = (last[0], last[1] + 1)
+
+    def _mend(self, found: Iterable[Row], cut: int, complete: bool) -> None:
+        for _, key, value in found:
+            due, first = rows.read_due_key(key)
+            self._mended = (due, first + 1)
+            runs = rows.read_runs(value or b"")
+            kept = array("Q")
+            for run in runs:
+                begin, length = unpack(run)
+                if begin < cut:
+                    kept.append(pack(begin, min(length, cut - begin)))
+            if kept != runs:
+                self._gone.append((due, first))
+                if kept:
+                    self._pending.setdefault(due, array("Q")).extend(kept)
+        if complete:
+            self._cut = None
 
     def of(self, offset: int) -> int | None:
         """When this one is due, if memory knows. Walks all of it: for people's questions."""

@@ -13,6 +13,7 @@ A slot is busy
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush, heappushpop
@@ -26,13 +27,13 @@ from semantics.subscriptions.states import (
     AVAILABLE,
     BACKOFF,
     DONE,
-    UNREAD,
     Acquired,
     Draining,
 )
 
 SLOTS = 65_536
 
+_OF_CONCERN = re.compile(rb"[\x00\x01\x04-\x0a]+")  # all but DONE, DELAYED, UNREAD
 _acquired = tuple.__new__  # half the time of calling the class
 
 SEVERAL = "\0several"
@@ -134,7 +135,9 @@ class KeyShared:
     def _sort_in(self, chunk: Chunk, first: int, end: int) -> None:
         """Put what a chunk has where it belongs; nothing of it is anywhere yet."""
         owner, queues, state, slots = self._owner, self._queues, chunk.state, chunk.slot_plane()
-        for at in range(first, end):
+        for at in (
+            at for run in _OF_CONCERN.finditer(state, first, max(first, end)) for at in range(*run.span())
+        ):
             code = state[at]
             if code == AVAILABLE:
                 queues[owner[slots[at]]].append(chunk.base + at)
@@ -147,7 +150,7 @@ class KeyShared:
                         self._more[slot] = self._more.get(slot, 1) + 1
                     if self._holder.setdefault(slot, name) != name:
                         self._holder[slot] = SEVERAL
-            elif self._strict and BACKOFF <= code < UNREAD:
+            elif self._strict:
                 self._blocked[slots[at]] = self._blocked.get(slots[at], 0) + 1
 
     def take(self, lease: Lease, room: int) -> list[Acquired]:

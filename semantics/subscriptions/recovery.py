@@ -21,7 +21,7 @@ class Recovered(NamedTuple):
 
 def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
     """What was acquired is AVAILABLE; all else is as it was. Raises RowError."""
-    position: tuple[int, int, int] | None = None
+    position: tuple[int, int, int, bool] | None = None
     ranges: list[tuple[int, int]] = []
     chunks: dict[int, bytes] = {}
     due_rows: list[Row] = []
@@ -38,32 +38,41 @@ def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
             position = rows.read_cursor(row.value)
     if position is None:
         raise RowError("The subscription has no row that says where it begins.")
-    start, known, stored = position
-    window = _window(start, known, ranges, chunks)
+    start, known, stored, mending = position
+    lost = log_end < known
+    known = min(known, log_end)
+    window = _window(min(start, known), known, ranges, chunks)
     due = DueTimes()
     due.stored = stored
     if stored:
         due.horizon = (0, 0)
+        if lost or mending:
+            due.mend(known)
         if due_rows:
             due_rows.sort(key=lambda row: row.key)
             due.loaded(due_rows, complete=True)
-    changed = False
-    if log_end < known:
-        raise NotImplementedError
-    if log_start > start:
+    if log_start > window.start:
         window.trim(log_start)
-        changed = True
-    return Recovered(window, due, changed or bool(window.gone or window.touched_ranges))
+        lost = True
+    changed = lost or mending or due.changed
+    return Recovered(window, due, changed or bool(window.gone or window.dirty or window.touched_ranges))
 
 
 def _window(start: int, known: int, ranges: list[tuple[int, int]], values: dict[int, bytes]) -> Window:
+    """The window of these rows. What they say of offsets from `known` on is forgotten: the log lost its end."""
     window = Window(start)
     window.known = known
+    settled = -1
     for first, end in ranges:
         if first & MASK or end & MASK or first >= end:
             raise RowError(f"[{first}, {end}) is no range of whole chunks.")
         window.stored_ranges.add(first >> SHIFT)
-        if end <= start:
+        if end > known:
+            window.touched_ranges.add(first >> SHIFT)
+            if first < known:
+                settled = known >> SHIFT
+            end = known & ~MASK
+        if end <= max(first, start):
             window.touched_ranges.add(first >> SHIFT)
             continue
         window.by_start[first >> SHIFT] = end >> SHIFT
@@ -72,12 +81,20 @@ def _window(start: int, known: int, ranges: list[tuple[int, int]], values: dict[
         value = values.pop(number, None)
         chunk = Chunk(number) if value is None else rows.read_chunk(number, value)
         if value is None:
-            chunk.state = bytearray(FILL[AVAILABLE])
+            chunk.state = bytearray(FILL[DONE if number == settled else AVAILABLE])
         below, beyond = start - chunk.base, known - chunk.base
         if below > 0:
             chunk.state[:below] = FILL[DONE][:below]
         if beyond < SIZE:
+            counts = chunk.count
+            if any(chunk.state[beyond:]) or (counts is not None and any(counts[beyond:])):
+                if value is not None:
+                    window.dirty.add(number)
+                for at in range(beyond, SIZE if counts is not None else 0):
+                    chunk.set_count(at, at + 1, 0)
             chunk.state[beyond:] = FILL[UNREAD][beyond:]
+        if number == settled:
+            window.dirty.add(number)
         chunk.undone = SIZE - chunk.state.count(DONE)
         window.chunks[number] = chunk
         window.tally(chunk, 0, SIZE, 1)

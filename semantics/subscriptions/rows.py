@@ -2,7 +2,7 @@
 
 | kind   | key                       | value                                                                    |
 |--------|---------------------------|--------------------------------------------------------------------------|
-| CURSOR | empty                     | format u8, start u64, read u64, how many DUE rows there are u64          |
+| CURSOR | empty                     | format u8, start, read, how many DUE rows there are u64, mending bool     |
 | ACK    | start u64                 | end u64: [start, end) is DONE, whole chunks only                         |
 | COUNT  | number of a chunk u64     | what is known of its offsets: bit maps by state, counts                  |
 | DUE    | due u64, first offset u64 | the offsets that are due then: runs of u64                               |
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 _U64 = struct.Struct(">Q")
 _TWO = struct.Struct(">QQ")
-_CURSOR = struct.Struct(">BQQQ")
+_CURSOR = struct.Struct(">BQQQ?")
 _FORMAT = 1
 _SWAP = sys.byteorder == "big"
 
@@ -50,16 +50,16 @@ class RowError(ValueError):
     """A row that cannot be read."""
 
 
-def cursor(start: int, known: int, due_rows: int) -> Row:
-    return Row(RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows))
+def cursor(start: int, known: int, due_rows: int, mending: bool) -> Row:
+    return Row(RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows, mending))
 
 
-def read_cursor(value: bytes) -> tuple[int, int, int]:
-    """(start, read, number of DUE rows). Raises RowError."""
+def read_cursor(value: bytes) -> tuple[int, int, int, bool]:
+    """(start, read, number of DUE rows, whether those may name offsets from `read` on). Raises RowError."""
     if len(value) != _CURSOR.size or value[0] != _FORMAT:
         raise RowError(f"A cursor's row of {len(value)} bytes that begins with {value[:1].hex()} is unknown.")
-    _, start, known, due_rows = _CURSOR.unpack(value)
-    return start, known, due_rows
+    _, start, known, due_rows, mending = _CURSOR.unpack(value)
+    return start, known, due_rows, mending
 
 
 def forget_all(kind: RowKind) -> Row:
