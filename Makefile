@@ -60,6 +60,9 @@ roundtrip: $(VENV)/.dev ## a million records to Parquet and back, compared
 powercut: $(VENV)/.dev ## the power fails at 3,000 moments: nothing acknowledged is lost; ARGS="--help" for more
 	$(BIN)/python -m tests.proofs.powercut $(ARGS)
 
+simulate: $(VENV)/.dev ## thousands of consumers under virtual time: every promise of subscriptions; ARGS="--seeds 50"
+	$(BIN)/python -m tests.proofs.simulate $(ARGS)
+
 fmt: $(VENV)/.dev ## format the code and sort its imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -68,4 +71,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock powercut
+.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock powercut simulate

@@ -17,10 +17,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from semantics.subscriptions.hashing import SLOTS, murmur3_32
-from semantics.subscriptions.selectors.selector import Range, SelectorError, joined, pack
+from semantics.subscriptions.selectors.selector import Range, SelectorError, pack
 
 POINTS = 100
 """Points of a consumer on the ring."""
@@ -64,10 +65,17 @@ class ConsistentHashing:
         return self._names[self._numbers[slot]]
 
     def ranges(self) -> list[tuple[int, int, str]]:
-        # the slots behind the last place are the first one's
-        arcs = [self._arc(index) for index in range(len(self._places))]
-        behind = (arcs[-1][1], SLOTS, self._at[self._places[0]]) if arcs else (0, 0, [])
-        return joined(part for arc in [*arcs, behind] for part in _turns(*arc))
+        found: list[tuple[int, int, str]] = []
+        start = 0
+        for number, run in groupby(self._numbers):
+            end = start + len(list(run))
+            if number:
+                found.append((start, end, self._names[number] or ""))
+            start = end
+        return found
+
+    def table(self) -> tuple[array[int], list[str | None]]:
+        return self._numbers, self._names
 
     def add(self, consumer: str, ranges: Sequence[Range] | None = None) -> None:
         """Raises SelectorError for ranges, which only sticky takes, and for more than 65,535 consumers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -41,6 +42,12 @@ class Selector(Protocol):
         """
         ...
 
+    def table(self) -> tuple[array[int], list[str | None]]:
+        """slot -> number ('H', 65,536 of them), and number -> consumer. 0 is nobody. For reading, until the next
+        change.
+        """
+        ...
+
     def members(self) -> list[str]:
         """The consumers, in the order they came."""
         ...
@@ -64,7 +71,27 @@ class Regions:
         return self._owners[bisect_right(self._ends, slot)]
 
     def ranges(self) -> list[tuple[int, int, str]]:
-        return joined(zip([0, *self._ends], self._ends, self._owners, strict=False))
+        found: list[tuple[int, int, str]] = []
+        for start, end, owner in zip([0, *self._ends], self._ends, self._owners, strict=False):
+            if owner is None:
+                continue
+            if found and found[-1][1:] == (start, owner):
+                found[-1] = (found[-1][0], end, owner)
+            else:
+                found.append((start, end, owner))
+        return found
+
+    def table(self) -> tuple[array[int], list[str | None]]:
+        names: list[str | None] = [None]
+        places: dict[str, int] = {}
+        numbers = array("H", bytes(2 * SLOTS))
+        for start, end, owner in self.ranges():
+            number = places.get(owner)
+            if number is None:
+                number = places[owner] = len(names)
+                names.append(owner)
+            numbers[start:end] = array("H", (number,)) * (end - start)
+        return numbers, names
 
     def _cover(self, ranges: Iterable[tuple[int, int, str]]) -> None:
         """Take over regions, given ascending; what is between them belongs to nobody."""
@@ -80,19 +107,6 @@ class Regions:
         if reached < SLOTS:
             self._ends.append(SLOTS)
             self._owners.append(None)
-
-
-def joined(regions: Iterable[tuple[int, int, str | None]]) -> list[tuple[int, int, str]]:
-    """Ascending regions with neighbours of one owner as one, those of nobody left out."""
-    result: list[tuple[int, int, str]] = []
-    for start, end, owner in regions:
-        if owner is None:
-            continue
-        if result and result[-1][1:] == (start, owner):
-            result[-1] = (result[-1][0], end, owner)
-        else:
-            result.append((start, end, owner))
-    return result
 
 
 def pack(mode: str, **fields: Any) -> bytes:

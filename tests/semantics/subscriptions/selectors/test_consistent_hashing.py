@@ -86,6 +86,8 @@ def test_all_slots_are_covered_and_only_the_comers_and_goers_move(
         if after[0] is not None:
             spelt = [owner for start, end, owner in selector.ranges() for _ in range(start, end)]
             assert spelt == after
+        numbers, named = selector.table()
+        assert [named[number] for number in numbers] == after
         before = after
 
 

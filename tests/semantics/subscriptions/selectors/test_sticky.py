@@ -112,6 +112,8 @@ def test_every_slot_has_the_owner_that_brought_it_over_restarts(
         owning = [c for c, r in held.items() if any(start <= slot < end for start, end in r)]
         assert owning in ([], [selector.owner(slot)])
         assert owning or selector.owner(slot) is None
+    numbers, named = selector.table()
+    assert [named[number] for number in numbers] == [selector.owner(slot) for slot in range(65_536)]
 
 
 @pytest.mark.parametrize(
