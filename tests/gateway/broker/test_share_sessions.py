@@ -192,18 +192,18 @@ def test_a_member_that_the_group_lost_has_no_session() -> None:
 
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await topic(gateway, client)
-        sessions = gateway.broker.share_sessions
+        subscriptions = gateway.broker.subscriptions
         await share_fetch(client, "m", 0, topic_id, [0])
         client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, max_wait=60_000))
         await until(lambda: gateway.broker.metrics.fetches_parked.value == 1)
-        sessions.member_gone(GROUP, "m", graceful=False)
+        subscriptions.member_gone(GROUP, "m", graceful=False)
         _, answer = await client.receive()
         assert acquired(answer) == {}
         assert (await share_fetch(client, "m", 2)).error_code == Error.SHARE_SESSION_NOT_FOUND
         assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
-        sessions.member_gone(GROUP, "n", graceful=True)
+        subscriptions.member_gone(GROUP, "n", graceful=True)
         assert acquired(await share_fetch(client, "o", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
-        sessions.member_gone(GROUP, "nobody", graceful=True)
+        subscriptions.member_gone(GROUP, "nobody", graceful=True)
 
     run(test)
 
