@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from semantics.subscriptions import due
+from semantics.subscriptions.due import DueTimes
+from semantics.subscriptions.leases import unpack
+from semantics.subscriptions.rows import Row
+
+
+class Kept:
+    """Due times with their rows."""
+
+    def __init__(self) -> None:
+        self.times = DueTimes()
+        self.rows: dict[bytes, Row] = {}
+
+    def commit(self) -> None:
+        for row in self.times.writes():
+            if row.value is None:
+                del self.rows[row.key]  # never a row that is not there
+            else:
+                assert row.key not in self.rows
+                self.rows[row.key] = row
+        assert len(self.rows) == self.times.stored
+
+    def load(self, at_once: int = 10**6) -> None:
+        while (wanted := self.times.needs) is not None:
+            self.commit()
+            found = [self.rows[key] for key in sorted(self.rows) if key >= wanted.key]
+            most = min(at_once, wanted.limit)
+            self.times.loaded(found[:most], len(found) <= most)
+
+    def restart(self) -> None:
+        self.times = DueTimes()
+        self.times.stored = len(self.rows)
+        self.times.horizon = (0, 0)
+
+    def pop(self, wall: int) -> list[int]:
+        """The offsets due by then."""
+        return [first + at for first, length in map(unpack, self.times.pop(wall)) for at in range(length)]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory for a handful."""
+    monkeypatch.setattr(due, "MOST", 64)
+    monkeypatch.setattr(due, "FEW", 16)
+    monkeypatch.setattr(due, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(due, "RUNS_A_ROW", 4)
+
+
+def test_in_their_order_and_not_before() -> None:
+    kept = Kept()
+    for at, offset in ((30, 1), (10, 2), (20, 3), (10, 4)):
+        kept.times.add(at, offset, 1)
+    assert kept.times.next() == 10
+    assert kept.pop(9) == []
+    assert kept.pop(20) == [2, 4, 3]
+    assert kept.times.next() == 30
+    assert kept.times.of(1) == 30
+    assert kept.times.of(2) is None
+
+
+def test_what_is_due_together_shares_a_row() -> None:
+    kept = Kept()
+    for offset in range(0, 1000, 2):
+        kept.times.add(77, offset, 1)
+    kept.commit()
+    assert len(kept.rows) == 1
+    assert len(kept.pop(77)) == 500
+    kept.commit()
+    assert kept.rows == {}
+
+
+def test_what_comes_due_before_it_is_written_never_is() -> None:
+    kept = Kept()
+    kept.times.add(5, 1, 1)
+    assert kept.pop(5) == [1]
+    kept.commit()
+    assert kept.rows == {}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_lost_or_twice_or_early_with_little_memory(seed: int, small: None) -> None:
+    dice = random.Random(seed)
+    kept, wall, offset = Kept(), 0, 0
+    expected: dict[int, int] = {}
+    popped: dict[int, int] = {}
+    spread = dice.choice([3, 50, 2000])
+    for _ in range(400):
+        for _ in range(dice.randrange(12)):
+            at = wall + 1 + dice.randrange(spread)
+            expected[offset] = at
+            kept.times.add(at, offset, 1)
+            offset += dice.choice([1, 2, 2000])
+        assert kept.times._size <= 64
+        if dice.random() < 0.9:
+            kept.commit()
+        if dice.random() < 0.1:
+            kept.commit()
+            kept.restart()
+        kept.load(at_once=dice.choice([1, 3, 100]))
+        wall += dice.randrange(spread // 2 + 1)
+        while True:  # as long as something is due that is in the rows only
+            for found in kept.pop(wall):
+                assert found not in popped
+                popped[found] = wall
+            kept.load()
+            if (upcoming := kept.times.next()) is None or upcoming > wall:
+                break
+        assert {found for found, at in expected.items() if at <= wall} == set(popped)
+    kept.load()
+    while kept.times.next() is not None:
+        popped.update(dict.fromkeys(kept.pop(10**9), 0))
+        kept.load()
+    kept.commit()
+    assert popped.keys() == expected.keys()
+    assert kept.rows == {}
+
+
+def test_many_due_at_the_same_moment_are_loaded_by_parts(small: None) -> None:
+    kept = Kept()
+    for offset in range(0, 2000, 2):
+        kept.times.add(99, offset, 1)
+        if not offset % 100:
+            kept.commit()
+    kept.commit()
+    kept.restart()
+    found: list[int] = []
+    while len(found) < 1000:
+        kept.load()
+        kept.times.add(99, 10_000 + len(found), 1)
+        assert kept.times._size <= 64
+        found += [offset for offset in kept.pop(99) if offset < 10_000]
+    assert found == list(range(0, 2000, 2))
+    while kept.times.next() is not None:
+        kept.load()
+        found += kept.pop(99)
+    kept.commit()
+    assert kept.rows == {}
+    assert len(found) == len(set(found))
+
+
+def test_mending_takes_out_what_the_log_lost() -> None:
+    kept = Kept()
+    kept.times.add(10, 100, 20)
+    kept.times.add(20, 200, 5)
+    kept.times.add(20, 110, 1)
+    kept.times.add(30, 300, 1)
+    kept.commit()
+    kept.restart()
+    kept.times.mend(115)
+    assert kept.times.mending
+    kept.load(at_once=1)
+    assert not kept.times.mending
+    kept.load()
+    assert kept.pop(10) == list(range(100, 115))
+    assert kept.pop(99) == [110]
+    kept.commit()
+    assert kept.rows == {}
