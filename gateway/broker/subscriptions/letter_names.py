@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from semantics import names
+
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.group_configs import GroupConfig
@@ -59,3 +61,16 @@ def base_of_retries(topics: Topics, config: GroupConfig, group: str, name: str) 
 def is_dead_letters(topics: Topics, name: str) -> bool:
     """Whether a topic holds the dead letters of another one, by its name."""
     return next(bases(topics, name, DLQ), None) is not None
+
+
+def full_name(topic: str) -> str:
+    """Pulsar's name of a topic that Kafka's clients call by this name."""
+    return str(names.from_kafka(topic))
+
+
+def kafka_name(full: str) -> str | None:
+    """What Kafka's clients call a topic of Pulsar's full name, None for what is none."""
+    try:
+        return names.kafka_name(names.parse(full))
+    except names.NamingError:
+        return None

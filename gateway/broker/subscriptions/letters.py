@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
-from gateway.broker.subscriptions.reading import walk
+from gateway.broker.subscriptions.reading import Stored, walk
 from gateway.broker.topics import check_name
-from gateway.wire.batch import patch
+from gateway.wire import delivery, letters, properties
+from gateway.wire.batch import BatchError, patch
 from gateway.wire.errors import Error
-from semantics.subscriptions.states import Dying, Reason
+from semantics.message_id import MessageId
+from semantics.subscriptions.states import Dying
 from store.api import Append, Corrupt, Outcome, StoreError, Write
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ log = logging.getLogger("magnetar.subscriptions")
 
 _BYTES = 1024 * 1024
 """Records that are buried in one go; a larger one goes alone."""
+
+_OVERHEAD = 400
+"""What a letter takes beside its key and its value, on the whole."""
 
 FIRST_RETRY_MS = 1000
 LAST_RETRY_MS = 60_000
@@ -58,7 +63,7 @@ class Collected:
     __slots__ = ("letters", "ranges", "size")
 
     def __init__(self) -> None:
-        self.letters: list[Any] = []
+        self.letters: list[letters.Letter] = []
         self.ranges: list[tuple[int, int]] = []
         self.size = 0
 
@@ -168,7 +173,7 @@ class Letters:
                 raise Impossible(f"it cannot be read: {error}") from error
             # by the topic's policy it is passed over
             end = min(error.next_offset, last + 1)
-            lost = by_base.setdefault(self._base(at), Collected())
+            lost = by_base.setdefault(_base(at, None, self._broker), Collected())
             lost.ranges.append((first, end - 1))
             self._shorten(dying, end)
             return 0
@@ -176,16 +181,25 @@ class Letters:
             raise Impossible(f"it cannot be read: {error}") from error
         except IndexError:
             raise Impossible("it is no longer there") from None
+        stored = walk(data, first)
+        if not stored:
+            raise Impossible("it cannot be read")
         size = 0
-        limit = self._broker.decompression_limit
-        for batch in walk(data, first):
+        for batch in stored:
             # of this batch, all that is dying
+            parts: list[Dying] = []
             while dying and dying[0].first < batch.next:
                 first, last, count, reason = dying[0]
-                begin, end = max(first, batch.base), min(last, batch.next - 1)
-                if begin <= end:
-                    size += self._take(at, batch.raw(), batch.base, begin, end, count, reason, limit, by_base)
+                if first < batch.base:
+                    # no record is there
+                    nothing = by_base.setdefault(_base(at, None, self._broker), Collected())
+                    nothing.ranges.append((first, min(last, batch.base - 1)))
+                    self._shorten(dying, batch.base)
+                    continue
+                parts.append(Dying(first, min(last, batch.next - 1), count, reason))
                 self._shorten(dying, batch.next)
+            if parts:
+                size += self._take(at, batch, parts, by_base)
             if not dying or size >= _BYTES:
                 break
         return size
@@ -200,25 +214,64 @@ class Letters:
             dying[0] = Dying(max(first, end), last, count, reason)
 
     def _take(
-        self,
-        at: SubscriptionPartition,
-        raw: Any,
-        base_offset: int,
-        first: int,
-        last: int,
-        count: int,
-        reason: Reason,
-        limit: int,
-        by_base: dict[str, Collected],
+        self, at: SubscriptionPartition, batch: Stored, parts: Sequence[Dying], by_base: dict[str, Collected]
     ) -> int:
-        raise NotImplementedError
+        """Letters for those records of a batch: how many bytes."""
+        raw = batch.raw()
+        ranges = [each[:2] for each in parts]
+        origin = self._origin(at, batch.base)
+        try:
+            found = delivery.records_at(raw, ranges, self._broker.decompression_limit)
+        except delivery.Unreadable:
+            base = _base(at, None, self._broker)
+            collected = by_base.setdefault(base, Collected())
+            collected.ranges += ranges
+            try:
+                letter = letters.unreadable_letter(
+                    self._source(at, base), raw, parts[0].count, parts[0].reason, origin and str(origin)
+                )
+            except BatchError as error:
+                raise Impossible(f"it is no batch: {error}") from error
+            collected.letters.append(letter)
+            collected.size += len(raw)
+            return len(raw)
+        size = index = 0
+        fixed = None if at.retries else at.subscription.topic
+        for each in found:
+            while parts[index].last < each.offset:
+                index += 1
+            base = fixed or _base(at, each.headers, self._broker)
+            collected = by_base.setdefault(base, Collected())
+            message_id = origin._replace(batch_index=each.offset - batch.base) if origin else None
+            letter = letters.letter(
+                self._source(at, base),
+                each,
+                parts[index].count,
+                parts[index].reason,
+                message_id and str(message_id),
+            )
+            collected.letters.append(letter)
+            collected.ranges.append((each.offset, each.offset))
+            size += len(each.value or b"") + len(each.key or b"") + _OVERHEAD
+        there = {each.offset for each in found}
+        missing = [(n, n) for first, last in ranges for n in range(first, last + 1) if n not in there]
+        if missing:
+            by_base.setdefault(_base(at, None, self._broker), Collected()).ranges += missing
+        return size
+
+    def _origin(self, at: SubscriptionPartition, offset: int) -> MessageId | None:
+        """The message id of the first record of a batch."""
+        try:
+            ledger, entry, _ = at.partition.log.position_of(offset)
+        except (StoreError, LookupError):
+            return None
+        return MessageId(ledger, entry, at.index, 0)
+
+    def _source(self, at: SubscriptionPartition, base: str) -> letters.Source:
+        subscription = at.subscription
+        return letters.Source(subscription.topic, at.index, subscription.group, letter_names.full_name(base))
 
     # -- where to -------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _base(at: SubscriptionPartition) -> str:
-        """The topic whose dead letters these are."""
-        return at.subscription.base or at.subscription.topic
 
     def _put_off(
         self, at: SubscriptionPartition, cursor: Cursor, ranges: Sequence[tuple[int, int]], reason: str
@@ -266,7 +319,7 @@ class Letters:
         else:
             target = self._target(found, at.index % len(found.partitions))
             now = broker.clock.wall_ms()
-            batch, newest = _build(collected.letters, now)
+            batch, newest = letters.build(collected.letters, now)
             header_count = len(collected.letters)
             offset = target.next_offset
             target.pending_carried = True
@@ -297,7 +350,7 @@ class Letters:
         future: asyncio.Future[None] = broker.loop.create_future()
 
         def writes(topic: Topic) -> list[Write]:
-            batch, newest = _build(collected.letters, broker.clock.wall_ms())
+            batch, newest = letters.build(collected.letters, broker.clock.wall_ms())
             epoch = broker.store.epoch
             append = Append(
                 topic.partitions[at.index % count],
@@ -332,5 +385,17 @@ class Letters:
         return future
 
 
-def _build(found: Sequence[Any], now: int) -> tuple[bytes, int]:
-    raise NotImplementedError
+def _base(at: SubscriptionPartition, headers: properties.HeaderList | None, broker: Broker) -> str:
+    """The topic whose dead letters these are: of retries, the one that the records came from."""
+    subscription = at.subscription
+    base = subscription.base
+    if base is None:
+        return subscription.topic
+    if base == subscription.topic:
+        # a RETRY topic with a name of its own: its records say whose they are
+        for name, value in headers or ():
+            if name == properties.REAL_TOPIC and value is not None:
+                said = letter_names.kafka_name(value.decode("utf-8", "replace"))
+                if said is not None and broker.catalog.get(said) is not None:
+                    return said
+    return base

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gateway.broker.errors import KafkaError
 from gateway.wire import delivery
+from gateway.wire.opened import SMALLEST_RECORD
 from semantics.subscriptions.states import Acquired, Batch, Reason
 from store.api import Buffer, Corrupt, StoreError
 
@@ -395,7 +396,12 @@ class Fetching:
                     mentioned = delivery.DELAY_MARK in (
                         searched if type(searched) is bytes else bytes(searched)
                     )
-                if not mentioned and each.count == each.next - each.base:
+                # a header may say more records than there can be
+                if (
+                    not mentioned
+                    and each.count == each.next - each.base
+                    and each.count * SMALLEST_RECORD <= each.size - _HEADER_BYTES
+                ):
                     batches.append(Batch(first, each.next))
                     continue
             batches += self._looked_at(each, first, keys)
@@ -408,7 +414,9 @@ class Fetching:
             found = at.broker.subscriptions.scanner.look(at, each, keys)
         except delivery.Unreadable:
             at.touch()
-            return [Batch(first, each.next, dead=[(first, each.next - 1, Reason.CORRUPT)])]
+            # It is buried whole, as its first record; how many there are is only what its header says.
+            unread = [Batch(first, first + 1, dead=[(first, first, Reason.CORRUPT)])]
+            return [*unread, Batch(first + 1, each.next, skip=True)] if each.next > first + 1 else unread
         slots = found.slots
         wall = self._wall
         delayed = [(offset, due) for offset, due in found.delayed if offset >= first and due > wall]

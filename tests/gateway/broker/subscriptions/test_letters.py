@@ -1,0 +1,245 @@
+"""Dead letters: exactly once in their topic, in the commit that settles the original, whatever fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.broker.subscriptions.letters import FIRST_RETRY_MS
+from gateway.wire import records
+from store.api import Append, Refused, StoreError, Unknown
+from tests.gateway.broker.held import HeldStore
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, World, run
+
+
+def said(headers: list[tuple[str, bytes | None]]) -> dict[str, bytes | None]:
+    assert len(dict(headers)) == len(headers)
+    return dict(headers)
+
+
+def test_after_n_plus_one_deliveries_a_record_is_a_dead_letter_with_its_history(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic(partitions=3)
+        await world.configure("g", pulsar__max__redeliver__count="2")
+        at = await world.subscribe(index=1)
+        await world.produce(b"good", b"bad", index=1, key=b"k", headers=[("h", b"v")])
+        for delivery in (1, 2, 3):
+            got = await world.fetch(at)
+            assert got[1] == (b"bad", delivery)
+            if delivery == 1:
+                assert not await world.ack(at, 0)
+            assert not await world.ack(at, 1, kind=RELEASE)
+        assert await world.fetch(at) == {}
+        assert at.ready().start == 2
+        topic = world.broker.catalog.get("t-g-DLQ")
+        assert topic is not None
+        assert len(topic.partitions) == 3
+        (letter,) = await world.read("t-g-DLQ", 1)
+        assert (letter.key, letter.value, letter.timestamp) == (b"k", b"bad", world.clock.wall_ms())
+        headers = said(letter.headers)
+        assert headers["h"] == b"v"
+        assert headers["REAL_TOPIC"] == b"persistent://public/default/t"
+        assert headers["REAL_SUBSCRIPTION"] == b"g"
+        assert headers["__dlq.errors.topic"] == b"t"
+        assert headers["__dlq.errors.partition"] == b"1"
+        assert headers["__dlq.errors.offset"] == b"1"
+        assert headers["__dlq.errors.delivery.count"] == b"3"
+        assert headers["pulsar-dead-letter-reason"] == b"MAX_DELIVERIES"
+        assert headers["ORIGIN_MESSAGE_ID"] is not None
+        assert headers["ORIGIN_MESSAGE_ID"].split(b":")[2:] == [b"1", b"1"]
+
+    run(test, folder)
+
+
+def test_a_rejected_record_is_dead_at_once_and_stays_so_after_a_crash(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        for turn in range(3):
+            await world.produce(b"%d" % turn)
+            await world.fetch(at)
+            assert not await world.ack(at, turn, kind=REJECT)
+        await world.crash()
+        assert await world.fetch(world.at()) == {}
+        found = await world.read("t-g-DLQ")
+        assert [each.value for each in found] == [b"0", b"1", b"2"]
+        assert {said(each.headers)["pulsar-dead-letter-reason"] for each in found} == {b"REJECTED"}
+
+    run(test, folder)
+
+
+def test_letter_and_acknowledgement_are_one_carried_commit_also_the_one_that_makes_the_topic() -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)  # type: ignore[arg-type]
+        await world.topic()
+        at = await world.subscribe()
+        for turn in range(2):
+            await world.produce(b"bad")
+            await world.fetch(at)
+            store.commits.clear()
+            await world.ack(at, turn, kind=REJECT)
+            (writes,) = store.commits
+            (append,) = [each for each in writes if isinstance(each, Append)]
+            assert append.carried
+            assert any(getattr(each, "family", None) == "cursor" for each in writes)
+
+    run(test)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("outcome", [Refused("no"), Unknown("who knows")])
+def test_a_burial_that_was_not_stored_is_done_again_once(exists: bool, outcome: StoreError) -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)  # type: ignore[arg-type]
+        await world.topic()
+        if exists:
+            await world.topic("t-g-DLQ")
+        at = await world.subscribe()
+        await world.produce(b"bad")
+        await world.fetch(at)
+        store.holding = True
+        assert at.acknowledge("c", [(0, 0, REJECT)]) == 0
+        await store.has(1)
+        store.holding = False
+        store.fail(outcome)
+        await world.settled()
+        assert list(await world.fetch(at)) == [0], "the rejection was not stored either"
+        assert not await world.ack(at, 0, kind=REJECT)
+        assert [each.value for each in await world.read("t-g-DLQ")] == [b"bad"]
+        assert at.ready().start == 1
+
+    run(test)
+
+
+def test_while_a_letter_cannot_be_stored_the_record_stays_open_and_says_why(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        # nothing can be called so beside it
+        await world.topic("t.g-DLQ")
+        await world.configure("g", pulsar__dead__letter__topic="t_g-DLQ")
+        at = await world.subscribe()
+        await world.produce(b"bad", b"good")
+        await world.fetch(at)
+        assert not await world.ack(at, 0, kind=REJECT)
+        state = at.ready().look(0)
+        assert state.state == "BACKOFF"
+        assert state.reason is not None
+        assert "collides" in state.reason
+        assert await world.fetch(at) == {}
+        refused = world.broker.metrics.dead_letters_refused.value
+        assert refused == 1
+        await world.pass_time(FIRST_RETRY_MS)
+        assert world.broker.metrics.dead_letters_refused.value == 2
+        await world.broker.topics.delete("t.g-DLQ")
+        await world.pass_time(FIRST_RETRY_MS)
+        assert world.broker.metrics.dead_letters_refused.value == 2, "later each time"
+        await world.pass_time(FIRST_RETRY_MS)
+        assert [each.value for each in await world.read("t_g-DLQ")] == [b"bad"]
+        assert at.ready().look(0).state == "DONE"
+
+    run(test, folder)
+
+
+def test_dead_letters_have_no_dead_letters(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.topic("t-g-DLQ")
+        at = await world.subscribe(topic="t-g-DLQ")
+        await world.produce(b"bad", topic="t-g-DLQ")
+        await world.fetch(at)
+        assert not await world.ack(at, 0, kind=REJECT)
+        reason = at.ready().look(0).reason
+        assert reason is not None
+        assert "holds dead letters itself" in reason
+        assert world.broker.catalog.get("t-g-DLQ-g-DLQ") is None
+
+    run(test, folder)
+
+
+def test_dead_letters_skip_limits_and_go_where_the_group_says_with_a_first_reader(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic(max__message__bytes="100000")
+        await world.topic("grave", max__message__bytes="10", partitions=2)
+        await world.configure(
+            "g", pulsar__dead__letter__topic="grave", pulsar__dead__letter__initial__subscription="mourner"
+        )
+        at = await world.subscribe()
+        await world.produce(b"x" * 50_000)
+        await world.fetch(at)
+        assert not await world.ack(at, 0, kind=REJECT)
+        assert [len(each.value or b"") for each in await world.read("grave")] == [50_000]
+        assert world.broker.subscriptions.get("mourner", "grave") is None, "it was there before"
+        await world.configure("g", pulsar__dead__letter__topic="other")
+        await world.produce(b"y")
+        await world.fetch(at)
+        assert not await world.ack(at, 1, kind=REJECT)
+        mourner = world.at("mourner", "other")
+        assert [value for value, _ in (await world.fetch(mourner)).values()] == [b"y"]
+
+    run(test, folder)
+
+
+def test_a_batch_that_cannot_be_opened_is_buried_whole_and_holds_nobody_up(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        good = records.build_batch([records.Record(n, 1, None, b"v" * 100, []) for n in range(3)], codec=4)
+        header = records.header(good)
+        broken = records.assemble(header, b"\xff" * 40)
+        await world.append(broken)
+        await world.produce(b"after")
+        assert await world.fetch(at) == {3: (b"after", 1)}
+        await world.settled()
+        assert not await world.ack(at, 3)
+        (letter,) = await world.read("t-g-DLQ")
+        assert letter.value is not None
+        assert letter.value[61:] == b"\xff" * 40
+        assert said(letter.headers)["pulsar-dead-letter-reason"] == b"CORRUPT"
+        assert at.ready().start == 4
+
+    run(test, folder)
+
+
+def test_a_header_that_says_more_records_than_there_are_bytes_stands_for_one_letter(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        good = records.build_batch([records.Record(0, 1, None, b"v", [])], codec=4)
+        header = records.header(good)
+        header.count, header.last_offset_delta = 50_000_000, 49_999_999
+        await world.append(records.assemble(header, good[61:]))
+        await world.produce(b"after")
+        assert await world.fetch(at) == {50_000_000: (b"after", 1)}
+        await world.settled()
+        assert not await world.ack(at, 50_000_000)
+        assert len(await world.read("t-g-DLQ")) == 1
+        assert at.ready().start == 50_000_001
+
+    run(test, folder)
+
+
+def test_many_die_in_one_commit(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        for _ in range(4):
+            await world.produce(*(b"%d" % n for n in range(100)))
+        await world.fetch(at)
+        for offset in range(0, 400, 2):
+            assert at.acknowledge("c", [(offset, offset, REJECT), (offset + 1, offset + 1, ACCEPT)]) == 0
+        await world.settled()
+        await world.crash()
+        found = await world.read("t-g-DLQ")
+        assert [int(said(each.headers)["__dlq.errors.offset"] or b"") for each in found] == list(
+            range(0, 400, 2)
+        )
+        assert await world.fetch(world.at()) == {}
+
+    run(test, folder)
