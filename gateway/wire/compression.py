@@ -38,6 +38,7 @@ _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK = 64 * 1024
 _LZ4_STORED = 0x8000_0000
 _LZ4_LENGTH = struct.Struct("<I")
+_LZ4_COUNTED = 64
 
 # Decompression starts with a buffer of this size, or of so many times the input.
 _FIRST_GUESS = 16 * 1024
@@ -68,7 +69,7 @@ def decompress(codec: int, data: Buffer, limit: int = LIMIT) -> bytes:
         if codec == ZSTD:
             return _bounded(cramjam.zstd.decompress_into, data, limit, _zstd_size(data))
         if codec == LZ4:
-            return _bounded(cramjam.lz4.decompress_into, data, limit, 0)
+            return _bounded(cramjam.lz4.decompress_into, data, limit, _lz4_size(data))
         if codec == GZIP:
             return _bounded(cramjam.gzip.decompress_into, data, limit, _gzip_size(data))
     except cramjam.DecompressionError as error:
@@ -101,6 +102,30 @@ def _bounded(
 def _gzip_size(data: Buffer) -> int:
     """The size in the trailer: right for one member below 4 GB, and never more than a hint."""
     return int.from_bytes(data[-4:], "little") if len(data) > 18 else 0
+
+
+def _lz4_size(data: Buffer) -> int:
+    """The most that the blocks of the first frame can hold, 0 when they are many or that says no more than a guess.
+
+    Most batches are a block or two, and a buffer that is many times too large costs more than the decompression.
+    """
+    if len(data) < 11:
+        return 0
+    flags = data[4]
+    largest = 1 << 8 + 2 * (data[5] >> 4 & 7)
+    position = 7 + (flags & 0x08) + (flags & 0x01) * 4
+    checksum = 4 if flags & 0x10 else 0
+    size = 0
+    for _ in range(_LZ4_COUNTED):
+        if position + 4 > len(data):
+            break
+        (length,) = _LZ4_LENGTH.unpack_from(data, position)
+        if not length:
+            return min(size, len(data) * _GROWTH)
+        stored = length & ~_LZ4_STORED
+        size += largest if stored == length else stored
+        position += 4 + stored + checksum
+    return 0
 
 
 def _zstd_size(data: Buffer) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 import tracemalloc
 
@@ -102,6 +103,26 @@ def test_a_bomb_costs_no_more_than_the_limit(codec: int) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"block_checksum": True, "store_size": False}, {"block_linked": True}]
+)
+def test_a_frame_of_lz4_takes_no_more_than_its_blocks_can_hold(settings: dict[str, bool]) -> None:
+    data = random.Random(1).randbytes(40_000)
+    packed = lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, **settings)
+    tracemalloc.start()
+    assert decompress(LZ4, packed) == data
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 * 1024 + len(data) + 4096
+
+
+@pytest.mark.parametrize("size", [lz4.frame.BLOCKSIZE_MAX256KB, lz4.frame.BLOCKSIZE_MAX4MB])
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_lz4_in_blocks_of_any_size(size: int, count: int) -> None:
+    packed = lz4.frame.compress(TEXT * count, block_size=size)
+    assert decompress(LZ4, packed) == TEXT * count
 
 
 def test_a_claim_of_size_is_not_believed() -> None:
