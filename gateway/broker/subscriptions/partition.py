@@ -185,6 +185,9 @@ class SubscriptionPartition:
         if needs is not None:
             found = rows.due(self.broker.store, self.prefix, needs.key, needs.limit)
             cursor.due_loaded(found, len(found) < needs.limit)
+            if cursor.needs_due is not None:
+                # more of it when others had their turn
+                self.touch()
 
     def discard(self) -> None:
         """The cursor says what is not stored: throw it away."""
