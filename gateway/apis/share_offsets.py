@@ -83,7 +83,7 @@ def _topic(
             Describe.DescribeShareGroupOffsetsResponsePartition(
                 partition_index=index,
                 start_offset=start,
-                leader_epoch=0,
+                leader_epoch=broker.store.epoch if inside else 0,
                 lag=lag,
                 error_code=Error.NONE,
                 error_message=None,

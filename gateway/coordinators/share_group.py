@@ -124,7 +124,7 @@ class ShareGroup:
         self.since = wall
         self.epoch = FIRST_EPOCH
         # that of the last heartbeat: members that went since have changed nobody's assignment
-        self.assignment_epoch = 0
+        self.assignment_epoch = FIRST_EPOCH
         self.members: dict[str, Member] = {}
         # those of the topics subscribed to that there are, and the catalog's version that says so
         self.topics: dict[str, TopicView] = {}
