@@ -68,7 +68,7 @@ class Driver:
 
     def say(self, types: bytes, *offsets: int, by: str = "a") -> Refusal | None:
         """Acknowledge each of these by itself."""
-        return self.cursor.acknowledge(by, [(at, at, types) for at in offsets], self.now, self.wall)
+        return self.cursor.acknowledge(by, [(at, at, types) for at in sorted(offsets)], self.now, self.wall)
 
     def acknowledge(self, *batches: tuple[int, int, bytes], by: str = "a") -> Refusal | None:
         return self.cursor.acknowledge(by, list(batches), self.now, self.wall)

@@ -1,0 +1,59 @@
+"""The bounds in a short form: a fiftieth of the records, a fiftieth of the memory. The whole: `bounds.py`."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from semantics.subscriptions.cursor import Cursor
+from semantics.subscriptions.states import Batch
+from tests.semantics.subscriptions import bounds
+
+
+def traced(load: Callable[[], object]) -> float:
+    """MB that Python's allocator holds more at the end than at the beginning."""
+    tracemalloc.start()
+    kept = load()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept is not None
+    return size / 1e6
+
+
+@pytest.mark.parametrize("nack", [False, True])
+@pytest.mark.parametrize("step", [2, 10])
+def test_twenty_thousand_scattered_records_take_less_than_1_28_mb(step: int, nack: bool) -> None:
+    def load() -> Cursor:
+        cursor = Cursor.fresh(bounds.MANY, 0)
+        cursor.attach("a", 0)
+        bounds.acquire(cursor, 20_000, step, nack)
+        return cursor
+
+    assert traced(load) < 1.28
+
+
+def test_delayed_records_take_a_byte_each_and_the_nearest_due_times() -> None:
+    """What lies beyond that costs its state alone."""
+
+    def load(count: int) -> Cursor:
+        cursor = Cursor.fresh(bounds.MANY, 0)
+        for first in range(0, count, 1_000):
+            due = [(at, bounds.WALL + 10**6 + at * 7_919 % 50_000) for at in range(first, first + 1_000)]
+            cursor.feed([Batch(first, first + 1_000, None, due)], first, bounds.WALL)
+            cursor.writes()
+        assert cursor.needs_due is None  # the nearest are at hand
+        return cursor
+
+    some, more = traced(lambda: load(70_000)), traced(lambda: load(100_000))
+    assert more - some < 1
+    assert more < 50
+
+
+def test_ack_ranges_take_two_bits_each_in_the_rows() -> None:
+    rows = bounds.ranges(100_000)
+    assert len(rows) < 200
+    assert sum(len(row.key) + len(row.value or b"") for row in rows) < 30_000
+    cursor = Cursor.load(bounds.MANY, rows, 0, 200_000, bounds.WALL)
+    assert cursor.available == 100_000

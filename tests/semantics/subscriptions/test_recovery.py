@@ -1,0 +1,189 @@
+"""What a crash leaves of a cursor, and what a log that was cut does."""
+
+from __future__ import annotations
+
+import random
+from array import array
+
+import pytest
+
+from semantics.subscriptions.backoff import Backoff
+from semantics.subscriptions.chunks import SIZE
+from semantics.subscriptions.cursor import Cursor
+from semantics.subscriptions.rows import Row, RowError, RowKind
+from semantics.subscriptions.states import Batch
+from tests.semantics.subscriptions.driving import ACCEPT, REJECT, RELEASE, WALL, Driver, all_of
+
+
+def test_without_the_row_that_says_where_it_begins_nothing_is_loaded() -> None:
+    with pytest.raises(RowError, match="where it begins"):
+        Cursor.load(Driver().config, [], 0, 10, WALL)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_comes_back_but_what_was_in_hand(seed: int) -> None:
+    """A few thousand offsets, everything done to them at random, and a crash after each of some commits."""
+    dice = random.Random(seed)
+    driver = Driver(
+        start=dice.choice([0, 1000, 2**33]), max_locks=3_000, delivery_limit=4, nack_backoff=Backoff(10, 200)
+    )
+    for _ in range(25):
+        first = driver.cursor.read
+        count = dice.randrange(1, 700)
+        delayed = [
+            (at, driver.wall + dice.randrange(1, 3_000))
+            for at in range(first, first + count)
+            if dice.random() < 0.1
+        ]
+        driver.feed(count, delayed=delayed)
+        offsets = driver.poll()
+        for kind, chance in ((ACCEPT, 0.8), (RELEASE, 0.5), (REJECT, 0.1)):
+            chosen = [at for at in offsets if dice.random() < chance]
+            assert driver.say(kind, *chosen) is None
+            offsets = sorted(set(offsets) - set(chosen))
+        driver.pass_time(dice.randrange(100))
+        if dice.random() < 0.3:
+            driver.commit()
+            window = range(driver.cursor.start, driver.cursor.read)
+            before = [driver.cursor.look(at) for at in window]
+            start = driver.cursor.start
+            driver.crash()
+            assert driver.cursor.start == start
+            for was in before:
+                now = driver.cursor.look(was.offset)
+                if was.state == "ACQUIRED":
+                    assert (now.state, now.count) == ("AVAILABLE", was.count)
+                else:
+                    assert now == was
+            assert driver.commit() == []
+    for _ in range(10):
+        driver.pass_time(10_000)
+        driver.load_due()
+        driver.say(ACCEPT, *driver.poll())
+        driver.cursor.buried([(dying.first, dying.last) for dying in driver.cursor.dying(10**6)])
+    assert driver.cursor.start == driver.cursor.read
+    driver.commit()
+    assert [row.kind for row in driver.stored()] == [RowKind.CURSOR]
+
+
+def test_rows_of_whole_chunks_are_ranges() -> None:
+    driver = Driver(max_locks=10**6)
+    driver.feed(100 * SIZE)
+    driver.poll(limit=10**6)
+    driver.acknowledge((1, 70 * SIZE + 5, ACCEPT))
+    driver.commit()
+    assert [row.kind for row in driver.stored()].count(RowKind.COUNT) == 2
+    assert len(driver.stored(RowKind.ACK)) == 1
+    driver.restart()
+    assert driver.cursor.available == 100 * SIZE - 70 * SIZE - 5
+    driver.poll()
+    driver.say(ACCEPT, 0)
+    assert driver.cursor.start == 70 * SIZE + 6
+    driver.commit()
+    assert driver.stored(RowKind.ACK) == []
+
+
+def test_what_the_log_trimmed_meanwhile_is_done() -> None:
+    driver = Driver(nack_delay_ms=50)
+    driver.feed(3_000)
+    driver.poll()
+    driver.say(RELEASE, 100, 1_700)
+    driver.crash(log_start=1_500)
+    assert driver.cursor.start == 1_500
+    assert driver.cursor.waiting == 1
+    driver.pass_time(50)
+    driver.commit()
+    assert driver.stored(RowKind.DUE) == []
+    driver.restart(log_start=9_999)
+    assert driver.cursor.start == driver.cursor.read == 9_999
+    driver.commit()
+    assert [row.kind for row in driver.stored()] == [RowKind.CURSOR]
+
+
+@pytest.mark.parametrize("end", [0, 1, 500, 1_024, 1_500, 2_048, 3_000, 5_120, 5_121, 9_000])
+def test_a_log_that_lost_its_end_gives_its_offsets_to_others(end: int) -> None:
+    """Nothing that was known of the lost offsets holds for the records that get them next."""
+    driver = Driver(max_locks=10**6, nack_delay_ms=5_000, delivery_limit=3)
+    driver.feed(9_000, delayed=[(at, WALL + 300) for at in range(8_000, 8_100)])
+    driver.poll()
+    driver.acknowledge((1_024, 5_200, ACCEPT), (5_500, 5_600, ACCEPT))
+    driver.say(RELEASE, *range(500, 9_000 - 1_000, 700))
+    driver.say(REJECT, 5_300, 7_000)
+    driver.pass_time(1)
+    driver.commit()
+    before = {at: driver.cursor.look(at) for at in range(min(end, 9_000))}
+    driver.restart(log_end=end)
+    assert driver.cursor.read == end
+    if end < 9_000:
+        with pytest.raises(RuntimeError, match="mended"):
+            driver.feed(1)
+        assert not driver.cursor.wants_more("a")
+        driver.commit()
+        driver.restart(log_end=end)  # it dies again in the middle of that
+        assert not driver.cursor.can_serve("a", 10**6)
+    driver.load_due()
+    assert [driver.cursor.look(at).state for at in before] == [
+        "AVAILABLE" if was.state == "ACQUIRED" else was.state for was in before.values()
+    ]
+    driver.feed(9_500 - end, delayed=[(at, WALL + 10_000) for at in range(max(end, 8_000), 9_500)])
+    late = range(max(end, 8_000), 9_500)
+    assert set(driver.state(*late)) == {"DELAYED"}
+    assert all(driver.cursor.look(at).count == 0 for at in range(end, 9_500))
+    driver.pass_time(9_000)
+    assert set(driver.state(*late)) == {"DELAYED"}
+    driver.crash()
+    driver.pass_time(1_000)
+    assert set(driver.state(*late)) == {"AVAILABLE"}
+    open_before = [at for at, was in before.items() if was.state not in ("DONE", "DYING")]
+    assert driver.poll() == [*open_before, *range(end, 9_500)]
+
+
+def test_key_shared_reads_again_and_what_is_known_stays() -> None:
+    driver = Driver(type="key_shared", nack_delay_ms=50)
+    driver.cursor.reassign(all_of("a"), 0)
+    slots = list(range(3_000))
+    driver.feed(3_000, slots, delayed=[(5, WALL + 300), (2_999, WALL + 300)])
+    driver.poll()
+    driver.acknowledge((0, 2, ACCEPT), (1_000, 1_500, ACCEPT))
+    driver.say(RELEASE, 7)
+    driver.crash()
+    driver.cursor.reassign(all_of("a"), 0)
+    assert (driver.cursor.start, driver.cursor.read) == (3, 3)
+    assert driver.poll() == []
+    assert driver.cursor.wants_more("a")
+    driver.pass_time(100)  # 7 is due before anybody knows its slot
+    driver.cursor.feed(
+        [Batch(0, 2_000, array("H", slots[:2_000]), delayed=[(5, WALL + 300)])], driver.now, driver.wall
+    )
+    assert driver.poll() == [3, 4, 6, *range(7, 1_000), *range(1_501, 2_000)]
+    assert driver.count(7) == [1]
+    driver.cursor.feed([Batch(2_000, 3_100, array("H", [9] * 1_100))], driver.now, driver.wall)
+    assert driver.state(2_999, 3_000) == ["DELAYED", "BLOCKED"]
+    driver.pass_time(200)
+    assert driver.poll() == [5]
+    assert driver.state(2_999) == ["BLOCKED"]
+
+
+def test_key_shared_need_not_read_what_is_done() -> None:
+    driver = Driver(type="key_shared", strict=False, max_locks=10**6)
+    driver.cursor.reassign(all_of("a"), 0)
+    driver.feed(6_000)
+    driver.poll()
+    driver.acknowledge((1, 5_000, ACCEPT))
+    driver.crash()
+    driver.cursor.reassign(all_of("a"), 0)
+    driver.feed(1)
+    assert driver.cursor.read == 5_001
+
+
+def test_a_row_that_cannot_be_read_is_refused() -> None:
+    driver = Driver()
+    driver.commit()
+    for wrong in (
+        Row(RowKind.ACK, bytes(8), (5).to_bytes(8, "big")),
+        Row(RowKind.ACK, bytes(8), bytes(8)),
+        Row(RowKind.COUNT, b"x", b"\0"),
+        Row(RowKind.CURSOR, b"", None),
+    ):
+        with pytest.raises(RowError):
+            Cursor.load(driver.config, [*driver.stored(), wrong], 0, 10, WALL)
