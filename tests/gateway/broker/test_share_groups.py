@@ -148,8 +148,10 @@ class TestSubscriptions:
                 await until(lambda: gateway.broker.share_groups.members("g") == 2)
                 store.release()
                 answers = [(await each.receive())[1] for each in (client, other)]
-            assert [assigned(answer) for answer in answers] == [{topic: [0]}] * 2
-            assert ensure.call_count == 1
+                assert [assigned(answer) for answer in answers] == [{topic: [0]}] * 2
+                assert ensure.call_count == 1
+                await beat(client, "g", "m1", 2)
+                assert ensure.call_count == 1, "not again with every heartbeat"
             other.close()
 
         run_held(test)
@@ -250,6 +252,21 @@ class TestMembers:
             await alter(gateway, "g", pulsar__subscription__type="key_shared")
 
         run(test)
+
+
+def test_an_id_is_taken_as_soon_as_somebody_joins() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        store.holding = True
+        client.send(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat_body("g", "m", 0, "t"))
+        await store.has(1)
+        with pytest.raises(KafkaError) as caught:
+            gateway.broker.groups.get("g")
+        assert caught.value.code == Error.INCONSISTENT_GROUP_PROTOCOL
+        store.release()
+        _, answer = await client.receive()
+        assert answer.error_code == 0
+
+    run_held(test)
 
 
 class TestSticky:
