@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker import producers as dedup
 from gateway.broker.errors import KafkaError
-from gateway.wire import produce, records
+from gateway.broker.subscriptions.letter_names import full_name
+from gateway.wire import letters, produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time, reencode
 from gateway.wire.errors import Error
 from store.api import Buffer, Family, Log, StoreError
@@ -80,6 +81,7 @@ class Partition:
         "prefix",
         "prefix_by_id",
         "producers",
+        "retries_of",
         "stale",
         "topic",
         "waiters",
@@ -124,8 +126,11 @@ class Partition:
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.log_append_time
         # False when batches must be looked at more closely, or rewritten, before they are stored
+        # (full name of the topic, subscription) when this is a retry letter topic
+        self.retries_of = self.broker.subscriptions.retries_into(self.topic.name)
         self.plain = not (
-            config.log_append_time
+            self.retries_of is not None
+            or config.log_append_time
             or config.compact
             or config.compression is not None
             or config.timestamp_before_max_ms is not None
@@ -169,7 +174,7 @@ class Partition:
         """
         if self.stale:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
-        if len(batch) > self.max_message_bytes:
+        if len(batch) > self.max_message_bytes and self.retries_of is None:
             raise KafkaError(
                 Error.MESSAGE_TOO_LARGE,
                 f"The batch has {len(batch)} bytes; max.message.bytes of this topic is {self.max_message_bytes}.",
@@ -237,6 +242,9 @@ class Partition:
         """The slow way for topics whose configuration needs the records, or changes the batch."""
         config = self.topic.config
         limit = self.broker.decompression_limit
+        if self.retries_of is not None:
+            real_topic, subscription = self.retries_of
+            batch = letters.complete(batch, real_topic, full_name(self.topic.name), subscription, limit)
         if config.compact and not all(keyed for _, _, keyed in records.skim(batch, limit)):
             raise KafkaError(Error.INVALID_RECORD, "A compacted topic takes no records without a key.")
         if config.timestamp_before_max_ms is not None and not config.log_append_time:

@@ -45,6 +45,8 @@ class Subscriptions:
         # on their way out: their rows are no longer to be read
         self._deleting: set[tuple[str, bytes]] = set()
         self._next_id = rows.next_id(broker.store)
+        # see `_retry_topics`; None until somebody asks
+        self._named_retries: dict[str, str] | None = None
         # True while the gateway stops: connections that close then are nobody's crash
         self.stopping = False
         broker.group_configs.watchers.append(self.reconfigure)
@@ -77,6 +79,34 @@ class Subscriptions:
     def of_topic(self, topic_id: bytes) -> list[SubscriptionRow]:
         """Who reads a topic. Raises StoreError."""
         return list(rows.of_topic(self._broker.store, topic_id))
+
+    def retries_into(self, topic: str) -> tuple[str, str] | None:
+        """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""
+        catalog = self._broker.catalog
+        found = list(letter_names.bases(catalog, topic, letter_names.RETRY))
+        for base, group in found:
+            # of several readings of the name, the one that is in use
+            if self.get(group, base) is not None:
+                return letter_names.full_name(base), group
+        if found:
+            return letter_names.full_name(found[0][0]), found[0][1]
+        named = self._retry_topics()
+        if topic not in named:
+            return None
+        group = named[topic]
+        read = [row.topic for row in self.of_group(group) if row.topic != topic]
+        return letter_names.full_name(read[0] if read else topic), group
+
+    def _retry_topics(self) -> dict[str, str]:
+        """Retry letter topics with names of their own -> the group that says so."""
+        if self._named_retries is None:
+            configs = self._broker.group_configs
+            self._named_retries = {}
+            for group in configs.named():
+                name = configs.get(group).retry_letter_topic
+                if name is not None:
+                    self._named_retries[name] = group
+        return self._named_retries
 
     def live(self) -> Iterator[Subscription]:
         """The subscriptions in use."""
@@ -213,11 +243,13 @@ class Subscriptions:
 
     def reconfigure(self, group: str) -> None:
         """The group's configs are others now."""
+        config = self._broker.group_configs.get(group)
+        self._name_retries(group, config.retry_letter_topic)
         topics = self._live.get(group)
         if topics is None:
             return
-        config = self._broker.group_configs.get(group)
         for each in list(topics.values()):
+            each.base = letter_names.base_of_retries(self._broker.catalog, config, group, each.topic)
             each.reconfigure(config)
 
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
@@ -229,6 +261,18 @@ class Subscriptions:
             for at in list(each.partitions.values()):
                 at.detach(member, graceful)
             each.forget(member)
+
+    def _name_retries(self, group: str, name: str | None) -> None:
+        """The group's retry letter topic is called so, None: as Pulsar calls it."""
+        named = {other: its for other, its in self._retry_topics().items() if its != group}
+        if name is not None:
+            named[name] = group
+        if named != self._named_retries:
+            self._named_retries = named
+            for runtime in self._broker.runtimes():
+                for partition in runtime.partitions:
+                    if partition is not None:
+                        partition.configure(runtime.config)
 
     def count_acks(self, consumer: Consumer | None, acks: Sequence[tuple[int, int, bytes]]) -> None:
         """What consumers said of records that they had."""
