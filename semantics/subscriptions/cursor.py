@@ -4,7 +4,7 @@ Two rules. Everything that decides about a record lives in this package. Nothing
 methods change memory, and `writes()`, taken once a turn, says what must be made durable. If that fails, the object is
 thrown away and loaded again from its rows, as after a crash.
 
-The states of an offset, and what moves it from one to the next:
+The states of an offset, and what moves it from one to the next (`moves.py` does it):
 
 | from               | event                                   | to                              | row              |
 |--------------------|-----------------------------------------|---------------------------------|------------------|
@@ -47,19 +47,17 @@ from semantics.subscriptions.chunks import (
     DUE_RUN,
     DYING_RUN,
     FILL,
-    KIND,
     MASK,
-    NOT_SETTLED_RUN,
     SHIFT,
-    Chunk,
     Window,
 )
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
-from semantics.subscriptions.key_shared import KeyShared, Owners
-from semantics.subscriptions.leases import Consumer, Lease, Leases, held, pack
+from semantics.subscriptions.key_shared import Owners
+from semantics.subscriptions.leases import Consumer, Leases, held
+from semantics.subscriptions.looking import look
+from semantics.subscriptions.moves import CRASHED, NACKED, TIMED_OUT, Moves
 from semantics.subscriptions.rows import Row
-from semantics.subscriptions.shared import Shared
 from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
@@ -68,7 +66,6 @@ from semantics.subscriptions.states import (
     DELAYED,
     DONE,
     DYING,
-    NUMBER,
     REASONS,
     Acquired,
     Batch,
@@ -80,73 +77,13 @@ from semantics.subscriptions.states import (
     Refusal,
 )
 
-TICK_MS = 1_000
-"""how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
-
-_TIMED_OUT, _CRASHED = -1, -2
 _TO_DYING = bytes(max(code - 3, 0) for code in range(256))
 
 
-class Cursor:
+class Cursor(Moves):
     """The machine. `now` is monotonic ms, `wall` ms since 1970."""
 
-    __slots__ = (
-        "_changed",
-        "_config",
-        "_consumers",
-        "_doomed",
-        "_due",
-        "_forget",
-        "_keyed",
-        "_leases",
-        "_shared",
-        "_unburied",
-        "_window",
-        "read",
-        "totals",
-    )
-
-    def __init__(self, config: SubscriptionConfig, window: Window, due: DueTimes) -> None:
-        """Use `fresh` or `load`."""
-        self._config = config
-        self._consumers: dict[str, Consumer] = {}
-        self._window = window
-        self._due = due
-        self._leases = Leases()
-        self._doomed: list[int] = []  # heap of the chunks that have something to bury
-        self._unburied: list[tuple[int, int, int, str]] = []  # heap of (wall, first, last, why): to try again
-        self.totals = dict.fromkeys(
-            (
-                "delivered",
-                "redelivered",
-                "acknowledged",
-                "nacked",
-                "rejected",
-                "timed_out",
-                "crashed",
-                "buried",
-                "dropped",
-            ),
-            0,
-        )
-        """records since the cursor was loaded"""
-        self._changed = False
-        self._forget = False
-        self._dispatch()
-
-    def _dispatch(self) -> None:
-        """Make the dispatcher of the config's type from what the window says."""
-        window = self._window
-        self._shared: Shared | None = None
-        self._keyed: KeyShared | None = None
-        self.read = window.known
-        """the first offset that the dispatcher has not looked at"""
-        if self._config.type == "key_shared":
-            self.read = window.start
-            self._keyed = KeyShared(window, self._leases, self._config, self.read)
-            self._pass_over_settled()
-        else:
-            self._shared = Shared(window)
+    __slots__ = ()
 
     @classmethod
     def fresh(cls, config: SubscriptionConfig, start: int) -> Cursor:
@@ -220,7 +157,7 @@ class Cursor:
                     self._move(chunk, first, end, ACQUIRED, AVAILABLE)
                 else:
                     self.totals["crashed"] += end - first
-                    self._fail(chunk, first, end, _CRASHED, wall)
+                    self._fail(chunk, first, end, CRASHED, wall)
             self._leases.close(lease)
         self._window.advance()
 
@@ -298,62 +235,6 @@ class Cursor:
         window.advance()
         self._pass_over_settled()
 
-    def _take_in(self, first: int, end: int) -> None:
-        """Shared: [first, end) is AVAILABLE and nothing more is to be said of it."""
-        if first < end:
-            self._window.extend(end)
-            self._shared_fed(first, end)
-
-    def _shared_fed(self, first: int, end: int) -> None:
-        if self._shared is not None:
-            self._shared.fed(first, end)
-
-    def _nothing(self, first: int, end: int) -> None:
-        """There is nothing to deliver in [first, end)."""
-        window = self._window
-        if end > window.known:
-            window.extend(end)
-        for chunk, at, stop in window.runs(first, end, NOT_SETTLED_RUN):
-            window.tally(chunk, at, stop, -1)
-            window.finish(chunk, at, stop)
-        self._changed = True
-        if self._keyed is not None:
-            self._keyed.read = max(self._keyed.read, end)
-
-    def _pass_over_settled(self) -> None:
-        """Key_Shared, reading again: what is DONE need not be read."""
-        keyed = self._keyed
-        if keyed is None:
-            return
-        window = self._window
-        read = max(self.read, window.start)
-        while read < window.known:
-            chunk = window.chunks.get(read >> SHIFT)
-            if chunk is None:
-                read = window.by_start.get(read >> SHIFT, (read >> SHIFT) + 1) << SHIFT
-                continue
-            if chunk.state[read & MASK] != DONE:
-                break
-            read += 1
-        self.read = keyed.read = read
-
-    def _delay(self, offset: int, due: int, wall: int) -> None:
-        """The offset, just read and AVAILABLE, is due later."""
-        due = min(due, wall + self._config.max_delay_ms)
-        if not self._config.strict_delay:
-            due -= TICK_MS
-        chunk = self._window.chunk_of(offset)
-        at = offset & MASK
-        if due <= wall or chunk.state[at] != AVAILABLE:
-            return
-        chunk.state[at] = DELAYED
-        window = self._window
-        window.n[AVAILABLE] -= 1
-        window.n[DELAYED] += 1
-        window.dirty.add(chunk.number)
-        self._due.add(due, offset, 1)
-        self._changed = True
-
     def poll(self, consumer: str, limit: int, now: int, wall: int) -> list[Acquired]:
         """Up to `limit` records for an attached consumer, ascending, locked from now on. KeyError if it is not."""
         who = self._consumers[consumer]
@@ -420,7 +301,7 @@ class Cursor:
                     keyed.settled(chunk, first, end)
             elif kind == RELEASE:
                 totals["nacked"] += number
-                self._fail(chunk, first, end, RELEASE, wall)
+                self._fail(chunk, first, end, NACKED, wall)
             elif kind == REJECT:
                 totals["rejected"] += number
                 for at, stop, count in chunk.count_runs(first, end):
@@ -437,77 +318,6 @@ class Cursor:
             self._changed = True
         window.advance()
         return None
-
-    def _renew(self, chunk: Chunk, first: int, end: int, lease: Lease, now: int) -> bool:
-        """Move [first, end) into a lease that runs out later; False if it is in that already."""
-        later = self._leases.open(lease.consumer, now + self._config.lock_ms)
-        if later is lease:
-            return False
-        plane = chunk.leases()
-        for at in range(first, end):
-            plane[at] = later.id
-        later.runs.append(pack(chunk.base + first, end - first))
-        later.remaining += end - first
-        return True
-
-    def _fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
-        """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.
-
-        `why`: RELEASE (a nack), _TIMED_OUT or _CRASHED, which waits for nothing.
-        """
-        limit = self._config.delivery_limit
-        self._window.dirty.add(chunk.number)
-        self._changed = True
-        for at, stop, count in list(chunk.count_runs(first, end)):
-            count += 1
-            chunk.set_count(at, stop, count)
-            if limit and count >= limit:
-                self._doom(chunk, at, stop, ACQUIRED, Reason.MAX_DELIVERIES)
-                continue
-            wait = self._wait(why, count)
-            if wait:
-                self._due.add(wall + wait, chunk.base + at, stop - at)
-            self._move(chunk, at, stop, ACQUIRED, BACKOFF if wait else AVAILABLE)
-
-    def _wait(self, why: int, count: int) -> int:
-        """ms until a record that failed `count` times is delivered again."""
-        config = self._config
-        if why == RELEASE:
-            backoff = config.nack_backoff
-            return backoff.delay_ms(count) if backoff is not None else config.nack_delay_ms
-        if why == _TIMED_OUT and config.timeout_backoff is not None:
-            return config.timeout_backoff.delay_ms(count)
-        return 0
-
-    def _doom(self, chunk: Chunk, first: int, end: int, was: int, reason: Reason) -> None:
-        """[first, end) is to be dead-lettered."""
-        if self._config.dead_letters:
-            self._move(chunk, first, end, was, DYING + NUMBER[reason])
-            self._to_bury(chunk)
-        else:
-            self.totals["dropped"] += end - first
-            self._move(chunk, first, end, was, DONE)
-
-    def _move(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
-        """[first, end), all in one state, is in another from now on."""
-        window = self._window
-        number = end - first
-        window.n[KIND[was]] -= number
-        if was == ACQUIRED:
-            chunk.let_go(number)
-        if to == DONE:
-            window.finish(chunk, first, end)
-            self._changed = True
-        else:
-            window.n[KIND[to]] += number
-            chunk.state[first:end] = FILL[to][:number]
-            if to > ACQUIRED or was > ACQUIRED:
-                window.dirty.add(chunk.number)
-                self._changed = True
-        if self._keyed is not None:
-            self._keyed.moved(chunk, first, end, was, to)
-        elif to == AVAILABLE and self._shared is not None:
-            self._shared.freed(chunk, first)
 
     # -- dead letters ----------------------------------------------------------------------------------------
 
@@ -533,11 +343,6 @@ class Cursor:
             limit -= end - first
         return found
 
-    def _to_bury(self, chunk: Chunk) -> None:
-        if not chunk.doomed:
-            chunk.doomed = True
-            heappush(self._doomed, chunk.number)
-
     def buried(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Records that `dying` gave are dead letters now, in the same commit."""
         for first, last in ranges:
@@ -559,7 +364,7 @@ class Cursor:
         for lease in self._leases.expired(now):
             for chunk, first, end in held(window, lease):
                 self.totals["timed_out"] += end - first
-                self._fail(chunk, first, end, _TIMED_OUT, wall)
+                self._fail(chunk, first, end, TIMED_OUT, wall)
             self._leases.close(lease)
         for run in self._due.pop(wall):
             first = run >> SHIFT
@@ -679,55 +484,7 @@ class Cursor:
 
     def look(self, offset: int) -> RecordState:
         """Why this record arrives or does not."""
-        window = self._window
-        if offset < window.start:
-            return RecordState(offset, "DONE")
-        if offset >= window.known:
-            return RecordState(offset, "UNREAD", reason="the dispatcher has not come to it")
-        chunk = window.chunks.get(offset >> SHIFT)
-        if chunk is None:
-            return RecordState(offset, "DONE")
-        at = offset & MASK
-        code = chunk.state[at]
-        count = chunk.count[at] if chunk.count is not None else 0
-        slot = owner = reason = None
-        if self._keyed is not None and offset < self._keyed.read and chunk.slots is not None:
-            slot = chunk.slots[at]
-            owner = self._keyed.owner_of(slot)
-        if code == DONE:
-            return RecordState(offset, "DONE")
-        if code == ACQUIRED:
-            lease = self._leases.by_id[chunk.leases()[at]]
-            return RecordState(
-                offset, "ACQUIRED", count, lease.consumer.name, lease.deadline, None, slot, owner
-            )
-        if code in (DELAYED, BACKOFF):
-            name = "DELAYED" if code == DELAYED else "BACKOFF"
-            return RecordState(offset, name, count, due=self._due.of(offset), slot=slot, owner=owner)
-        if code >= DYING:
-            if code >= BURYING:
-                for due, first, last, why in self._unburied:
-                    if first <= offset <= last:
-                        return RecordState(
-                            offset, "BACKOFF", count, due=due, slot=slot, owner=owner, reason=why
-                        )
-            reason = str(REASONS[(code - DYING) % 3])
-            return RecordState(offset, "DYING", count, slot=slot, owner=owner, reason=reason)
-        if self._keyed is not None:
-            if slot is None:
-                return RecordState(offset, "BLOCKED", count, reason="its slot is not read yet")
-            reason = self._keyed.blocked(offset, slot)
-            if reason is not None:
-                return RecordState(
-                    offset,
-                    "BLOCKED",
-                    count,
-                    self._keyed.holder_of(slot),
-                    slot=slot,
-                    owner=owner,
-                    reason=reason,
-                )
-        return RecordState(offset, "AVAILABLE", count, slot=slot, owner=owner)
+        return look(self._window, self._leases, self._due, self._keyed, self._unburied, offset)
 
     def stats(self) -> dict[str, int]:
         """Positions, how many records are in which state, and what happened since the cursor was loaded."""

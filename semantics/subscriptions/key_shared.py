@@ -110,6 +110,8 @@ class KeyShared:
         self.queued = 0
         for number in sorted(self._window.chunks):
             chunk = self._window.chunks[number]
+            if chunk.base >= self.read:
+                break
             self._sort_in(chunk, 0, min(self.read - chunk.base, SIZE))
         self._since = {slot: since for slot, since in self._since.items() if slot in self._holder}
 
@@ -135,9 +137,7 @@ class KeyShared:
     def _sort_in(self, chunk: Chunk, first: int, end: int) -> None:
         """Put what a chunk has where it belongs; nothing of it is anywhere yet."""
         owner, queues, state, slots = self._owner, self._queues, chunk.state, chunk.slot_plane()
-        for at in (
-            at for run in _OF_CONCERN.finditer(state, first, max(first, end)) for at in range(*run.span())
-        ):
+        for at in (at for run in _OF_CONCERN.finditer(state, first, end) for at in range(*run.span())):
             code = state[at]
             if code == AVAILABLE:
                 queues[owner[slots[at]]].append(chunk.base + at)

@@ -122,12 +122,13 @@ LOADS: dict[str, Callable[[], str]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("load", nargs="*", choices=LOADS, help="default: all, one process each")
-    for load in (chosen := parser.parse_args().load) or LOADS:
-        if len(chosen) == 1:
-            print(LOADS[load]())
-        else:
-            subprocess.run([sys.executable, "-m", "tests.semantics.subscriptions.bounds", load], check=True)
+    parser.add_argument("load", nargs="?", choices=LOADS, help="default: all, one process each")
+    chosen = parser.parse_args().load
+    if chosen is not None:
+        print(LOADS[chosen](), flush=True)
+        return
+    for load in LOADS:
+        subprocess.run([sys.executable, "-m", "tests.semantics.subscriptions.bounds", load], check=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,75 @@
+"""One command answers "why does this message not arrive?"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from semantics.subscriptions.chunks import MASK, SHIFT, Window
+from semantics.subscriptions.due import DueTimes
+from semantics.subscriptions.key_shared import KeyShared
+from semantics.subscriptions.leases import Leases
+from semantics.subscriptions.states import (
+    ACQUIRED,
+    BACKOFF,
+    BURYING,
+    DELAYED,
+    DONE,
+    DYING,
+    REASONS,
+    RecordState,
+)
+
+
+def look(
+    window: Window,
+    leases: Leases,
+    due_times: DueTimes,
+    keyed: KeyShared | None,
+    unburied: Iterable[tuple[int, int, int, str]],
+    offset: int,
+) -> RecordState:
+    """Why this record arrives or does not."""
+    if offset < window.start:
+        return RecordState(offset, "DONE")
+    if offset >= window.known:
+        return RecordState(offset, "UNREAD", reason="the dispatcher has not come to it")
+    chunk = window.chunks.get(offset >> SHIFT)
+    if chunk is None:
+        return RecordState(offset, "DONE")
+    at = offset & MASK
+    code = chunk.state[at]
+    count = chunk.count[at] if chunk.count is not None else 0
+    slot = owner = reason = None
+    if keyed is not None and offset < keyed.read and chunk.slots is not None:
+        slot = chunk.slots[at]
+        owner = keyed.owner_of(slot)
+    if code == DONE:
+        return RecordState(offset, "DONE")
+    if code == ACQUIRED:
+        lease = leases.by_id[chunk.leases()[at]]
+        return RecordState(offset, "ACQUIRED", count, lease.consumer.name, lease.deadline, None, slot, owner)
+    if code in (DELAYED, BACKOFF):
+        name = "DELAYED" if code == DELAYED else "BACKOFF"
+        return RecordState(offset, name, count, due=due_times.of(offset), slot=slot, owner=owner)
+    if code >= DYING:
+        if code >= BURYING:
+            for due, first, last, why in unburied:
+                if first <= offset <= last:
+                    return RecordState(offset, "BACKOFF", count, due=due, slot=slot, owner=owner, reason=why)
+        reason = str(REASONS[(code - DYING) % 3])
+        return RecordState(offset, "DYING", count, slot=slot, owner=owner, reason=reason)
+    if keyed is not None:
+        if slot is None:
+            return RecordState(offset, "BLOCKED", count, reason="its slot is not read yet")
+        reason = keyed.blocked(offset, slot)
+        if reason is not None:
+            return RecordState(
+                offset,
+                "BLOCKED",
+                count,
+                keyed.holder_of(slot),
+                slot=slot,
+                owner=owner,
+                reason=reason,
+            )
+    return RecordState(offset, "AVAILABLE", count, slot=slot, owner=owner)

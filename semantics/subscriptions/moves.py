@@ -1,0 +1,214 @@
+"""What a cursor consists of, and how it moves records from state to state: the table of cursor.py, line by line."""
+
+from __future__ import annotations
+
+from heapq import heappush
+
+from semantics.subscriptions.chunks import DONE_RUN, FILL, KIND, MASK, NOT_SETTLED_RUN, SHIFT, Chunk, Window
+from semantics.subscriptions.config import SubscriptionConfig
+from semantics.subscriptions.due import DueTimes
+from semantics.subscriptions.key_shared import KeyShared
+from semantics.subscriptions.leases import Consumer, Lease, Leases, pack
+from semantics.subscriptions.shared import Shared
+from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BACKOFF, DELAYED, DONE, DYING, NUMBER, Reason
+
+TICK_MS = 1_000
+"""how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
+
+NACKED, TIMED_OUT, CRASHED = range(3)
+"""how a delivery fails"""
+
+
+class Moves:
+    """The state of a cursor. What must be durable is noted as it changes."""
+
+    __slots__ = (
+        "_changed",
+        "_config",
+        "_consumers",
+        "_doomed",
+        "_due",
+        "_forget",
+        "_keyed",
+        "_leases",
+        "_shared",
+        "_unburied",
+        "_window",
+        "read",
+        "totals",
+    )
+
+    def __init__(self, config: SubscriptionConfig, window: Window, due: DueTimes) -> None:
+        """Use `fresh` or `load`."""
+        self._config = config
+        self._consumers: dict[str, Consumer] = {}
+        self._window = window
+        self._due = due
+        self._leases = Leases()
+        self._doomed: list[int] = []  # heap of the chunks that have something to bury
+        self._unburied: list[tuple[int, int, int, str]] = []  # heap of (wall, first, last, why): to try again
+        self.totals = dict.fromkeys(
+            (
+                "delivered",
+                "redelivered",
+                "acknowledged",
+                "nacked",
+                "rejected",
+                "timed_out",
+                "crashed",
+                "buried",
+                "dropped",
+            ),
+            0,
+        )
+        """records since the cursor was loaded"""
+        self._changed = False
+        self._forget = False
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Make the dispatcher of the config's type from what the window says."""
+        window = self._window
+        self._shared: Shared | None = None
+        self._keyed: KeyShared | None = None
+        self.read = window.known
+        """the first offset that the dispatcher has not looked at"""
+        if self._config.type == "key_shared":
+            self.read = window.start
+            self._keyed = KeyShared(window, self._leases, self._config, self.read)
+            self._pass_over_settled()
+        else:
+            self._shared = Shared(window)
+
+    def _take_in(self, first: int, end: int) -> None:
+        """Shared: [first, end) is AVAILABLE and nothing more is to be said of it."""
+        if first < end:
+            self._window.extend(end)
+            self._shared_fed(first, end)
+
+    def _shared_fed(self, first: int, end: int) -> None:
+        if self._shared is not None:
+            self._shared.fed(first, end)
+
+    def _nothing(self, first: int, end: int) -> None:
+        """There is nothing to deliver in [first, end)."""
+        window = self._window
+        if end > window.known:
+            window.extend(end)
+        for chunk, at, stop in window.runs(first, end, NOT_SETTLED_RUN):
+            window.tally(chunk, at, stop, -1)
+            window.finish(chunk, at, stop)
+        self._changed = True
+        if self._keyed is not None:
+            self._keyed.read = max(self._keyed.read, end)
+
+    def _pass_over_settled(self) -> None:
+        """Key_Shared, reading again: what is DONE need not be read."""
+        keyed = self._keyed
+        if keyed is None:
+            return
+        window = self._window
+        read = max(self.read, window.start)
+        while read < window.known:
+            chunk = window.chunks.get(read >> SHIFT)
+            if chunk is None:
+                read = window.by_start.get(read >> SHIFT, (read >> SHIFT) + 1) << SHIFT
+                continue
+            done = DONE_RUN.match(chunk.state, read & MASK)
+            if done is None:
+                break
+            read = chunk.base + done.end()
+        self.read = keyed.read = read
+
+    def _delay(self, offset: int, due: int, wall: int) -> None:
+        """The offset, just read and AVAILABLE, is due later."""
+        due = min(due, wall + self._config.max_delay_ms)
+        if not self._config.strict_delay:
+            due -= TICK_MS
+        chunk = self._window.chunk_of(offset)
+        at = offset & MASK
+        if due <= wall or chunk.state[at] != AVAILABLE:
+            return
+        chunk.state[at] = DELAYED
+        window = self._window
+        window.n[AVAILABLE] -= 1
+        window.n[DELAYED] += 1
+        window.dirty.add(chunk.number)
+        self._due.add(due, offset, 1)
+        self._changed = True
+
+    def _fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
+        """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.
+
+        `why`: NACKED, TIMED_OUT or CRASHED, which waits for nothing.
+        """
+        limit = self._config.delivery_limit
+        self._window.dirty.add(chunk.number)
+        self._changed = True
+        for at, stop, count in list(chunk.count_runs(first, end)):
+            count += 1
+            chunk.set_count(at, stop, count)
+            if limit and count >= limit:
+                self._doom(chunk, at, stop, ACQUIRED, Reason.MAX_DELIVERIES)
+                continue
+            wait = self._wait(why, count)
+            if wait:
+                self._due.add(wall + wait, chunk.base + at, stop - at)
+            self._move(chunk, at, stop, ACQUIRED, BACKOFF if wait else AVAILABLE)
+
+    def _wait(self, why: int, count: int) -> int:
+        """ms until a record that failed `count` times is delivered again."""
+        config = self._config
+        if why == NACKED:
+            backoff = config.nack_backoff
+            return backoff.delay_ms(count) if backoff is not None else config.nack_delay_ms
+        if why == TIMED_OUT and config.timeout_backoff is not None:
+            return config.timeout_backoff.delay_ms(count)
+        return 0
+
+    def _doom(self, chunk: Chunk, first: int, end: int, was: int, reason: Reason) -> None:
+        """[first, end) is to be dead-lettered."""
+        if self._config.dead_letters:
+            self._move(chunk, first, end, was, DYING + NUMBER[reason])
+            self._to_bury(chunk)
+        else:
+            self.totals["dropped"] += end - first
+            self._move(chunk, first, end, was, DONE)
+
+    def _move(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
+        """[first, end), all in one state, is in another from now on."""
+        window = self._window
+        number = end - first
+        window.n[KIND[was]] -= number
+        if was == ACQUIRED:
+            chunk.let_go(number)
+        if to == DONE:
+            window.finish(chunk, first, end)
+            self._changed = True
+        else:
+            window.n[KIND[to]] += number
+            chunk.state[first:end] = FILL[to][:number]
+            if to > ACQUIRED or was > ACQUIRED:
+                window.dirty.add(chunk.number)
+                self._changed = True
+        if self._keyed is not None:
+            self._keyed.moved(chunk, first, end, was, to)
+        elif to == AVAILABLE and self._shared is not None:
+            self._shared.freed(chunk, first)
+
+    def _to_bury(self, chunk: Chunk) -> None:
+        if not chunk.doomed:
+            chunk.doomed = True
+            heappush(self._doomed, chunk.number)
+
+    def _renew(self, chunk: Chunk, first: int, end: int, lease: Lease, now: int) -> bool:
+        """Move [first, end) into a lease that runs out later; False if it is in that already."""
+        later = self._leases.open(lease.consumer, now + self._config.lock_ms)
+        if later is lease:
+            return False
+        plane = chunk.leases()
+        for at in range(first, end):
+            plane[at] = later.id
+        later.runs.append(pack(chunk.base + first, end - first))
+        later.remaining += end - first
+        return True
