@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.wire import properties
-from gateway.wire.batch import BatchError, Buffer, header
+from gateway.wire.batch import HEADER_SIZE, BatchError, Buffer, assemble, header
 from gateway.wire.errors import Error
 from gateway.wire.opened import LIMIT, MAX_RECORDS, Found
 from gateway.wire.records import Headers, Record, build_batch, records
@@ -149,8 +149,8 @@ def complete(batch: bytes, real_topic: str, retry_topic: str, subscription: str,
     client's number and of one more than the server's. DELAY_TIME takes the place of `pulsar-deliver-at` and `-after`,
     which may be the original's; "0" where the record says nothing.
 
-    Codec, producer id, epoch and sequence, and the number of records stay, so deduplication works on it; the same batch
-    gives the same bytes. Raises BatchError as `records` does, MESSAGE_TOO_LARGE also for more than a million records.
+    Codec, producer id, epoch and sequence, the number of records and the largest timestamp stay, so deduplication works
+    on it; the same batch gives the same bytes. Raises BatchError as `records` does, MESSAGE_TOO_LARGE also for more than a million records.
     """
     found = header(batch)
     if found.count > MAX_RECORDS:
@@ -172,7 +172,7 @@ def complete(batch: bytes, real_topic: str, retry_topic: str, subscription: str,
     ]
     if not completed:
         return batch
-    return build_batch(
+    made = build_batch(
         completed,
         found.base_offset,
         found.codec,
@@ -183,6 +183,12 @@ def complete(batch: bytes, real_topic: str, retry_topic: str, subscription: str,
         transactional=found.transactional,
         last_offset_delta=found.last_offset_delta,
     )
+    after = header(made)
+    if after.max_timestamp != found.max_timestamp:
+        # what the producer says, and what its place in the time index was taken from
+        after.max_timestamp = found.max_timestamp
+        made = assemble(after, made[HEADER_SIZE:])
+    return made
 
 
 _REPLACED = frozenset(

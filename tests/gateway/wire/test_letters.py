@@ -265,6 +265,15 @@ def test_completion_keeps_what_deduplication_and_transactions_go_by(
         assert [h for h in old.headers if h[0] in kept] == [h for h in new.headers if h[0] in kept]
 
 
+def test_the_largest_timestamp_stays_what_the_producer_says() -> None:
+    batch = fuzz_batches.resealed(
+        records.build_batch([Record(0, NOW, None, b"v", [])]), max_timestamp=NOW + 7
+    )
+    made = letters.complete(batch, REAL, RETRY, "billing")
+    assert records.check(made).max_timestamp == NOW + 7
+    assert records.records(made)[0].timestamp == NOW
+
+
 def test_what_cannot_be_opened_is_refused() -> None:
     batch = records.build_batch([Record(0, NOW, None, b"v" * 5000, [])], codec=ZSTD)
     with pytest.raises(BatchError):
