@@ -150,7 +150,8 @@ def complete(batch: bytes, real_topic: str, retry_topic: str, subscription: str,
     which may be the original's; "0" where the record says nothing.
 
     Codec, producer id, epoch and sequence, the number of records and the largest timestamp stay, so deduplication works
-    on it; the same batch gives the same bytes. Raises BatchError as `records` does, MESSAGE_TOO_LARGE also for more than a million records.
+    on it; the same batch gives the same bytes. Raises BatchError as `records` does, MESSAGE_TOO_LARGE also for more
+    than a million records.
     """
     found = header(batch)
     if found.count > MAX_RECORDS:
