@@ -84,8 +84,9 @@ class ShareGroups(Machines[ShareGroup]):
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, broker.clock.wall_ms()))
         known, core, version = self._known[group_id], live.core, broker.catalog.version
-        topics, subscribed, before = None, core.subscribed(), core.topics
+        topics, subscribed, before = None, frozenset[str](), core.topics
         if names is not None or core.seen != version:
+            subscribed = core.subscribed()
             topics = self._topics(subscribed.union(names or ()))
         event = Heartbeat(
             waiter,
@@ -295,13 +296,6 @@ class ShareGroups(Machines[ShareGroup]):
         answer: Plain = await response if isinstance(response, asyncio.Future) else response
         if answer.error:
             raise KafkaError(Error[Code(answer.error).name])
-
-    def close(self) -> None:
-        """The gateway stops: nobody waits any longer."""
-        for live in list(self._live.values()):
-            for waiter, event in list(live.waiting.items()):
-                waiter.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
-                del live.waiting[waiter]
 
     # -- in memory and out -------------------------------------------------------------------------------------------
 

@@ -332,9 +332,9 @@ class ShareGroup:
         """Nothing is in memory that the row does not say."""
         return not self.members
 
-    def subscribed(self) -> set[str]:
+    def subscribed(self) -> frozenset[str]:
         """The topics that members subscribe to, whether they exist or not."""
-        return {name for member in self.members.values() for name in member.names}
+        return frozenset(name for member in self.members.values() for name in member.names)
 
     def describe(self) -> list[DescribedMember]:
         """The members as ShareGroupDescribe shows them."""
