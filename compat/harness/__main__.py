@@ -26,13 +26,9 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.share.min.record.lock.duration.ms": "1000",
-}
-KAFKA_SETTINGS = {
-    **SETTINGS,
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "500",
 }
-"""On Apache Kafka a member of a share group learns of its partitions by its second heartbeat."""
 WAVE = 6
 """Programs that share one restart of the server. Up to it all of them stay alive, so not all at once."""
 
@@ -247,7 +243,7 @@ def _summary(programs: Sequence[Client], results: Results, reference: Results) -
 
 def _started(name: str, work: Callable[[str, Restart | None], Results]) -> Results:
     """Run against a fresh server that is started for it, restarts included."""
-    server: Server = Kafka(KAFKA_SETTINGS) if name == "kafka" else Magnetar(SETTINGS)
+    server: Server = Kafka(SETTINGS) if name == "kafka" else Magnetar(SETTINGS)
     with server:
         server.prepare()
         server.start()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from compat.harness import catalogue
+from compat.harness.__main__ import SETTINGS
 from compat.harness.run import RESULTS, Results, run
 from tests.integration.process import GatewayProcess
 
@@ -68,7 +69,8 @@ def _work(request: pytest.FixtureRequest, folder: Path, found: Run) -> None:
     }
     programs = catalogue.chosen(dict.fromkeys(client for client, _ in sorted(asked)))
     cases = [] if len(asked) == len(CASES) else sorted({case for _, case in asked})
-    with GatewayProcess(folder / "data", "--set", "group.initial.rebalance.delay.ms=0") as gateway:
+    settings = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
+    with GatewayProcess(folder / "data", *settings) as gateway:
 
         def restart() -> None:
             gateway.kill()  # harder than a clean stop: what was acknowledged must be there after it
