@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.subscriptions import letter_names
 from gateway.broker.topics import check_name
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -89,7 +90,8 @@ def _answer(
         check_name(name)
     except KafkaError as error:
         return _failed(name, error.code)
-    missing[name] = None
+    if letter_names.missing_base(broker.catalog, name) is None:
+        missing[name] = None
     return _failed(name, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 

@@ -160,6 +160,16 @@ class _Rows(Protocol):
     def scan(self, family: Family, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]: ...
 
 
+class _Gets(Protocol):
+    def get(self, family: Family, key: bytes) -> bytes | None: ...
+
+
+def topic_id_of(rows: _Gets, name: str) -> bytes | None:
+    """The id of a topic, of a store that is being opened."""
+    raw = rows.get(Family.CATALOG, _NAME + name.encode())
+    return _decoder.decode(raw).topic_id if raw is not None else None
+
+
 def partition_names(rows: _Rows) -> dict[int, str]:
     """What clients call each log of a store, by partition id. A row that makes no sense is left out."""
     names: dict[int, str] = {}

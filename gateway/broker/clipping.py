@@ -1,7 +1,7 @@
 """What the broker forgets when recovery finds that a log has lost records (a power cut under durability=os).
 
-A retry must not be answered with an offset that is gone, and a group must not stand beyond records that other ones
-will take: the writes go into the batch that shortens the log.
+A retry must not be answered with an offset that is gone, and neither a group nor a subscription must stand beyond
+records that other ones will take: the writes go into the batch that shortens the log.
 """
 
 from __future__ import annotations
@@ -10,20 +10,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from gateway.broker import producers
-from gateway.broker.catalog import partition_owner
+from gateway.broker.catalog import partition_owner, topic_id_of
+from gateway.broker.subscriptions import rows as subscription_rows
 from gateway.coordinators import offsets
-from store.api import Delete, Family, Put
+from semantics.subscriptions.config import SubscriptionConfig
+from semantics.subscriptions.cursor import Cursor
+from store.api import Delete, DeleteRange, Family, Put
 
 
 class Rows(Protocol):
     """A store that is being opened."""
+
+    def get(self, family: Family, key: bytes) -> bytes | None: ...
 
     def scan(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]: ...
 
 
-def clip(rows: Rows, partition: int, lost: Sequence[tuple[int, int]]) -> Iterable[Put | Delete]:
+def clip(rows: Rows, partition: int, lost: Sequence[tuple[int, int]]) -> Iterable[Put | Delete | DeleteRange]:
     """Writes for a log whose offsets from `first` to below `last` are lost, for each (first, last) of `lost`."""
     for key, value in rows.scan(Family.DEDUP, producers.prefix(partition)):
         kept: bytes | None = value
@@ -45,3 +50,21 @@ def clip(rows: Rows, partition: int, lost: Sequence[tuple[int, int]]) -> Iterabl
         for first, last in lost:
             if first < committed.offset <= last:
                 yield Put(Family.OFFSET, key, offsets.encode(*committed._replace(offset=first)))
+    topic_id = topic_id_of(rows, topic)
+    for row in subscription_rows.of_topic(rows, topic_id) if topic_id is not None else ():
+        yield from _cursor(rows, subscription_rows.prefix(row.id, partition), *lost[-1])
+
+
+def _cursor(rows: Rows, prefix: bytes, first: int, last: int) -> Iterator[Put | Delete | DeleteRange]:
+    """Of a cursor that has looked at offsets from `first` to below `last`, which are lost: that it has not."""
+    stored = list(subscription_rows.of_cursor(rows, prefix))
+    if not stored:
+        return
+    # Of lost records with others behind them the offsets are not used again.
+    if not first < Cursor.load(SubscriptionConfig(), stored, 0, last + 1, 0).read <= last:
+        return
+    cut = Cursor.load(SubscriptionConfig(), stored, 0, first, 0)
+    # What is due there is taken out when the cursor is loaded for the first time: its row says so.
+    for write in subscription_rows.writes_of(prefix, cut.writes()):
+        assert isinstance(write, Put | Delete | DeleteRange)
+        yield write

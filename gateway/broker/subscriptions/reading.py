@@ -257,23 +257,40 @@ class Fetching:
             if not self._valid():
                 return None
             stored = walk(data, first)
-            if not stored or not self._assemble(stored, rest):
+            if not stored:
+                break
+            self._pass_over(stored, first)
+            if self.rest and not self._assemble(stored, self.rest):
                 break
         if self.rest and self._valid():
             self._cursor.give_back(self.consumer, [each[:2] for each in self.rest], self._now)
             self.rest = []
         return problem
 
-    def _skip(self, end: int) -> None:
-        """Acquired records below `end` cannot be read, by a policy that skips them: they are gaps."""
+    def _pass_over(self, stored: list[Stored], offset: int) -> None:
+        """What lies between batches is not there any more: a machine that stopped may lose records before others."""
+        for batch in stored:
+            if batch.base > offset:
+                self._skip(batch.base, offset)
+            offset = batch.next
+
+    def _skip(self, end: int, begin: int = 0) -> None:
+        """Acquired records from `begin` to below `end` cannot be read: they are gaps."""
         gaps: list[tuple[int, int, bytes]] = []
         kept: list[Acquired] = []
         for each in self.rest:
-            if each.first < end:
-                gaps.append((each.first, min(each.last, end - 1), b"\0"))
-            if each.last >= end:
-                kept.append(Acquired(max(each.first, end), each.last, each.count))
+            first, last, count = each
+            if last < begin or first >= end:
+                kept.append(each)
+                continue
+            if first < begin:
+                kept.append(Acquired(first, begin - 1, count))
+            gaps.append((max(first, begin), min(last, end - 1), b"\0"))
+            if last >= end:
+                kept.append(Acquired(end, last, count))
         self.rest = kept
+        if not gaps:
+            return
         self._cursor.acknowledge(self.consumer, gaps, self._now, self._wall)
         self._at.touch()
 
@@ -310,7 +327,7 @@ class Fetching:
             piece = batch.raw()
             if held * RAW_SHARE < following - batch.base:
                 try:
-                    piece = delivery.subset(piece, parts, self._at.broker.decompression_limit)
+                    piece = self._at.broker.subscriptions.scanner.subset(self._at, batch, parts)
                 except delivery.Unreadable:
                     log.warning("a batch at offset %d is sent whole: it cannot be opened", batch.base)
             buffers.append(piece)

@@ -134,6 +134,20 @@ def test_topics_are_made_when_client_and_settings_allow_it() -> None:
     run(test, "num.partitions=3")
 
 
+def test_a_typo_makes_no_topic_of_a_subscription() -> None:
+    """Retry and dead letter topics come into being with their base only, unless somebody creates them."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        names = ["ordrs-billing-RETRY", "ordrs-billing-DLQ", "ordrs-billing-QUEUE", "-RETRY"]
+        assert told(await ask(client, names, auto=True)) == [(name, MISSING, 0) for name in names]
+        await create(client, "my-orders")
+        made = ["my-orders-billing-RETRY", "my-orders-a-b-DLQ"]
+        assert told(await ask(client, made, auto=True)) == [(name, 0, 1) for name in made]
+        assert told(await ask(client, ["my-orders-RETRY"], auto=True)) == [("my-orders-RETRY", MISSING, 0)]
+
+    run(test)
+
+
 def test_topics_are_not_made_when_the_settings_forbid_it() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         assert told(await ask(client, ["t"], auto=True)) == [("t", MISSING, 0)]

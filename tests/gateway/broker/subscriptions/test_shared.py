@@ -423,3 +423,19 @@ def test_rejected_records_are_dropped_where_dead_letters_are_switched_off(folder
         assert at.ready().start == 2
 
     run(test, folder)
+
+
+def test_a_gap_among_what_is_delivered_again_is_passed_over(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        topic = await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a")
+        partition = world.broker.partition(topic, 0)
+        await world.produce(b"b")
+        partition.next_offset += 3
+        await world.produce(b"c")
+        assert list(await world.fetch(at)) == [0, 1, 5]
+        assert not await world.ack(at, 0, 1, 5)
+        assert at.ready().start == 6
+
+    run(test, folder)
