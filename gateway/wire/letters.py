@@ -116,10 +116,11 @@ def _sign(
     present = {name for name, value in headers if value is not None}
     if properties.REAL_TOPIC not in present:
         headers.append((properties.REAL_TOPIC, source.real_topic.encode()))
+        # a record that names another topic has its id there, or none: this one's would send people astray
+        if properties.ORIGIN_MESSAGE_ID not in present and message_id is not None:
+            headers.append((properties.ORIGIN_MESSAGE_ID, message_id.encode()))
     if properties.REAL_SUBSCRIPTION not in present:
         headers.append((properties.REAL_SUBSCRIPTION, source.group.encode()))
-    if properties.ORIGIN_MESSAGE_ID not in present and message_id is not None:
-        headers.append((properties.ORIGIN_MESSAGE_ID, message_id.encode()))
     headers += (
         (TOPIC, source.topic.encode()),
         (PARTITION, b"%d" % source.partition),

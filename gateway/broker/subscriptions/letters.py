@@ -219,7 +219,8 @@ class Letters:
         """Letters for those records of a batch: how many bytes."""
         raw = batch.raw()
         ranges = [each[:2] for each in parts]
-        origin = self._origin(at, batch.base)
+        # the id of a retry letter is not that of the message which it repeats
+        origin = None if at.retries else self._origin(at, batch.base)
         try:
             found = delivery.records_at(raw, ranges, self._broker.decompression_limit)
         except delivery.Unreadable:

@@ -52,8 +52,8 @@ def test_a_dead_letter_is_the_record_with_pulsars_properties_and_kafkas_headers(
         ("h", b"2"),
         ("n", None),
         ("REAL_TOPIC", b"persistent://public/default/orders"),
-        ("REAL_SUBSCRIPTION", b"billing"),
         ("ORIGIN_MESSAGE_ID", b"12:34:3:5"),
+        ("REAL_SUBSCRIPTION", b"billing"),
         ("__dlq.errors.topic", b"orders"),
         ("__dlq.errors.partition", b"3"),
         ("__dlq.errors.offset", b"77"),
@@ -84,6 +84,12 @@ def test_a_letter_of_a_retry_letter_names_the_true_origin() -> None:
     assert said["RECONSUMETIMES"] == b"6"
     # where the record itself was read
     assert (said["__dlq.errors.topic"], said["__dlq.errors.offset"]) == (b"orders-billing-RETRY", b"5")
+
+
+def test_the_id_of_a_retry_letter_is_not_taken_for_its_origins() -> None:
+    found = Found(5, NOW, None, b"v", [("REAL_TOPIC", REAL.encode())])
+    letter = letters.letter(SOURCE, found, 1, letters.REJECTED, "99:9:0:9")
+    assert "ORIGIN_MESSAGE_ID" not in dict(letter.headers)
 
 
 def test_who_dies_twice_says_where_it_died_last() -> None:

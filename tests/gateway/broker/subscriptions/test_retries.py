@@ -56,9 +56,15 @@ def test_a_retry_that_is_rejected_is_a_dead_letter_of_the_base_topic(folder: Pat
         await world.topic("t-g-RETRY")
         at = await world.subscribe(topic="t-g-RETRY")
         await retry(world, b"bad", 0)
-        assert list(await world.fetch(at)) == [0]
+        await retry(world, b"known", 0, [("ORIGIN_MESSAGE_ID", b"1:2:3:4")])
+        assert list(await world.fetch(at)) == [0, 1]
         assert not await world.ack(at, 0, kind=REJECT)
-        assert [each.value for each in await world.read("t-g-DLQ")] == [b"bad"]
+        assert not await world.ack(at, 1, kind=REJECT)
+        bad, known = await world.read("t-g-DLQ")
+        assert (bad.value, known.value) == (b"bad", b"known")
+        # its own id would be taken for that of the message it repeats
+        assert "ORIGIN_MESSAGE_ID" not in dict(bad.headers)
+        assert dict(known.headers)["ORIGIN_MESSAGE_ID"] == b"1:2:3:4"
         assert world.broker.catalog.get("t-g-RETRY-g-DLQ") is None
 
     run(test, folder)
