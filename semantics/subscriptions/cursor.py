@@ -159,7 +159,7 @@ class Cursor(Moves):
                     self.totals["crashed"] += end - first
                     self._fail(chunk, first, end, CRASHED, wall)
             self._leases.close(lease)
-        self._window.advance()
+        self._advance()
 
     def reassign(self, selector: Owners, now: int) -> None:
         """Key_Shared: slots have other owners. What is in hand stays where it is."""
@@ -232,7 +232,7 @@ class Cursor(Moves):
             self.read = position
         self._take_in(plain, position)
         self.read = position
-        window.advance()
+        self._advance()
         self._pass_over_settled()
 
     def poll(self, consumer: str, limit: int, now: int, wall: int) -> list[Acquired]:
@@ -316,7 +316,7 @@ class Cursor(Moves):
             window.n[ACQUIRED] -= accepted
             totals["acknowledged"] += accepted
             self._changed = True
-        window.advance()
+        self._advance()
         return None
 
     # -- dead letters ----------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ class Cursor(Moves):
             for chunk, at, stop in self._window.runs(first, last + 1, BURYING_RUN):
                 self.totals["buried"] += stop - at
                 self._move(chunk, at, stop, BURYING, DONE)
-        self._window.advance()
+        self._advance()
 
     def not_buried(self, ranges: Sequence[tuple[int, int]], reason: str, retry_at_wall: int) -> None:
         """They cannot be dead letters now: `dying` gives them again from then on."""
@@ -376,7 +376,7 @@ class Cursor(Moves):
             for chunk, at, stop in window.runs(first, last + 1, BURYING_RUN):
                 chunk.state[at:stop] = chunk.state[at:stop].translate(_TO_DYING)
                 self._to_bury(chunk)
-        window.advance()
+        self._advance()
 
     def next_due(self, now: int, wall: int) -> tuple[int | None, int | None]:
         """When `tick` has something to do: (monotonic ms, wall ms)."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from heapq import heappop, heappush, heappushpop
 from typing import Protocol
 
@@ -48,6 +49,25 @@ class Owners(Protocol):
         ...
 
 
+@lru_cache(maxsize=64)
+def _table(
+    ranges: tuple[tuple[int, int, str], ...],
+) -> tuple[array[int], tuple[str | None, ...], dict[str, int]]:
+    """Slot -> a place, place -> consumer, consumer -> place; place 0 is nobody's. Never changed, so that the partitions
+    of a subscription share it.
+    """
+    owner = array("H", bytes(2 * SLOTS))
+    names: list[str | None] = [None]
+    index: dict[str, int] = {}
+    for start, end, name in ranges:
+        place = index.get(name)
+        if place is None:
+            place = index[name] = len(names)
+            names.append(name)
+        owner[start:end] = array("H", (place,)) * (end - start)
+    return owner, tuple(names), index
+
+
 class KeyShared:
     """Which consumer may take which offsets."""
 
@@ -74,11 +94,8 @@ class KeyShared:
         self._leases = leases
         self.read = read
         """offsets from here on were not read: their slots are not known"""
-        # slot -> a place in _queues and _names; place 0 is nobody's
-        self._owner = array("H", bytes(2 * SLOTS))
+        self._owner, self._names, self._index = _table(())
         self._queues: list[list[int]] = [[]]
-        self._names: list[str | None] = [None]
-        self._index: dict[str, int] = {}
         # empty when out of order is allowed
         self._holder: dict[int, str] = {}
         """slot -> who has records of it in hand"""
@@ -311,15 +328,7 @@ class KeyShared:
 
     def reassign(self, owners: Owners, now: int) -> None:
         """Slots have other owners from now on. What is in hand stays there."""
-        names: list[str | None] = [None]
-        index: dict[str, int] = {}
-        owner = array("H", bytes(2 * SLOTS))
-        for start, end, name in owners.ranges():
-            place = index.get(name)
-            if place is None:
-                place = index[name] = len(names)
-                names.append(name)
-            owner[start:end] = array("H", (place,)) * (end - start)
+        owner, names, index = _table(tuple(owners.ranges()))
         offsets = [offset for queue in self._queues for offset in queue]
         if not self._strict:
             # the slot's holder may be its owner again

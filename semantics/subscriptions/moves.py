@@ -102,6 +102,13 @@ class Moves:
         if self._keyed is not None:
             self._keyed.read = max(self._keyed.read, end)
 
+    def _advance(self) -> None:
+        """Move start to the first open offset."""
+        self._window.advance()
+        if self.read < self._window.start:
+            # Key_Shared reads again, and what it had not come to is buried meanwhile
+            self._pass_over_settled()
+
     def _pass_over_settled(self) -> None:
         """Key_Shared, reading again: what is DONE need not be read."""
         keyed = self._keyed

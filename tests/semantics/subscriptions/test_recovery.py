@@ -187,3 +187,15 @@ def test_a_row_that_cannot_be_read_is_refused() -> None:
     ):
         with pytest.raises(RowError):
             Cursor.load(driver.config, [*driver.stored(), wrong], 0, 10, WALL)
+
+
+def test_what_is_buried_before_it_is_read_again_moves_the_place_to_read() -> None:
+    driver = Driver(type="key_shared")
+    driver.cursor.reassign(all_of("a"), 0)
+    driver.feed(3, [1, 2, 3])
+    driver.poll()
+    driver.say(REJECT, 0, 1)
+    driver.crash()
+    driver.cursor.dying(9)
+    driver.cursor.buried([(0, 1)])
+    assert driver.cursor.start == driver.cursor.read == 2
