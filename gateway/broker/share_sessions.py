@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MAX_EPOCH = 0x7FFFFFFF
 FINAL_EPOCH = -1
 
+MAX_PARTITIONS = 250_000
+"""Partitions that all sessions remember together, some 400 bytes each, without what serves them."""
+
 Key = tuple[bytes, int]
 """Topic id and partition."""
 
@@ -52,7 +55,7 @@ class Shared:
 class ShareSession:
     """The partitions of one member. Who was served goes behind those that were not."""
 
-    __slots__ = ("connection", "epoch", "forgotten", "group", "member", "parked", "partitions")
+    __slots__ = ("connection", "counted", "epoch", "forgotten", "group", "member", "parked", "partitions")
 
     def __init__(self, group: str, member: str, connection: int) -> None:
         self.group = group
@@ -65,6 +68,8 @@ class ShareSession:
         # not fetched any more, while the member still holds records of them
         self.forgotten: dict[Key, Shared] = {}
         self.parked: Parked | None = None
+        # how many partitions of it are in the sessions' total
+        self.counted = 0
 
     def want(self, topic_id: bytes, index: int) -> None:
         key = (topic_id, index)
@@ -98,6 +103,8 @@ class ShareSessions:
         self._broker = broker
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._by_connection: dict[int, list[ShareSession]] = {}
+        # partitions over all sessions
+        self.total = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -128,11 +135,19 @@ class ShareSessions:
             session.advance()
         return session
 
+    def count(self, session: ShareSession) -> bool:
+        """Its partitions have become more or fewer. False when all sessions together have too many now."""
+        size = len(session.partitions) + len(session.forgotten)
+        self.total += size - session.counted
+        session.counted = size
+        return self.total <= MAX_PARTITIONS
+
     def close(self, session: ShareSession, *, graceful: bool) -> None:
         """End it: what the member holds returns, and counts one delivery unless `graceful`."""
         if self._sessions.get((session.group, session.member)) is not session:
             return
         del self._sessions[session.group, session.member]
+        self.total -= session.counted
         self._broker.metrics.share_sessions.value -= 1
         others = self._by_connection[session.connection]
         others.remove(session)

@@ -116,6 +116,8 @@ class _Request:
                 if not acks:
                     continue
                 error = refusal(acks, most, renewing)
+                if not error and renewing and not self._may_renew(group, acks):
+                    error = Error.INVALID_RECORD_STATE
                 if not error:
                     try:
                         error = find(self._broker, group, topic_id, index).acknowledge(member, acks)
@@ -132,6 +134,9 @@ class _Request:
             self._uncommitted = True
             # How safe is the topics' affair: they are in the turn.
             self._broker.commit((), self._settle, Durability.OS)
+
+    def _may_renew(self, group: str, acks: Sequence[wire.Acknowledgement]) -> bool:
+        return self._broker.group_configs.get(group).renew or all(wire.RENEW not in each[2] for each in acks)
 
     def _settle(self, outcome: Outcome) -> None:
         """The commit with the acknowledgements is over."""
@@ -301,7 +306,7 @@ class ShareFetch(_Request):
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> ShareSession | Error | None:
-        """The session; why there is none; None when there are too many."""
+        """The session; why there is none; None when there are too many, or they fetch too many partitions."""
         request, sessions = self._request, self._broker.share_sessions
         group, member = request.group_id, request.member_id
         if group is None or not member or len(member) > MAX_MEMBER_ID:
@@ -333,6 +338,9 @@ class ShareFetch(_Request):
         for topic_id, indexes in request.forgotten:
             for index in indexes:
                 session.forget(topic_id, index)
+        if (request.topics or request.forgotten) and not sessions.count(session):
+            sessions.close(session, graceful=True)
+            return None
         return session
 
     # -- reading ----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 
+from gateway.broker import share_sessions
 from gateway.broker.share_sessions import MAX_EPOCH
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.server import Gateway
@@ -227,6 +228,29 @@ def test_there_are_no_more_sessions_than_may_be_and_who_is_refused_waits_first()
         assert gateway.broker.metrics.share_sessions.value == 2
 
     run(test, "group.share.max.share.sessions=2", "group.share.max.size=2")
+
+
+def test_sessions_remember_only_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_sessions, "MAX_PARTITIONS", 5)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        sessions = gateway.broker.share_sessions
+        await share_fetch(client, "a", 0, topic_id, [0, 1, 2])
+        answer = await share_fetch(client, "b", 0, topic_id, [0, 1, 2])
+        assert answer.error_code == Error.SHARE_SESSION_LIMIT_REACHED
+        assert (await share_fetch(client, "b", 1)).error_code == Error.SHARE_SESSION_NOT_FOUND
+        assert (len(sessions), sessions.total) == (1, 3)
+        await share_fetch(client, "a", 1, topic_id, forget=[1, 2])
+        assert errors(await share_fetch(client, "b", 0, topic_id, range(4)))
+        # one too many: its session ends, what it held goes back
+        answer = await share_fetch(client, "a", 2, topic_id, [9])
+        assert answer.error_code == Error.SHARE_SESSION_LIMIT_REACHED
+        assert acquired(await share_fetch(client, "b", 1)) == {0: dict.fromkeys(range(4), 1)}
+        await share_fetch(client, "b", FINAL)
+        assert sessions.total == 0
+
+    run(test)
 
 
 def test_what_is_forgotten_is_fetched_no_more_but_can_be_acknowledged() -> None:

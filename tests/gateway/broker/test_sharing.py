@@ -15,6 +15,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store.api import StoreError
+from tests.gateway.broker.asking import delete_topic
 from tests.gateway.broker.held import HeldStore, run, run_held, until
 from tests.gateway.broker.share_asking import (
     GROUP,
@@ -49,6 +50,17 @@ async def put(client: Client, *values: bytes, partition: int = 0) -> None:
 
 async def parked(gateway: Gateway, count: int = 1) -> None:
     await until(lambda: gateway.broker.metrics.fetches_parked.value == count)
+
+
+async def alter_group(client: Client, **configs: str) -> None:
+    """Set configs of the group."""
+    request = messages.IncrementalAlterConfigsRequest
+    changes = [
+        request.AlterableConfig(name=name, config_operation=0, value=value) for name, value in configs.items()
+    ]
+    group = request.AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=changes)
+    answer = await client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request(resources=[group]))
+    assert [each.error_code for each in answer.responses] == [0], answer.responses
 
 
 def serving(gateway: Gateway) -> SubscriptionPartition:
@@ -151,6 +163,18 @@ def test_renewing(version: int) -> None:
         assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {})
         answer = await share_fetch(client, "m", 4)
         assert acquired(answer) == {0: {2: 1}}
+
+    run(test)
+
+
+def test_a_group_may_have_no_renewing() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2, partitions=2)
+        await alter_group(client, **{"share.renew.acknowledge.enable": "false"})
+        await share_fetch(client, "m", 0, topic_id, [0, 1])
+        acks: dict[int, Any] = {0: [(0, 1, [ACCEPT, RENEW])], 1: [(0, 1, ACCEPT)]}
+        answer = await share_acknowledge(client, "m", 1, topic_id, acks, renew=True)
+        assert errors(answer) == {0: Error.INVALID_RECORD_STATE, 1: 0}
 
     run(test)
 
@@ -319,6 +343,71 @@ def test_a_client_that_went_away_waits_no_more() -> None:
         assert not serving(gateway).waiters
         await put(client, b"v")
         assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 1}}
+
+    run(test)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_topic_that_is_deleted_while_it_is_waited_for(again: bool) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        other = await Client.connect(gateway)
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0], max_wait=FOR_LONG))
+        await parked(gateway)
+        assert await delete_topic(other, "t") == 0
+        # on its way out: look again
+        assert errors((await client.receive())[1]) == {0: Error.NOT_LEADER_OR_FOLLOWER}
+        assert errors(await share_fetch(client, "m", 1, max_wait=FOR_LONG)) == {0: Error.UNKNOWN_TOPIC_ID}
+        if again:
+            new_id = await topic(gateway, other, 1)
+            answer = await share_fetch(client, "m", 2, new_id, [0], max_wait=FOR_LONG)
+            (gone,), (found,) = [each.partitions for each in answer.responses]
+            assert gone.error_code == Error.UNKNOWN_TOPIC_ID
+            assert [(each.first_offset, each.delivery_count) for each in found.acquired_records] == [(0, 1)]
+        other.close()
+
+    run(test)
+
+
+def test_key_shared_gives_each_member_its_keys_and_waits_for_who_holds_one() -> None:
+    """Two members: what one may not have wakes the other, and a key that is in hand keeps its next record back."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await alter_group(client, **{"pulsar.subscription.type": "key_shared"})
+        topic_id = await topic(gateway, client)
+        other, producer = await Client.connect(gateway), await Client.connect(gateway)
+        members = {"m": client, "n": other}
+        for member, each in members.items():
+            await share_fetch(each, member, 0, topic_id, [0])
+        held: dict[str, dict[int, int]] = {}
+        for member, each in members.items():
+            each.send(ApiKey.SHARE_FETCH, 2, share_fetch_body(member, 1, max_wait=FOR_LONG))
+        await parked(gateway, 2)
+        for _ in range(2):
+            for number in range(20):
+                one = produce_body("t", batch(b"v", key=b"key%d" % number))
+                await producer.ask(ApiKey.PRODUCE, 9, one)
+        epochs = dict.fromkeys(members, 1)
+        seen: dict[str, list[int]] = {"m": [], "n": []}
+        for member, each in members.items():
+            answer = (await each.receive())[1]
+            while held := acquired(answer).get(0, {}):
+                keys = [offset % 20 for offset in held]
+                assert len(keys) == len(set(keys)), "one record of a key at a time"
+                seen[member] += list(held)
+                epochs[member] += 1
+                acks: dict[int, Any] = {0: [(offset, offset, ACCEPT) for offset in sorted(held)]}
+                answer = await share_fetch(each, member, epochs[member], topic_id, acks=acks)
+        assert sorted(seen["m"] + seen["n"]) == list(range(40))
+        assert not {offset % 20 for offset in seen["m"]} & {offset % 20 for offset in seen["n"]}
+        assert seen["m"], "both have work"
+        assert seen["n"], "both have work"
+        for offsets in seen.values():
+            for first in range(20):
+                if first in offsets:
+                    assert offsets.index(first) < offsets.index(first + 20)
+        other.close()
+        producer.close()
 
     run(test)
 
