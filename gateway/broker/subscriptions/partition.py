@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import reading, rows
-from gateway.broker.subscriptions.reading import Delivery, Fetching, Stored
+from gateway.broker.subscriptions.reading import Delivery, Fetching
 from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
@@ -435,9 +435,9 @@ class SubscriptionPartition:
 
     # -- of a fetch -----------------------------------------------------------------------------------------------
 
-    def measured(self, batch: Stored) -> None:
-        """A batch that was read: what a record takes."""
-        self.record_bytes += (batch.size / (batch.next - batch.base) - self.record_bytes) * 0.25
+    def measured(self, size: int, records: int) -> None:
+        """So many bytes were read for so many records."""
+        self.record_bytes += (size / records - self.record_bytes) * 0.25
 
     def exhausted(self, looked: Scan) -> Sequence[int]:
         """Offsets of a RETRY topic that were tried too often already."""

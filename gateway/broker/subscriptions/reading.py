@@ -43,6 +43,7 @@ _HEADER = struct.Struct(">qi9xhi30xi")
 _HEADER_BYTES = 61
 _CODEC = 0x07
 _CONTROL = 0x20
+_TELLS = _CODEC | _CONTROL
 
 T = TypeVar("T")
 
@@ -93,6 +94,54 @@ def walk(data: Sequence[Buffer], offset: int) -> list[Stored]:
                 found.append(Stored(buffer, position, size, base, base + delta + 1, attributes, count))
             position += size
     return found
+
+
+Plain = tuple[int, list[tuple[Buffer, int, int]]]
+"""Where batches end, and their bytes: (buffer, begin, end) each."""
+
+
+def skim(data: Sequence[Buffer], offset: int, records: int) -> Plain | None:
+    """The batches from `offset` on, at least so many records if they are there, as what most of them are: one after the
+    other, not compressed, no delays. None when there is more to say of them, or there are none.
+    """
+    unpack = _HEADER.unpack_from
+    pieces: list[tuple[Buffer, int, int]] = []
+    expected = -1
+    enough = offset + records
+    for buffer in data:
+        position, end = 0, len(buffer)
+        begin = -1
+        while end - position >= _HEADER_BYTES:
+            base, length, attributes, delta, count = unpack(buffer, position)
+            stop = position + length + 12
+            if stop > end:
+                break
+            following = base + delta + 1
+            if following > offset:
+                if (
+                    attributes & _TELLS
+                    or count != delta + 1
+                    # a header may say more records than there can be
+                    or count * SMALLEST_RECORD > length
+                    or (base != expected and (expected >= 0 or base > offset))
+                ):
+                    return None
+                if begin < 0:
+                    begin = position
+                expected = following
+            position = stop
+            if following >= enough:
+                break
+        if begin >= 0:
+            if type(buffer) is bytes:
+                if buffer.find(delivery.DELAY_MARK, begin, position) >= 0:
+                    return None
+            elif delivery.DELAY_MARK in bytes(buffer[begin:position]):
+                return None
+            pieces.append((buffer, begin, position))
+            if expected >= enough:
+                break
+    return (expected, pieces) if pieces else None
 
 
 def fetch(
@@ -364,6 +413,10 @@ class Fetching:
             return 0
         # others may have gone on meanwhile
         offset = cursor.read
+        if not (keys or at.retries):
+            plain = skim(data, offset, look)
+            if plain is not None:
+                return self._take_plain(data, offset, want, plain)
         stored = walk(data, offset)
         records = 0
         for number, each in enumerate(stored, 1):
@@ -373,22 +426,39 @@ class Fetching:
                 break
         if not stored:
             return 0
-        at.measured(stored[-1])
+        at.measured(stored[-1].size, stored[-1].next - stored[-1].base)
         cursor.feed(self._told(stored, offset, keys), self._now, self._wall)
         limit = want if keys or self._strict else max(want, records)
         ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
-        if not ranges:
-            return 0
-        end = stored[-1].next
-        if len(ranges) == 1 and ranges[0].first == offset and ranges[0].last == end - 1:
+        return self._take(stored, offset, ranges)
+
+    def _take_plain(self, data: list[Buffer], offset: int, want: int, plain: Plain) -> int:
+        """Batches of which there is nothing to tell: how many of their records are taken."""
+        cursor = self._cursor
+        end, pieces = plain
+        records = end - offset
+        cursor.feed((Batch(offset, end),), self._now, self._wall)
+        limit = want if self._strict or want > records else records
+        ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
+        size = sum([stop - begin for _, begin, stop in pieces])
+        self._at.measured(size, records)
+        if len(ranges) == 1 and ranges[0][0] == offset and ranges[0][1] == end - 1:
             # All of it: the bytes leave as they came.
             self.acquired.append(ranges[0])
-            self._size += _whole(stored, self._buffers)
-            return end - offset
+            buffers = self._buffers
+            for buffer, begin, stop in pieces:
+                buffers.append(buffer if stop - begin == len(buffer) else memoryview(buffer)[begin:stop])
+            self._size += size
+            return records
+        stored = [each for each in walk(data, offset) if each.base < end]
+        return self._take(stored, offset, ranges)
+
+    def _take(self, stored: list[Stored], offset: int, ranges: list[Acquired]) -> int:
+        """Put what was acquired of batches that begin at `offset` into the answer: how many records."""
         old = [each[:2] for each in ranges if each.first < offset]
         if old:
             # given back by others meanwhile: they would have to be read first, and come with the next fetch
-            cursor.give_back(self.consumer, old, self._now)
+            self._cursor.give_back(self.consumer, old, self._now)
             del ranges[: len(old)]
         return self._assemble(stored, ranges)
 
@@ -459,17 +529,3 @@ class Fetching:
                 )
             first = max(first, end + 1)
         return parts or [Batch(each.next - 1, each.next, skip=True)]
-
-
-def _whole(stored: list[Stored], buffers: list[Buffer]) -> int:
-    """Everything from the first to the last batch, a piece for each buffer; how many bytes."""
-    buffer, begin, end = stored[0].buffer, stored[0].position, 0
-    size = 0
-    for each in stored:
-        if each.buffer is not buffer:
-            size += end - begin
-            buffers.append(buffer if end - begin == len(buffer) else memoryview(buffer)[begin:end])
-            buffer, begin = each.buffer, each.position
-        end = each.position + each.size
-    buffers.append(buffer if end - begin == len(buffer) else memoryview(buffer)[begin:end])
-    return size + end - begin
