@@ -101,6 +101,9 @@ class Chunk:
         if count > 255 and isinstance(counts, bytearray):
             counts = self.count = array("H", list(counts))
         count = min(count, LARGEST_COUNT)
+        if end - first == 1:
+            counts[first] = count
+            return
         for at in range(first, end):
             counts[at] = count
 

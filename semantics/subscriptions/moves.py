@@ -152,7 +152,12 @@ class Moves:
         limit = self._config.delivery_limit
         self._window.dirty.add(chunk.number)
         self._changed = True
-        for at, stop, count in list(chunk.count_runs(first, end)):
+        counts = chunk.count
+        if end - first == 1:
+            runs = [(first, end, counts[first] if counts is not None else 0)]
+        else:
+            runs = list(chunk.count_runs(first, end))
+        for at, stop, count in runs:
             count += 1
             chunk.set_count(at, stop, count)
             if limit and count >= limit:

@@ -58,7 +58,7 @@ class Shared:
                 heappop(hot)
                 continue
             state, leases, base = chunk.state, chunk.leases(), chunk.base
-            counted = chunk.count is not None
+            counts = chunk.count
             before = left
             low = SIZE
             for found in AVAILABLE_RUN.finditer(state, chunk.low):
@@ -78,8 +78,11 @@ class Shared:
                     state[first:end] = FILL[ACQUIRED][:length]
                     leases[first:end] = array("I", (lease.id,)) * length
                 lease.runs.append((base + first) << SHIFT | (length - 1))
-                if not counted and not (taken and not first):
-                    taken.append(Acquired(base + first, base + end - 1, 0))
+                if first and (counts is None or length == 1):
+                    # nothing before it to join, and one count
+                    taken.append(
+                        Acquired(base + first, base + end - 1, counts[first] if counts is not None else 0)
+                    )
                 else:
                     for at, stop, count in chunk.count_runs(first, end):
                         self._join(taken, base + at, base + stop - 1, count)

@@ -69,7 +69,7 @@ def test_a_delay_has_an_end() -> None:
 
 def test_what_is_due_already_is_no_delay() -> None:
     driver = Driver()
-    driver.feed(1, delayed=[(0, WALL)])
+    driver.feed(2, delayed=[(0, WALL), (1, WALL + 1)])
     assert driver.poll() == [0]
 
 
