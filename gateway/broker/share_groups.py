@@ -247,6 +247,14 @@ class ShareGroups(Machines[ShareGroup]):
             return len(group.members) if group is not None else 0
         return 0
 
+    def client_id(self, group_id: str, member_id: str) -> str:
+        """The client id of a member; "" for what is no member."""
+        with contextlib.suppress(KafkaError):
+            group = self.get(group_id)
+            member = group.members.get(member_id) if group is not None else None
+            return member.client_id if member is not None else ""
+        return ""
+
     async def make(self, group_id: str) -> None:
         """Have the group, empty if it is new. Raises KafkaError."""
         live = self._find(group_id) or self._enter(

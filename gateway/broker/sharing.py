@@ -408,7 +408,7 @@ class ShareFetch(_Request):
         assert session is not None
         shared.served_by = None
         partition = find(self._broker, session.group, shared.topic_id, shared.index)
-        partition.attach(session.member)
+        partition.attach(session.member, self._broker.share_groups.client_id(session.group, session.member))
         shared.served_by = partition
         return partition
 

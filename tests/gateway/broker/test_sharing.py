@@ -14,7 +14,8 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from store.api import StoreError
+from semantics.subscriptions.hashing import slot_of
+from store.api import Durability, StoreError
 from tests.gateway.broker.asking import delete_topic
 from tests.gateway.broker.held import HeldStore, run, run_held, until
 from tests.gateway.broker.share_asking import (
@@ -28,6 +29,7 @@ from tests.gateway.broker.share_asking import (
     share_fetch_body,
     told,
 )
+from tests.gateway.broker.share_members import beat
 from tests.gateway.serving import Client, batch, create, produce_body
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
@@ -188,6 +190,7 @@ def test_an_answer_to_acknowledgements_leaves_when_they_are_stored_and_not_befor
         client.send(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 2, topic_id, {0: [(2, 2, 1)]}))
         answered = asyncio.ensure_future(client.receive())
         await store.has(1)
+        assert store.queued[0][1] is Durability.OS
         other = await Client.connect(gateway)
         await other.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
         assert not answered.done()
@@ -227,6 +230,20 @@ def test_acknowledgements_that_could_not_be_stored_are_told_so_and_nothing_is_de
             assert (ack_errors(answer), acquired(answer)) == (refused, {})
         else:
             assert errors(answer) == refused
+
+    run_held(test)
+
+
+def test_acknowledgements_are_as_safe_as_their_topic() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await create(client, "t", durability="fsync")
+        await gateway.broker.subscriptions.ensure(GROUP, "t")
+        await put(client, b"v")
+        await share_fetch(client, "m", 0, topic_id, [0])
+        store.holding = True
+        client.send(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, topic_id, {0: [(0, 0, 1)]}))
+        await store.has(1)
+        assert store.queued[0][1] is Durability.FSYNC
 
     run_held(test)
 
@@ -408,6 +425,29 @@ def test_key_shared_gives_each_member_its_keys_and_waits_for_who_holds_one() -> 
                     assert offsets.index(first) < offsets.index(first + 20)
         other.close()
         producer.close()
+
+    run(test)
+
+
+def test_sticky_ranges_are_found_by_the_client_id() -> None:
+    """A range's owner may be named by its client id, "test" here; the other half of the slots waits."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        sticky = {
+            "pulsar.subscription.type": "key_shared",
+            "pulsar.key.shared.mode": "sticky",
+            "pulsar.key.shared.ranges": "test:0-32767,absent:32768-65535",
+        }
+        await alter_group(client, **sticky)
+        topic_id = await topic(gateway, client)
+        assert (await beat(client, GROUP, "m", 0, "t")).error_code == 0
+        for number in range(20):
+            await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v", key=b"key%d" % number)))
+        slots = [slot_of(b"key%d" % number, None, 0) for number in range(20)]
+        mine = {number: 1 for number, slot in enumerate(slots) if slot < 32768}
+        assert 0 < len(mine) < 20
+        answer = await share_fetch(client, "m", 0, topic_id, [0], max_wait=FOR_LONG)
+        assert acquired(answer)[0] == mine
 
     run(test)
 
