@@ -19,6 +19,7 @@ from compat.compare.scripts import (
     producing,
     rebalancing,
     sessions,
+    share_groups,
     topics,
     transactions,
 )
@@ -37,6 +38,7 @@ SCRIPTS: dict[str, Callable[[Server], None]] = {
         topics,
         deleting_records,
         configs,
+        share_groups,
         group_admin,
         groups,
         rebalancing,

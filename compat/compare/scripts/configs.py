@@ -194,7 +194,7 @@ def broker(server: Server) -> None:
     alter(server, "all brokers, back", BROKER, "", ("message.max.bytes", 1, None))
     settle(server, 0.5)
     describe(server, "the broker, back", BROKER, node, ["message.max.bytes"])
-    alter(server, "a group", GROUP, "g", ("consumer.session.timeout.ms", 0, "50000"))
+    alter(server, "a group", GROUP, "g", ("share.session.timeout.ms", 0, "50000"))
     alter(server, "client metrics", CLIENT_METRICS, "x", ("interval.ms", 0, "1000"))
 
 

@@ -25,11 +25,11 @@ def script(server: Server) -> None:
     create(server, "f", 2)
     create(server, "stamps", message__timestamp__type="LogAppendTime")
     create(server, "packed")
-    create(server, "zstded", compression__type="zstd")
+    create(server, "zstds", compression__type="zstd")
     store(server, "f", batch(b"0", b"1", b"2"), batch(b"3", b"4"))
     store(server, "stamps", batch(b"0", b"1"))
     store(server, "packed", batch(b"x" * 500, codec=LZ4), batch(b"x" * 500, codec=ZSTD))
-    store(server, "zstded", batch(b"x" * 500, codec=ZSTD))
+    store(server, "zstds", batch(b"x" * 500, codec=ZSTD))
     ids = server.topic_ids
     for version in server.versions("Fetch"):
         everything = [wanted("f", topic_id=ids["f"]), wanted("f", 1, topic_id=ids["f"])]
@@ -38,7 +38,7 @@ def script(server: Server) -> None:
         fetch(server, "an isolation level that is none", version, everything, isolation_level=7)
         fetch(server, "log append time", version, [wanted("stamps", topic_id=ids["stamps"])])
         fetch(server, "compressed", version, [wanted("packed", topic_id=ids["packed"])])
-        fetch(server, "a topic of zstd", version, [wanted("zstded", topic_id=ids["zstded"])])
+        fetch(server, "a topic of zstd", version, [wanted("zstds", topic_id=ids["zstds"])])
         fetch(server, "a missing topic", version, [wanted("missing"), *everything])
         fetch(server, "no id, an empty name", version, [wanted("", topic_id=NO_ID)])
         fetch(server, "no topics", version, [])
