@@ -144,8 +144,6 @@ class ShareSessions:
 
     def close(self, session: ShareSession, *, graceful: bool) -> None:
         """End it: what the member holds returns, and counts one delivery unless `graceful`."""
-        if self._sessions.get((session.group, session.member)) is not session:
-            return
         del self._sessions[session.group, session.member]
         self.total -= session.counted
         self._broker.metrics.share_sessions.value -= 1

@@ -293,9 +293,6 @@ class ShareFetch(_Request):
             if request.session_epoch == FINAL_EPOCH:
                 self._broker.share_sessions.close(session, graceful=True)
                 return self._when_durable(self._encode())
-            if request.is_renew_ack and self._version >= 2:
-                # What is renewed must not wait for what is read.
-                return self._when_durable(self._encode())
         waits = self._look() if self._enough() else None
         if waits is not None:
             return self._finish_cold(*waits)
@@ -316,7 +313,7 @@ class ShareFetch(_Request):
             and self._version >= 2
             and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms)
         ):
-            # KIP-1222: such a request fetches nothing, and says so
+            # KIP-1222: such a request fetches nothing, and says so by what it asks for
             return Error.INVALID_REQUEST
         epoch = request.session_epoch
         if epoch == 0:
