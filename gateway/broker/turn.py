@@ -103,12 +103,15 @@ class Turn:
 
     def end(self) -> None:
         """Send what was collected to the store."""
+        broken = ""
         for at in self._subscriptions:
             # may append dead letters, in this turn
             try:
                 at.prepare()
-            except Exception:
-                log.exception("dead letters of a subscription were not stored")
+            except Exception as error:
+                # A fault of ours: half of what belongs together must not be stored.
+                log.exception("dead letters of a subscription failed")
+                broken = f"dead letters failed: {error}"
         self._scheduled = False
         partitions, slots, others, durability = self._partitions, self._slots, self._writes, self._durability
         subscriptions = self._subscriptions
@@ -119,7 +122,6 @@ class Turn:
         writes: list[Write] = [write for more, _ in others for write in more]
         ends: list[tuple[Partition, int, int]] = []
         cursors: list[tuple[SubscriptionPartition, Cursor | None]] = []
-        broken = ""
         for at in subscriptions:
             cursors.append((at, at.cursor))
             try:
@@ -154,7 +156,7 @@ class Turn:
             partition.pending = []
             partition.pending_bytes = 0
             partition.pending_carried = False
-        if not (writes or slots or others):
+        if not (writes or slots or others or broken):
             # cursors that had nothing to write
             for at, _ in cursors:
                 at.committed()

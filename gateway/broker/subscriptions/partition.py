@@ -64,6 +64,7 @@ class SubscriptionPartition:
     __slots__ = (
         "_flights",
         "_idle",
+        "_more_dying",
         "_soon",
         "_touched",
         "broker",
@@ -109,6 +110,8 @@ class SubscriptionPartition:
         # how often in a row they could not be stored
         self.letters_failed = 0
         self._idle = False
+        # the last turn did not take all of them
+        self._more_dying = False
         self._touched = False
         # commits on their way
         self._flights = 0
@@ -207,6 +210,8 @@ class SubscriptionPartition:
             self._idle = False
         elif self._idle:
             self.close()
+            # Whoever still has this object must find the one that takes its place: two would not know of each other.
+            self.gone = True
             return True
         else:
             self._idle = True
@@ -395,9 +400,11 @@ class SubscriptionPartition:
         cursor = self.cursor
         if cursor is None or self.gone or self.burying or self.partition.stale:
             return
-        dying = cursor.dying(self.broker.subscriptions.letters.AT_ONCE)
+        letters = self.broker.subscriptions.letters
+        dying = cursor.dying(letters.AT_ONCE)
         if dying:
-            self.broker.subscriptions.letters.bury(self, dying)
+            self._more_dying = sum([each.last - each.first + 1 for each in dying]) >= letters.AT_ONCE
+            letters.bury(self, dying)
 
     def writes(self) -> list[Write]:
         """The turn ends: what is to be written. It ends in one call of `committed` or `failed`."""
@@ -414,6 +421,9 @@ class SubscriptionPartition:
         """The turn's commit is done."""
         self._flights -= 1
         cursor = self.cursor
+        if self._more_dying:
+            self._more_dying = False
+            self.touch()
         if cursor is not None and cursor.needs_due is not None and not self._flights and not self._touched:
             try:
                 self._load_due(cursor)

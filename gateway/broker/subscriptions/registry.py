@@ -262,6 +262,11 @@ class Subscriptions:
                 at.detach(member, graceful)
             each.forget(member)
 
+    def settings_changed(self) -> None:
+        """What group configs fall back to is different now."""
+        for group in list(self._live):
+            self.reconfigure(group)
+
     def _name_retries(self, group: str, name: str | None) -> None:
         """The group's retry letter topic is called so, None: as Pulsar calls it."""
         named = {other: its for other, its in self._retry_topics().items() if its != group}
@@ -307,7 +312,7 @@ class Subscriptions:
         del topics[each.topic_id]
         if not topics:
             del self._live[each.group]
-        self.timers.disarm(each)
+        each.close()
 
     def stop(self) -> None:
         """The gateway stops: consumers whose connections close from now on keep their slots, and what they hold

@@ -243,3 +243,19 @@ def test_many_die_in_one_commit(folder: Path | None) -> None:
         assert await world.fetch(world.at()) == {}
 
     run(test, folder)
+
+
+def test_more_than_a_turn_takes_are_buried_by_the_next_ones(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.configure("g", share__partition__max__record__locks="10000")
+        at = await world.subscribe()
+        await world.produce(*(b"%d" % n for n in range(4500)))
+        assert len(await world.fetch(at, limit=10_000)) == 4500
+        assert at.acknowledge("c", [(0, 4499, REJECT)]) == 0
+        for _ in range(5):
+            await world.settled()
+        assert [int(each.value or b"") for each in await world.read("t-g-DLQ")] == list(range(4500))
+        assert at.ready().start == 4500
+
+    run(test, folder)

@@ -1,0 +1,221 @@
+"""Reads that a disk is asked for, and reads that fail: what happens to records and consumers meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from gateway.broker.errors import KafkaError
+from gateway.wire.errors import Error
+from store.api import Buffer, Corrupt, StoreError
+from tests.gateway.broker.subscriptions.test_shared import Taker
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, World, run, seen
+
+
+class Disk:
+    """The log of a partition, every read of which waits until the test lets it go on, or fails."""
+
+    def __init__(self, log: Any) -> None:
+        self.log = log
+        self.waiting: list[asyncio.Future[list[Buffer]]] = []
+        self.reads = 0
+        # damaged offsets: from the first to below the second
+        self.damaged: tuple[int, int] | None = None
+        self.cold = True
+
+    def read(
+        self, offset: int, max_bytes: int, *, whole_first: bool = True
+    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+        self.reads += 1
+        if self.damaged is not None and self.damaged[0] <= offset < self.damaged[1]:
+            raise Corrupt("bad bytes", self.damaged[0], self.damaged[1], "segment")
+        found: list[Buffer] = self.log.read(offset, max_bytes, whole_first=whole_first)
+        if self.damaged is not None and offset < self.damaged[0]:
+            found = found[: self.damaged[0] - offset]
+        if not self.cold:
+            return found
+        future: asyncio.Future[list[Buffer]] = asyncio.get_running_loop().create_future()
+        self.waiting.append(future)
+
+        async def wait() -> list[Buffer]:
+            await future
+            return found
+
+        return wait()
+
+    async def go(self, error: Exception | None = None) -> None:
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            if not each.cancelled():
+                if error is None:
+                    each.set_result([])
+                else:
+                    each.set_exception(error)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
+
+
+async def cold(world: World) -> tuple[Any, Disk]:
+    await world.topic()
+    at = await world.subscribe()
+    for value in (b"a", b"b", b"c"):
+        await world.produce(value)
+    disk = Disk(at.partition.log)
+    at.partition.log = disk
+    for each in "ab":
+        at.attach(each)
+    return at, disk
+
+
+def test_a_consumer_that_goes_while_the_disk_is_asked_was_given_nothing() -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        disk.cold = False
+        await world.fetch(at, "a")
+        at.detach("a", graceful=True)
+        disk.cold = True
+        at.attach("a")
+        fetch = asyncio.ensure_future(at.fetch("a", 10, 1 << 20))
+        await asyncio.sleep(0)
+        assert at.ready().acquired == 3, "in hand, though not sent"
+        at.detach("a", graceful=False)
+        await world.settled()
+        await disk.go()
+        assert (await fetch).acquired == ()
+        disk.cold = False
+        assert await world.fetch(at, "b") == {0: (b"a", 1), 1: (b"b", 1), 2: (b"c", 1)}
+
+    run(test)
+
+
+def test_a_fetch_that_is_given_up_gives_its_records_back() -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        disk.cold = False
+        await world.fetch(at, "a")
+        at.detach("a", graceful=True)
+        disk.cold = True
+        at.attach("a")
+        taker = Taker("b")
+        fetch = asyncio.ensure_future(at.fetch("a", 10, 1 << 20))
+        await asyncio.sleep(0)
+        at.park(taker)
+        fetch.cancel()
+        disk.cold = False
+        with pytest.raises(asyncio.CancelledError):
+            await fetch
+        await asyncio.sleep(0)
+        assert taker.got == [0, 1, 2], "whoever waits has them"
+
+    run(test)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_disk_that_fails_is_told_and_takes_nothing_along(known: bool) -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        if known:
+            disk.cold = False
+            await world.fetch(at, "a")
+            at.detach("a", graceful=True)
+            at.attach("a")
+            disk.cold = True
+        fetch = asyncio.ensure_future(at.fetch("a", 10, 1 << 20))
+        await asyncio.sleep(0)
+        await disk.go(StoreError("no disk"))
+        with pytest.raises(KafkaError) as raised:
+            await fetch
+        assert raised.value.code == Error.KAFKA_STORAGE_ERROR
+        disk.cold = False
+        assert list(await world.fetch(at, "b")) == [0, 1, 2]
+
+    run(test)
+
+
+def test_two_that_ask_the_disk_for_the_same_share_what_it_gives() -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        first = asyncio.ensure_future(at.fetch("a", 2, 1 << 20, True))
+        second = asyncio.ensure_future(at.fetch("b", 2, 1 << 20, True))
+        await asyncio.sleep(0)
+        for _ in range(4):
+            await disk.go()
+        assert list(seen(await first)) == [0, 1]
+        assert list(seen(await second)) == [2]
+
+    run(test)
+
+
+def test_damage_is_an_error_or_passed_over_as_the_topic_says() -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        disk.cold = False
+        disk.damaged = (1, 2)
+        assert list(await world.fetch(at, "a")) == [0]
+        with pytest.raises(KafkaError) as raised:
+            await world.fetch(at, "a")
+        assert raised.value.code == Error.CORRUPT_MESSAGE
+        await world.broker.topics.configure("t", lambda old: {**old, "corrupt.message.policy": "skip"})
+        assert list(await world.fetch(at, "a")) == [2]
+        assert not await world.ack(at, 0, 2, consumer="a")
+        assert at.ready().start == 3
+
+    run(test)
+
+
+def test_damage_among_what_is_delivered_again() -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        disk.cold = False
+        await world.fetch(at, "a")
+        at.detach("a", graceful=True)
+        disk.damaged = (1, 2)
+        assert list(await world.fetch(at, "b")) == [0]
+        with pytest.raises(KafkaError):
+            await world.fetch(at, "b")
+        await world.broker.topics.configure("t", lambda old: {**old, "corrupt.message.policy": "skip"})
+        assert list(await world.fetch(at, "b")) == [2]
+        await world.ack(at, 0, 2, consumer="b")
+        assert at.ready().start == 3
+
+    run(test)
+
+
+def test_dead_letters_wait_for_the_disk_and_are_buried_once() -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        disk.cold = False
+        await world.fetch(at, "a")
+        disk.cold = True
+        assert not await world.ack(at, 0, 1, consumer="a", kind=REJECT)
+        assert world.broker.catalog.get("t-g-DLQ") is None
+        assert not await world.ack(at, 2, consumer="a", kind=ACCEPT)
+        for _ in range(4):
+            await disk.go()
+            await world.settled()
+        disk.cold = False
+        assert [each.value for each in await world.read("t-g-DLQ")] == [b"a", b"b"]
+        assert at.ready().start == 3
+
+    run(test)
+
+
+def test_a_crash_before_the_disk_answered_buries_after_it() -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        disk.cold = False
+        await world.fetch(at, "a")
+        disk.cold = True
+        assert not await world.ack(at, 0, consumer="a", kind=REJECT)
+        await world.crash()
+        assert list(await world.fetch(world.at(), "b")) == [1, 2]
+        await world.settled()
+        assert [each.value for each in await world.read("t-g-DLQ")] == [b"a"]
+
+    run(test)
