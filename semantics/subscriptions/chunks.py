@@ -240,12 +240,9 @@ class Window:
             self.start = chunk.base + end
 
     def close(self, chunk: Chunk) -> None:
-        """The chunk is DONE throughout: it joins the full ranges, or start passes over it."""
+        """The chunk is DONE throughout: it joins the full ranges, which `advance` passes over."""
         number = chunk.number
         self.forget(chunk)
-        if chunk.base <= self.start:
-            self.start = chunk.base + SIZE
-            return
         first, end = number, number + 1
         before = self.by_end.pop(first, None)
         if before is not None:

@@ -34,6 +34,8 @@ def held(count: int = 100) -> Driver:
         ([(5, 9, ACCEPT), (20, 21, b"\x01\x02"), (105, 105, RENEW)], STATE),
         ([(105, 105, ACCEPT), (107, 106, ACCEPT)], REQUEST),  # malformed wins over not held
         ([(105, 106, b"\x01\x02"), (107, 107, b"\x07")], REQUEST),
+        ([(105, 106, ACCEPT), (106, 107, ACCEPT)], REQUEST),
+        ([(105, 106, ACCEPT), (107, 200, ACCEPT)], REQUEST),
     ],
 )
 def test_refused_means_that_nothing_is_done(batches: list[tuple[int, int, bytes]], refusal: Refusal) -> None:

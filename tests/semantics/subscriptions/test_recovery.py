@@ -210,3 +210,17 @@ def test_a_delay_that_is_over_does_not_begin_again_when_key_shared_reads_again()
     driver.cursor.reassign(all_of("a"), 0)
     driver.feed(2, [1, 2], delayed=[(0, WALL + 10**9)])
     assert driver.poll() == [0, 1]
+
+
+def test_ranges_that_join_leave_one_row() -> None:
+    driver = Driver(max_locks=10**6)
+    driver.feed(8 * SIZE)
+    driver.poll()
+    for number in (3, 5, 4, 2):
+        driver.acknowledge((number * SIZE, (number + 1) * SIZE - 1, ACCEPT))
+        driver.commit()
+    assert [(row.key, row.value) for row in driver.stored(RowKind.ACK)] == [
+        ((2 * SIZE).to_bytes(8, "big"), (6 * SIZE).to_bytes(8, "big"))
+    ]
+    driver.restart()
+    assert driver.poll() == [*range(2 * SIZE), *range(6 * SIZE, 8 * SIZE)]
