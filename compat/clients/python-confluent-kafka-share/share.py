@@ -25,7 +25,7 @@ class Sharer:
     def __init__(
         self, ctx: Context, group: str, topic: str | Iterable[str], explicit: bool = True, **conf: Any
     ) -> None:
-        self.ctx = ctx
+        self.ctx, self.group, self.topic = ctx, group, topic
         self.client = ShareConsumer(
             {
                 "bootstrap.servers": ctx.bootstrap,
