@@ -59,3 +59,15 @@ def test_ids_come_round_and_pass_over_those_in_use() -> None:
     ids = [opened(kept, consumer, deadline).id for deadline in (2, 3)]
     assert first.id == 1
     assert ids == [leases._IDS, 2]
+
+
+def test_an_id_used_again_does_not_run_out_with_its_former_lease() -> None:
+    kept, consumer = Leases(), Consumer("a", 0)
+    former = opened(kept, consumer, 100)
+    kept.settle(former, 1)
+    kept._last_id = former.id - 1
+    lease = opened(kept, consumer, 200)
+    assert lease.id == former.id
+    assert list(kept.expired(150)) == []
+    assert kept.next_deadline() == 200
+    assert list(kept.expired(200)) == [lease]
