@@ -5,7 +5,8 @@ a consumer of each of its partitions; when it ends, what the member still holds 
 
 | how it ends                                      | what was in hand                         |
 |--------------------------------------------------|------------------------------------------|
-| epoch -1, or the member leaves the group         | returns, its count as it was             |
+| epoch -1                                         | returns, its count as it was             |
+| the member left its group                        | the same, a second after that            |
 | its connection is lost, or the group fences it   | counts one delivery, returns at once     |
 | the member opens another one (epoch 0)           | the same: its client lost the old one    |
 | the gateway stops                                | returns, its count as it was             |
@@ -28,6 +29,9 @@ FINAL_EPOCH = -1
 
 MAX_PARTITIONS = 250_000
 """Partitions that all sessions remember together, some 400 bytes each, without what serves them."""
+
+LAST_WORDS = 1.0
+"""Seconds in which a member that left its group may still acknowledge what it has."""
 
 Key = tuple[bytes, int]
 """Topic id and partition."""
@@ -55,11 +59,23 @@ class Shared:
 class ShareSession:
     """The partitions of one member. Who was served goes behind those that were not."""
 
-    __slots__ = ("connection", "counted", "epoch", "forgotten", "group", "member", "parked", "partitions")
+    __slots__ = (
+        "client_id",
+        "connection",
+        "counted",
+        "epoch",
+        "forgotten",
+        "group",
+        "left",
+        "member",
+        "parked",
+        "partitions",
+    )
 
-    def __init__(self, group: str, member: str, connection: int) -> None:
+    def __init__(self, group: str, member: str, client_id: str, connection: int) -> None:
         self.group = group
         self.member = member
+        self.client_id = client_id
         # the number of the connection that opened it
         self.connection = connection
         # what the next request must carry
@@ -68,11 +84,14 @@ class ShareSession:
         # not fetched any more, while the member still holds records of them
         self.forgotten: dict[Key, Shared] = {}
         self.parked: Parked | None = None
+        # True when the member has left its group and wants nothing any more
+        self.left = False
         # how many partitions of it are in the sessions' total
         self.counted = 0
 
     def want(self, topic_id: bytes, index: int) -> None:
         key = (topic_id, index)
+        self.left = False
         if key not in self.partitions:
             shared = self.forgotten.pop(key) if key in self.forgotten else Shared(topic_id, index)
             self.partitions[key] = shared
@@ -91,6 +110,17 @@ class ShareSession:
             if partition is None or not partition.holds(self.member):
                 del self.forgotten[shared.key]
                 _detach(shared, self.member, graceful=True)
+
+    def leave(self) -> None:
+        """The member has left its group: it gets nothing more, and may still say what became of what it has."""
+        self.left = True
+        if self.parked is not None:
+            self.parked.end()
+        self.forgotten.update(
+            (key, each) for key, each in self.partitions.items() if each.served_by is not None
+        )
+        self.partitions.clear()
+        self.let_go()
 
     def advance(self) -> None:
         self.epoch = self.epoch + 1 if self.epoch < MAX_EPOCH else 1
@@ -112,14 +142,14 @@ class ShareSessions:
     def get(self, group: str, member: str) -> ShareSession | None:
         return self._sessions.get((group, member))
 
-    def open(self, group: str, member: str, connection: int) -> ShareSession | None:
+    def open(self, group: str, member: str, client_id: str, connection: int) -> ShareSession | None:
         """A new session in place of the member's old one; None when there are too many."""
         old = self._sessions.get((group, member))
         if old is not None:
             self.close(old, graceful=False)
         if len(self._sessions) >= self._broker.settings.integer("group.share.max.share.sessions"):
             return None
-        session = self._sessions[group, member] = ShareSession(group, member, connection)
+        session = self._sessions[group, member] = ShareSession(group, member, client_id, connection)
         self._by_connection.setdefault(connection, []).append(session)
         self._broker.metrics.share_sessions.value += 1
         return session
@@ -162,13 +192,26 @@ class ShareSessions:
     def connection_lost(self, connection: int, *, graceful: bool) -> None:
         """End the sessions that were opened on it."""
         for session in list(self._by_connection.get(connection, ())):
-            self.close(session, graceful=graceful)
+            self.close(session, graceful=graceful or session.left)
 
     def member_gone(self, group: str, member: str, *, graceful: bool) -> None:
-        """The group has the member no more: it left (`graceful`), or was fenced."""
+        """The group has the member no more: it left (`graceful`), or was fenced.
+
+        Who left has a second for its last acknowledgements: librdkafka sends them by another connection, and they may
+        come after it left.
+        """
         session = self._sessions.get((group, member))
-        if session is not None:
-            self.close(session, graceful=graceful)
+        if session is None:
+            return
+        if graceful:
+            session.leave()
+            self._broker.loop.call_later(LAST_WORDS, self._end, session)
+        else:
+            self.close(session, graceful=False)
+
+    def _end(self, session: ShareSession) -> None:
+        if session.left and self._sessions.get((session.group, session.member)) is session:
+            self.close(session, graceful=True)
 
 
 def _detach(shared: Shared, member: str, *, graceful: bool) -> None:

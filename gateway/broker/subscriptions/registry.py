@@ -253,13 +253,9 @@ class Subscriptions:
             each.reconfigure(config)
 
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
-        """A member left the group (graceful) or ran out: its session ends, its records go back, its slots go to
-        others.
-        """
+        """A member left the group (graceful) or ran out: its session ends, and what it held and its slots go on."""
         self._broker.share_sessions.member_gone(group, member, graceful=graceful)
         for each in list(self._live.get(group, {}).values()):
-            for at in list(each.partitions.values()):
-                at.detach(member, graceful)
             each.forget(member)
 
     def settings_changed(self) -> None:

@@ -38,11 +38,11 @@ async def topic(gateway: Gateway, client: Client, records: int = 4, partitions: 
     return topic_id
 
 
-def serving(gateway: Gateway) -> SubscriptionPartition:
-    """What serves partition 0."""
+def serving(gateway: Gateway, partition: int = 0) -> SubscriptionPartition:
+    """What serves a partition."""
     subscription = gateway.broker.subscriptions.get(GROUP, "t")
     assert subscription is not None
-    return subscription.partition(0)
+    return subscription.partition(partition)
 
 
 def test_epoch_0_opens_a_session_and_each_request_goes_one_further() -> None:
@@ -50,6 +50,7 @@ def test_epoch_0_opens_a_session_and_each_request_goes_one_further() -> None:
         topic_id = await topic(gateway, client)
         answer = await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
         assert answer.acquisition_lock_timeout_ms == 30_000
+        assert serving(gateway).subscription.client_ids == {"m": "test"}
         assert acquired(answer) == {0: {0: 1}}
         # the session knows what is fetched
         assert acquired(await share_fetch(client, "m", 1, max_records=1)) == {0: {1: 1}}
@@ -202,9 +203,66 @@ def test_a_member_that_the_group_lost_has_no_session() -> None:
         assert acquired(answer) == {}
         assert (await share_fetch(client, "m", 2)).error_code == Error.SHARE_SESSION_NOT_FOUND
         assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
-        subscriptions.member_gone(GROUP, "n", graceful=True)
-        assert acquired(await share_fetch(client, "o", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
         subscriptions.member_gone(GROUP, "nobody", graceful=True)
+
+    run(test)
+
+
+def test_a_member_that_left_may_still_acknowledge_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka's last acknowledgements come by another connection than its goodbye to the group, and later."""
+    monkeypatch.setattr(share_sessions, "LAST_WORDS", 60)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 3, partitions=2)
+        await share_fetch(client, "m", 0, topic_id, [0, 1])
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, max_wait=60_000))
+        await until(lambda: gateway.broker.metrics.fetches_parked.value == 1)
+        gateway.broker.subscriptions.member_gone(GROUP, "m", graceful=True)
+        assert acquired((await client.receive())[1]) == {}
+        assert list(serving(gateway).consumers) == ["m"], "it holds records"
+        assert not serving(gateway, 1).consumers
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"new")))
+        answer = await share_fetch(client, "m", 2, topic_id, max_wait=60_000)
+        assert acquired(answer) == {}, "it gets nothing more"
+        assert errors(await share_acknowledge(client, "m", FINAL, topic_id, {0: [(0, 1, 1)]})) == {0: 0}
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {2: 1, 3: 1}}
+
+    run(test)
+
+
+@pytest.mark.parametrize("by", ["time", "connection"])
+def test_what_a_member_that_left_says_nothing_of_goes_back_uncounted(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share_sessions, "LAST_WORDS", 0.02 if by == "time" else 60)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        other = await Client.connect(gateway)
+        await share_fetch(other, "m", 0, topic_id, [0])
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("n", 0, topic_id, [0], max_wait=60_000))
+        await until(lambda: gateway.broker.metrics.fetches_parked.value == 1)
+        gateway.broker.subscriptions.member_gone(GROUP, "m", graceful=True)
+        if by == "connection":
+            other.close()
+        assert acquired((await client.receive())[1]) == {0: dict.fromkeys(range(4), 1)}
+        other.close()
+
+    run(test)
+
+
+def test_a_member_that_left_and_fetches_again_has_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_sessions, "LAST_WORDS", 0.02)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        gateway.broker.subscriptions.member_gone(GROUP, "m", graceful=True)
+        assert acquired(await share_fetch(client, "m", 1, topic_id, [0], max_records=1)) == {0: {1: 1}}
+        # longer than its last words may take
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0], max_records=2)) == {0: {2: 1, 3: 1}}
+        assert acquired(await share_fetch(client, "n", 1, max_wait=60)) == {}
+        assert errors(await share_acknowledge(client, "m", 2, topic_id, {0: [(0, 1, 1)]})) == {0: 0}
 
     run(test)
 
