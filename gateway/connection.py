@@ -381,8 +381,7 @@ class Connection(asyncio.Protocol):
         else:
             return None
         client_length = int.from_bytes(data[position + 12 : position + 14], "big", signed=True)
-        named = position + 14
-        body = named + (client_length if client_length > 0 else 0)
+        body = position + 14 + (client_length if client_length > 0 else 0)
         if flexible:
             body = body + 1 if not data[body] else skip_tags(data, body)
         broker = self._broker
@@ -391,8 +390,7 @@ class Connection(asyncio.Protocol):
             return Fetch(broker, version, correlation_id, request)
         if key == SHARE_FETCH:
             asked = share_wire.decode_fetch(version, data, body, stop)
-            who = data[named : named + max(client_length, 0)].decode("utf-8", "replace")
-            return ShareFetch(broker, self.id, who, version, correlation_id, asked)
+            return ShareFetch(broker, self.id, version, correlation_id, asked)
         acks = share_wire.decode_acknowledge(version, data, body, stop)
         return ShareAcknowledge(broker, version, correlation_id, acks)
 

@@ -60,7 +60,6 @@ class ShareSession:
     """The partitions of one member. Who was served goes behind those that were not."""
 
     __slots__ = (
-        "client_id",
         "connection",
         "counted",
         "epoch",
@@ -72,10 +71,9 @@ class ShareSession:
         "partitions",
     )
 
-    def __init__(self, group: str, member: str, client_id: str, connection: int) -> None:
+    def __init__(self, group: str, member: str, connection: int) -> None:
         self.group = group
         self.member = member
-        self.client_id = client_id
         # the number of the connection that opened it
         self.connection = connection
         # what the next request must carry
@@ -142,14 +140,14 @@ class ShareSessions:
     def get(self, group: str, member: str) -> ShareSession | None:
         return self._sessions.get((group, member))
 
-    def open(self, group: str, member: str, client_id: str, connection: int) -> ShareSession | None:
+    def open(self, group: str, member: str, connection: int) -> ShareSession | None:
         """A new session in place of the member's old one; None when there are too many."""
         old = self._sessions.get((group, member))
         if old is not None:
             self.close(old, graceful=False)
         if len(self._sessions) >= self._broker.settings.integer("group.share.max.share.sessions"):
             return None
-        session = self._sessions[group, member] = ShareSession(group, member, client_id, connection)
+        session = self._sessions[group, member] = ShareSession(group, member, connection)
         self._by_connection.setdefault(connection, []).append(session)
         self._broker.metrics.share_sessions.value += 1
         return session

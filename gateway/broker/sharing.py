@@ -232,7 +232,6 @@ class ShareFetch(_Request):
 
     __slots__ = (
         "_budget",
-        "_client_id",
         "_connection",
         "_full",
         "_limit",
@@ -250,14 +249,12 @@ class ShareFetch(_Request):
         self,
         broker: Broker,
         connection: int,
-        client_id: str,
         version: int,
         correlation_id: int,
         request: wire.ShareFetchRequest,
     ) -> None:
         super().__init__(broker, version, correlation_id)
         self._connection = connection
-        self._client_id = client_id
         self._request = request
         self._session: ShareSession | None = None
         # the member, as its partitions know it
@@ -322,7 +319,7 @@ class ShareFetch(_Request):
         if epoch == 0:
             if any(acks for _, partitions in request.topics for _, acks in partitions):
                 return Error.INVALID_REQUEST
-            session = sessions.open(group, member, self._client_id, self._connection)
+            session = sessions.open(group, member, self._connection)
             if session is None:
                 return None
             self._full = True

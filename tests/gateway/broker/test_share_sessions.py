@@ -50,7 +50,6 @@ def test_epoch_0_opens_a_session_and_each_request_goes_one_further() -> None:
         topic_id = await topic(gateway, client)
         answer = await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
         assert answer.acquisition_lock_timeout_ms == 30_000
-        assert serving(gateway).subscription.client_ids == {"m": "test"}
         assert acquired(answer) == {0: {0: 1}}
         # the session knows what is fetched
         assert acquired(await share_fetch(client, "m", 1, max_records=1)) == {0: {1: 1}}
