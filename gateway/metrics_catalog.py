@@ -112,6 +112,15 @@ class GatewayMetrics(Metrics):
         self.share_nacks = self.counter(
             "magnetar_share_refused_total", "Records that consumers of subscriptions released or rejected."
         ).labels()
+        self.share_timeouts = self.counter(
+            "magnetar_share_timeouts_total", "Deliveries that ended because nobody acknowledged in time."
+        ).labels()
+        self.share_crashes = self.counter(
+            "magnetar_share_crashes_total", "Deliveries that ended because their consumer was lost."
+        ).labels()
+        self.share_dropped = self.counter(
+            "magnetar_share_dropped_total", "Dead records dropped where dead letters are switched off."
+        ).labels()
         # reason is MAX_DELIVERIES, REJECTED, CORRUPT
         self.dead_letters = self.counter(
             "magnetar_share_dead_letters_total", "Records put into dead letter topics.", ("reason",)

@@ -62,6 +62,7 @@ class SubscriptionPartition:
     """See the module. Everything may raise KafkaError when the partition is gone or cannot be read."""
 
     __slots__ = (
+        "_counted",
         "_flights",
         "_idle",
         "_more_dying",
@@ -110,6 +111,8 @@ class SubscriptionPartition:
         # how often in a row they could not be stored
         self.letters_failed = 0
         self._idle = False
+        # what of the cursor's totals the metrics know: timed out, crashed, dropped
+        self._counted = (0, 0, 0)
         # the last turn did not take all of them
         self._more_dying = False
         self._touched = False
@@ -174,6 +177,7 @@ class SubscriptionPartition:
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         self.cursor = cursor
+        self._counted = (0, 0, 0)
         for consumer in self.consumers:
             cursor.attach(consumer, now)
         if self.subscription.selector is not None:
@@ -415,7 +419,19 @@ class SubscriptionPartition:
             # A topic that is being deleted must get no rows any more; after a failure `_renew` goes on.
             return []
         self._arm()
+        totals = cursor.totals
+        happened = totals["timed_out"], totals["crashed"], totals["dropped"]
+        if happened != self._counted:
+            self._count(happened)
         return rows.writes_of(self.prefix, cursor.writes())
+
+    def _count(self, happened: tuple[int, int, int]) -> None:
+        """Tell the metrics what the cursor counted since the last turn."""
+        metrics = self.broker.metrics
+        before, self._counted = self._counted, happened
+        metrics.share_timeouts.value += happened[0] - before[0]
+        metrics.share_crashes.value += happened[1] - before[1]
+        metrics.share_dropped.value += happened[2] - before[2]
 
     def committed(self) -> None:
         """The turn's commit is done."""

@@ -421,6 +421,7 @@ def test_rejected_records_are_dropped_where_dead_letters_are_switched_off(folder
         await world.ack(at, 1)
         assert world.broker.catalog.get("t-g-DLQ") is None
         assert at.ready().start == 2
+        assert world.broker.metrics.share_dropped.value == 1
 
     run(test, folder)
 
@@ -437,5 +438,26 @@ def test_a_gap_among_what_is_delivered_again_is_passed_over(folder: Path | None)
         assert list(await world.fetch(at)) == [0, 1, 5]
         assert not await world.ack(at, 0, 1, 5)
         assert at.ready().start == 6
+
+    run(test, folder)
+
+
+def test_what_happens_to_deliveries_is_counted(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a", b"b", b"c", b"d")
+        await world.fetch(at, "one")
+        await world.ack(at, 0, 1, consumer="one")
+        await world.ack(at, 2, consumer="one", kind=RELEASE)
+        await world.fetch(at, "two")
+        await world.pass_time(30_000)
+        await world.fetch(at, "two")
+        at.detach("two", graceful=False)
+        await world.settled()
+        metrics = world.broker.metrics
+        counted = (metrics.deliveries, metrics.share_acks, metrics.share_nacks, metrics.share_timeouts)
+        assert [each.value for each in counted] == [7, 2, 1, 2]
+        assert metrics.share_crashes.value == 2
 
     run(test, folder)
