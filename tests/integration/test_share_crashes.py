@@ -1,0 +1,230 @@
+"""Share groups when something dies: the gateway by SIGKILL under load, members of a Key_Shared group one by one."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+
+from tests.integration.process import GatewayProcess
+from tests.integration.sharing import (
+    ACCEPT,
+    PATIENCE,
+    REJECT,
+    RELEASE,
+    make_group,
+    make_topic,
+    member,
+    poll,
+    send,
+    until,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+class Ledger:
+    """What was confirmed, and what must never happen after it."""
+
+    def __init__(self) -> None:
+        self.settled: dict[Place, str] = {}
+        """Places whose acceptance or rejection was confirmed."""
+        self.least: dict[Place, int] = defaultdict(lambda: 1)
+        """The least that the next delivery may count."""
+        self.wrong: list[str] = []
+        self._lock = threading.Lock()
+
+    def delivered(self, message: Message) -> None:
+        place = message.partition(), message.offset()
+        with self._lock:
+            if place in self.settled:
+                self.wrong.append(f"{place} came back after it was {self.settled[place]}")
+            if message.delivery_count() < self.least[place]:
+                self.wrong.append(
+                    f"{place} counts {message.delivery_count()}, it was {self.least[place]} before"
+                )
+
+    def confirmed(self, message: Message, kind: Any) -> None:
+        place = message.partition(), message.offset()
+        with self._lock:
+            if kind is RELEASE:
+                self.least[place] = message.delivery_count() + 1
+            else:
+                self.settled[place] = kind.name
+
+
+class Worker(threading.Thread):
+    """A member that rejects poison, now and then releases, accepts the rest, and tells the ledger."""
+
+    def __init__(self, bootstrap: str, ledger: Ledger, number: int, ended: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self._consumer = member(bootstrap, "g", "t", **{"max.poll.records": 50})
+        self._ledger, self._ended = ledger, ended
+        self._noise = random.Random(number)
+        self.start()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            found = poll(self._consumer)
+            kinds = [(message, self._kind(message)) for message in found]
+            for message, kind in kinds:
+                self._ledger.delivered(message)
+                self._consumer.acknowledge(message, kind)
+            try:
+                answers = self._consumer.commit_sync(PATIENCE)
+            except KafkaException:
+                continue  # nothing of it is confirmed
+            good = {where.partition for where, error in answers.items() if error is None}
+            for message, kind in kinds:
+                if message.partition() in good:
+                    self._ledger.confirmed(message, kind)
+        self._consumer.close()
+
+    def _kind(self, message: Message) -> Any:
+        if message.value().startswith(b"poison"):
+            return REJECT
+        return RELEASE if self._noise.random() < 0.1 else ACCEPT
+
+
+def read_all(bootstrap: str, topic: str, partitions: int) -> list[Message]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    ends = [
+        consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=PATIENCE)[1]
+        for p in range(partitions)
+    ]
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+    found: list[Message] = []
+    until(
+        lambda: found.extend(consumer.consume(1000, 0.1)) or len(found) >= sum(ends), f"{sum(ends)} records"
+    )
+    consumer.close()
+    return found
+
+
+def test_confirmed_acknowledgements_counts_and_dead_letters_survive_sigkill(
+    own_gateway: Callable[..., GatewayProcess],
+) -> None:
+    """Never a confirmed record again, never a lower count; at the end all are settled and each poison is dead once."""
+    gateway = own_gateway()
+    make_topic(gateway.bootstrap, "t", 3)
+    make_group(gateway.bootstrap, "g", pulsar__max__redeliver__count=-1)
+    total = 3000
+    values = [b"poison %d" % n if n % 20 == 0 else b"good %d" % n for n in range(total)]
+    for partition in range(3):
+        send(gateway.bootstrap, "t", [(None, value) for value in values[partition::3]], partition=partition)
+    ledger, ended = Ledger(), threading.Event()
+    workers = [Worker(gateway.bootstrap, ledger, number, ended) for number in range(4)]
+    for part in range(1, 5):
+
+        def enough(least: int = part * total // 5) -> bool:
+            return bool(ledger.wrong) or len(ledger.settled) >= least
+
+        until(enough, f"part {part} of the records")
+        gateway.kill()
+        gateway.start()
+    # The backlog tells the end: what the gateway settled and no member heard of never comes again.
+    until(lambda: ledger.wrong or backlog(gateway) == 0, "an empty backlog")
+    ended.set()
+    for worker in workers:
+        worker.join()
+    assert ledger.wrong == []
+    dead = read_all(gateway.bootstrap, "t-g-DLQ", 3)
+    assert Counter(message.value() for message in dead) == Counter(values[::20])
+    assert len(ledger.settled) > total * 0.8, "the members did the work"
+
+
+def backlog(gateway: GatewayProcess) -> int:
+    """Of the group, as `magnetar-admin topics partitioned-stats` shows it."""
+    url = f"{gateway.admin_url}/admin/v2/persistent/public/default/t/partitioned-stats"
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        stats = json.load(answer)
+    return int(stats["subscriptions"]["g"]["msgBacklog"])
+
+
+MEMBER = Path(__file__).with_name("share_member.py")
+
+
+class MemberProcess:
+    """A member in a process of its own, that prints what it takes and settles: `share_member.py`."""
+
+    def __init__(self, bootstrap: str, name: str, events: list[tuple[int, str, str, str, int]]) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [sys.executable, str(MEMBER), bootstrap, "g", "t"], stdout=subprocess.PIPE, text=True
+        )
+        self.taken = 0
+
+        def read() -> None:
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                at, what, key, number = line.split()
+                events.append((int(at), name, what, key, int(number)))
+                self.taken += what == "take"
+
+        self._reader = threading.Thread(target=read, daemon=True)
+        self._reader.start()
+
+    def kill(self) -> int:
+        """SIGKILL; when, in ns of the monotonic clock."""
+        at = time.monotonic_ns()
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        return at
+
+
+def test_keys_keep_their_order_while_their_holders_are_killed(
+    own_gateway: Callable[..., GatewayProcess],
+) -> None:
+    gateway = own_gateway()
+    make_topic(gateway.bootstrap, "t")
+    make_group(
+        gateway.bootstrap, "g", pulsar__subscription__type="key_shared", pulsar__max__redeliver__count=-1
+    )
+    keys, each = 30, 40
+    records = [(b"key-%d" % key, b"%d" % number) for number in range(each) for key in range(keys)]
+    send(gateway.bootstrap, "t", records)
+    events: list[tuple[int, str, str, str, int]] = []
+    signalled: dict[str, int] = {}
+    members = [MemberProcess(gateway.bootstrap, f"m{n}", events) for n in range(3)]
+    for n in range(3, 7):
+        until(lambda: members[0].taken >= 20, "the oldest member to work")
+        oldest = members.pop(0)
+        signalled[oldest.name] = oldest.kill()
+        members.append(MemberProcess(gateway.bootstrap, f"m{n}", events))
+    until(
+        lambda: len({(key, number) for _, _, what, key, number in events if what == "done"}) == keys * each,
+        "all records",
+    )
+    for one in members:
+        one.kill()
+    done: dict[str, int] = defaultdict(lambda: -1)
+    hands: dict[str, str] = {}
+    for at, name, what, key, number in sorted(events):
+        if what == "take":
+            holder = hands.get(key)
+            if holder is not None and holder != name:
+                # The gateway knows of a death before we do, never before the signal.
+                assert signalled.get(holder, at) < at, (
+                    f"{name} took {key} {number} while {holder} held the key"
+                )
+            assert number in (done[key], done[key] + 1), f"{name} took {key} {number} after {done[key]}"
+            hands[key] = name
+        else:
+            done[key] = max(done[key], number)
+            hands.pop(key, None)
+    assert set(done.values()) == {each - 1}
