@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from operator import le, lt
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_store
@@ -62,6 +63,10 @@ def find(broker: Broker, group: str, topic_id: bytes, index: int) -> Subscriptio
     raise NoSubscription(group, runtime.name)
 
 
+_SINGLE = frozenset((b"\x00", b"\x01", b"\x02", b"\x03"))
+"""What may be said of a range in every version: gap, accept, release, reject."""
+
+
 def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> Error:
     """What is wrong with the acknowledgements of a partition by themselves, whatever their records' states are.
 
@@ -69,6 +74,11 @@ def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> 
     the request to say that it renews (KIP-1222). Two that meet in one offset are INVALID_RECORD_STATE, as in Kafka: the
     first of them has settled it.
     """
+    firsts, lasts, said = zip(*acks, strict=True)
+    ascend = firsts[0] >= 0 and all(map(le, firsts, lasts)) and all(map(lt, lasts, firsts[1:]))
+    if ascend and _SINGLE.issuperset(said):
+        # hundreds of them, one a record, under Key_Shared
+        return Error.NONE
     end = -1
     for first, last, types in acks:
         if first > last or first < end:
@@ -412,14 +422,15 @@ class ShareFetch(_Request):
     def _take(self, shared: Shared, delivery: Delivery) -> None:
         if not delivery.acquired:
             return
+        firsts, lasts, counts = zip(*delivery.acquired, strict=True)
         # The wire counts this delivery too.
-        acquired = [(first, last, count + 1) for first, last, count in delivery.acquired]
+        acquired = list(zip(firsts, lasts, map((1).__add__, counts), strict=True))
         self._told[shared.key] = wire.PartitionAnswer(
             shared.index, records=delivery.buffers, acquired=acquired
         )
         self._size += delivery.size
         self._budget -= delivery.size
-        self._limit -= sum([last - first + 1 for first, last, _ in acquired])
+        self._limit -= sum(lasts) - sum(firsts) + len(acquired)
         session = self._session
         if session is not None and len(session.partitions) > 1 and shared.key in session.partitions:
             # Whoever was served waits behind those that were not.

@@ -279,6 +279,10 @@ class Subscriptions:
         """What consumers said of records that they had."""
         metrics = self._broker.metrics
         accepted = refused = 0
+        firsts, lasts, said = zip(*acks, strict=True)
+        if said.count(b"\x01") == len(said):
+            accepted = sum(lasts) - sum(firsts) + len(said)
+            acks = ()
         for first, last, types in acks:
             if len(types) == 1:
                 if types[0] == 1:
