@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from semantics.subscriptions import rows
+from semantics.subscriptions.chunks import MASK, SHIFT
 from semantics.subscriptions.leases import pack, unpack
 from semantics.subscriptions.rows import Row
 from semantics.subscriptions.states import DueFrom
@@ -152,7 +153,7 @@ class DueTimes:
         """When this one is due, if memory knows. Walks all of it: for people's questions."""
         for due in sorted(self._groups):
             for run in self._groups[due].runs:
-                if run >> 10 <= offset <= (run >> 10) + (run & 1023):
+                if run >> SHIFT <= offset <= (run >> SHIFT) + (run & MASK):
                     return due
         return None
 
@@ -166,7 +167,7 @@ class DueTimes:
             group = self._groups.get(due)
             for at in range(0, len(runs), RUNS_A_ROW):
                 some = runs[at : at + RUNS_A_ROW]
-                first = some[0] >> 10
+                first = some[0] >> SHIFT
                 self.stored += 1
                 if group is not None:
                     group.firsts.append(first)

@@ -130,9 +130,11 @@ class Model:
                 elif reasons := [reason for first, last, reason in batch.dead if first <= offset <= last]:
                     self._die(message, reasons[0])
                 elif offset in delayed:
-                    message.due = min(delayed[offset], wall + self.config.max_delay_ms)
-                    if message.due > wall:
-                        message.state, message.from_log = DELAYED, False
+                    due = min(delayed[offset], wall + self.config.max_delay_ms)
+                    if not self.config.strict_delay:
+                        due -= 1000  # Pulsar's tick
+                    if due > wall:
+                        message.state, message.due, message.from_log = DELAYED, due, False
                 self._meet(offset, message)
             self.read = max(self.read, batch.next)
         self._advance()
@@ -276,6 +278,13 @@ class Model:
             if message.state == ACQUIRED:
                 self._free(message)
             message.taken, message.retry = False, None
+
+    def cut(self, log_end: int) -> None:
+        """The log lost its end."""
+        for offset in [offset for offset in self.messages if offset >= log_end]:
+            del self.messages[offset]
+        self.start, self.read = min(self.start, log_end), min(self.read, log_end)
+        self._advance()
 
     def forget_from(self, read: int) -> None:
         """After a restart the log is read again from `read`, earlier than before; check that nothing is lost by it."""
