@@ -30,10 +30,12 @@ log = logging.getLogger("magnetar.subscriptions")
 RAW_SHARE = 4
 """A stored batch is sent as it is when at least one in so many of its records was acquired."""
 
-_SPAN = 4096
-"""Redeliveries that begin within so many offsets of the first are read with it."""
+_SPAN = 65_536
+_NEAR_BYTES = 16 * 1024
+"""Redeliveries with no more than about so many bytes between them, within so many offsets, are read in one go."""
 
 _LEAST_BYTES = 4096
+_LEAST_AGAIN = 1024
 
 _KEYS_AHEAD = 4
 """Key_Shared: so many times the records asked for are looked at in one go, since others own most of them."""
@@ -94,6 +96,37 @@ def walk(data: Sequence[Buffer], offset: int) -> list[Stored]:
                 found.append(Stored(buffer, position, size, base, base + delta + 1, attributes, count))
             position += size
     return found
+
+
+def pick(data: Sequence[Buffer], ranges: Sequence[Acquired]) -> tuple[list[Stored], list[tuple[int, int]]]:
+    """The whole batches that hold some of these offsets (ascending), and between which offsets there is nothing, of
+    those that come before the last batch.
+    """
+    found: list[Stored] = []
+    gaps: list[tuple[int, int]] = []
+    unpack = _HEADER.unpack_from
+    index, count = 0, len(ranges)
+    reached = ranges[0].first
+    for buffer in data:
+        position, end = 0, len(buffer)
+        while end - position >= _HEADER_BYTES and index < count:
+            base, length, attributes, delta, records = unpack(buffer, position)
+            size = length + 12
+            if size > end - position:
+                break
+            following = base + delta + 1
+            if base > reached:
+                gaps.append((reached, base))
+                while index < count and ranges[index].last < base:
+                    index += 1
+            if following > reached:
+                reached = following
+            if index < count and ranges[index].first < following:
+                found.append(Stored(buffer, position, size, base, following, attributes, records))
+                while index < count and ranges[index].last < following:
+                    index += 1
+            position += size
+    return found, gaps
 
 
 Plain = tuple[int, list[tuple[Buffer, int, int]]]
@@ -274,6 +307,20 @@ class Fetching:
         finally:
             reading.discard(self)
 
+    def _read(self, offset: int, want: int, room: int) -> Reads[list[Buffer]]:
+        """About `want` bytes from the batch that holds an offset on; that batch whole if it has no more than `room`, or
+        is the first of the answer.
+        """
+        data = self._at.partition.log.read(offset, want, whole_first=not self._size)
+        if type(data) is not list:
+            data = yield from self._wait(data)  # type: ignore[arg-type]
+        if data or want >= room:
+            return data
+        data = self._at.partition.log.read(offset, room, whole_first=False)
+        if type(data) is not list:
+            data = yield from self._wait(data)  # type: ignore[arg-type]
+        return data
+
     # -- what the cursor has seen before --------------------------------------------------------------------------
 
     def _redeliver(self) -> Reads[KafkaError | None]:
@@ -281,17 +328,17 @@ class Fetching:
         at = self._at
         problem: KafkaError | None = None
         while (rest := self.rest) and (self._size < self._max_bytes or not self._size):
-            first = last = rest[0].first
-            for each in rest:
-                if each.first - first >= _SPAN:
+            # what lies near enough to be read in one go
+            first, last, _ = rest[0]
+            near = int(_NEAR_BYTES / at.record_bytes) + 1
+            for begin, end, _ in rest:
+                if begin - last > near or end - first > _SPAN:
                     break
-                last = each.last
+                last = end
             room = max(self._max_bytes - self._size, 0)
-            want = max(min(room, int((last - first + 1) * at.record_bytes * 1.2)), min(room, _LEAST_BYTES))
+            want = max(min(room, int((last - first + 1) * at.record_bytes * 1.2)), min(room, _LEAST_AGAIN))
             try:
-                data = at.partition.log.read(first, want, whole_first=not self._size)
-                if type(data) is not list:
-                    data = yield from self._wait(data)  # type: ignore[arg-type]
+                data = yield from self._read(first, want, room)
             except Corrupt as error:
                 if (problem := at.corrupt(error)) is not None:
                     break
@@ -305,23 +352,18 @@ class Fetching:
                 break
             if not self._valid():
                 return None
-            stored = walk(data, first)
-            if not stored:
+            stored, gaps = pick(data, rest)
+            if gaps:
+                # a machine that stopped may lose records before others
+                for begin, end in gaps:
+                    self._skip(end, begin)
+            elif not stored:
                 break
-            self._pass_over(stored, first)
-            if self.rest and not self._assemble(stored, self.rest):
-                break
+            self._assemble(stored, self.rest)
         if self.rest and self._valid():
             self._cursor.give_back(self.consumer, [each[:2] for each in self.rest], self._now)
             self.rest = []
         return problem
-
-    def _pass_over(self, stored: list[Stored], offset: int) -> None:
-        """What lies between batches is not there any more: a machine that stopped may lose records before others."""
-        for batch in stored:
-            if batch.base > offset:
-                self._skip(batch.base, offset)
-            offset = batch.next
 
     def _skip(self, end: int, begin: int = 0) -> None:
         """Acquired records from `begin` to below `end` cannot be read: they are gaps."""
@@ -395,9 +437,7 @@ class Fetching:
         room = max(self._max_bytes - self._size, 0)
         bytes_wanted = max(min(room, int(look * at.record_bytes * 1.5)), min(room, _LEAST_BYTES))
         try:
-            data = at.partition.log.read(cursor.read, bytes_wanted, whole_first=not self._size)
-            if type(data) is not list:
-                data = yield from self._wait(data)  # type: ignore[arg-type]
+            data = yield from self._read(cursor.read, bytes_wanted, room)
         except Corrupt as error:
             if (problem := at.corrupt(error)) is not None:
                 raise problem from error
