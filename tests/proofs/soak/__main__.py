@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from compat.stopping import stoppable
+from tests.proofs.soak.loads import KINDS
 from tests.proofs.soak.run import Failed, Plan, Soak
 from tests.proofs.soak.sabotage import SABOTAGES
 from tests.proofs.soak.steps import NUMBERS, STEPS
@@ -40,6 +41,9 @@ from tests.proofs.soak.steps import NUMBERS, STEPS
 @click.option(
     "--seed", type=int, default=None, help="Repeat the choices of a run. Default: another one each time."
 )
+@click.option(
+    "--load", "kinds", multiple=True, type=click.Choice(KINDS), help="These loads only. Default: all."
+)
 @click.option("--step", "names", multiple=True, help="Kill at these steps only; a name or number of --steps.")
 @click.option("--no-steps", is_flag=True, help="Kill at random only.")
 @click.option("--passes", default=3, show_default=True, help="Of each step, so many of its passes.")
@@ -59,6 +63,7 @@ def main(
     minutes: float,
     durability: str,
     seed: int | None,
+    kinds: tuple[str, ...],
     names: tuple[str, ...],
     no_steps: bool,
     passes: int,
@@ -94,6 +99,7 @@ def main(
         steps=() if sabotage else steps,
         passes=passes,
         sabotage=sabotage or "",
+        kinds=kinds or KINDS,
     )
     place = Path(tempfile.mkdtemp(prefix="magnetar-soak-")) if folder is None else folder
     if (place / "data").exists():

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from tests.proofs.soak import reading
 from tests.proofs.soak.gateway import DidNotStart, Gateway, free_port
-from tests.proofs.soak.loads import TOPICS, Load, World, all_loads
+from tests.proofs.soak.loads import KINDS, TOPICS, Load, World, all_loads
 from tests.proofs.soak.oracle import Oracle
 from tests.proofs.soak.steps import NUMBERS, STEPS, Step, When
 from tests.proofs.soak.wire import Wire
@@ -41,6 +41,8 @@ class Plan:
     # of each step, how many of its passes
     passes: int = 3
     sabotage: str = ""
+    # which loads
+    kinds: tuple[str, ...] = KINDS
     quiet: bool = False
 
 
@@ -69,7 +71,7 @@ class Soak:
         self.chance = random.Random(plan.seed)
         self.gateway = Gateway(folder / "data", folder / "gateway.log", free_port(random.Random()))
         self.world = World(self.gateway.port, plan.seed)
-        self.loads: list[Load] = all_loads(self.world)
+        self.loads: list[Load] = all_loads(self.world, plan.kinds)
         self.oracle = Oracle(self.world.producers)
         self.figures = Figures()
         self._began = time.monotonic()
@@ -116,6 +118,8 @@ class Soak:
         with Wire(self.gateway.port) as wire:
             for name, (partitions, configs) in TOPICS.items():
                 wire.create(name, partitions, configs)
+        for load in self.loads:
+            load.prepare()
 
     # kills at random
 
@@ -310,6 +314,12 @@ class Soak:
             ("records read and compared", f"{seen['read']:,}"),
             ("doubles of plain producers", f"{seen['doubles of plain producers']:,}"),
             ("offsets of groups compared", f"{seen['committed offsets checked']:,}"),
+            ("share deliveries, again", f"{seen['share deliveries']:,}, {seen['share redeliveries']:,}"),
+            ("  acknowledgements answered", f"{seen['share acknowledgements answered']:,}"),
+            (
+                "  records settled, dead letters",
+                f"{seen['share records settled']:,}, {seen['dead letters']:,}",
+            ),
             ("topics compared", f"{seen['topics checked']:,}"),
             ("start to the first answer", f"p50 {statistics.median(starts):.2f} s, max {starts[-1]:.2f} s"),
             ("last client that went on", f"{figures.slowest[1]}, {figures.slowest[0]:.1f} s"),

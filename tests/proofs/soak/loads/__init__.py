@@ -12,14 +12,14 @@ import random
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.proofs.soak.oracle import Oracle, Place, Producer
 from tests.proofs.soak.wire import Wire
 
-KINDS = ("produce", "produce_python", "groups", "commits", "topics", "trims")
+KINDS = ("produce", "produce_python", "groups", "commits", "topics", "trims", "shares")
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "orders": (4, {"internal.segment.bytes": "200000"}),
     "steady": (3, {"internal.segment.bytes": "700000", "durability": "fsync"}),
@@ -64,6 +64,9 @@ class Load:
         # grows with everything that was acknowledged
         self.moved = 0
         self._thread = threading.Thread(target=self._guarded, name=f"soak-{name}", daemon=True)
+
+    def prepare(self) -> None:
+        """Make what it needs, before anybody starts."""
 
     def start(self) -> None:
         self._thread.start()
@@ -133,8 +136,8 @@ def hand_over(
         take(*queue.popleft())
 
 
-def all_loads(world: World) -> list[Load]:
+def all_loads(world: World, kinds: Sequence[str] = KINDS) -> list[Load]:
     found: list[Load] = []
-    for kind in KINDS:
+    for kind in kinds:
         found += importlib.import_module(f"tests.proofs.soak.loads.{kind}").loads(world)
     return found
