@@ -78,7 +78,6 @@ class KeyShared:
         "_leases",
         "_more",
         "_names",
-        "_offered",
         "_ordered",
         "_owner",
         "_parked",
@@ -106,8 +105,6 @@ class KeyShared:
         """strict: slot -> records in BACKOFF or DYING"""
         self._parked: dict[int, list[int]] = {}
         """slot -> heap of the offsets that wait for it"""
-        self._offered: set[int] = set()
-        """strict: slots that surely have an offset in a queue; what else is read of them need not go there"""
         self._since: dict[int, int] = {}
         """draining slot -> since when"""
         self.queued = 0
@@ -125,7 +122,6 @@ class KeyShared:
     def rebuild(self) -> None:
         """Make the queues from the planes."""
         self._more, self._holder, self._blocked, self._parked = {}, {}, {}, {}
-        self._offered.clear()
         for queue in self._queues:
             queue.clear()
         self.queued = 0
@@ -145,11 +141,7 @@ class KeyShared:
             some = slots[base + at - begin : base + stop - begin]
             chunk.slot_plane()[at:stop] = some if isinstance(some, array) else array("H", some)
             if chunk.state.count(AVAILABLE, at, stop) == stop - at:
-                # behind everything in the queues and all that is parked, so at the end of a heap
-                if self._strict:
-                    self._line_up(range(base + at, base + stop), some)
-                    self.queued += stop - at
-                    continue
+                # behind everything in the queues, so at the end of a heap
                 for offset, place in zip(
                     range(base + at, base + stop), map(owner.__getitem__, some), strict=True
                 ):
@@ -158,20 +150,6 @@ class KeyShared:
             else:
                 self._sort_in(chunk, at, stop)
         self.read = end
-
-    def _line_up(self, offsets: Iterable[int], slots: Iterable[int]) -> None:
-        """Strict: what was read goes into a queue only if nothing of its slot is in one or in somebody's hands."""
-        owner, queues = self._owner, self._queues
-        offered, holder, blocked, parked = self._offered, self._holder, self._blocked, self._parked
-        for offset, slot in zip(offsets, slots, strict=True):
-            waiting = parked.get(slot)
-            if waiting is not None:
-                waiting.append(offset)
-            elif slot in offered or slot in holder or slot in blocked:
-                parked[slot] = [offset]
-            else:
-                offered.add(slot)
-                queues[owner[slot]].append(offset)
 
     def _sort_in(self, chunk: Chunk, first: int, end: int) -> None:
         """Put what a chunk has where it belongs; nothing of it is anywhere yet."""
@@ -200,7 +178,6 @@ class KeyShared:
             return []
         queue, chunks = self._queues[place], self._window.chunks
         holder, more, blocked, parked = self._holder, self._more, self._blocked, self._parked
-        offered = self._offered
         ordered, strict, lease_id = self._ordered, self._strict, lease.id
         taken: list[Acquired] = []
         runs = lease.runs
@@ -216,7 +193,6 @@ class KeyShared:
             at = offset & MASK
             slot = slots[at]
             if strict:
-                offered.discard(slot)
                 if slot in holder or slot in blocked:
                     if slot in parked:
                         heappush(parked[slot], offset)
@@ -340,7 +316,6 @@ class KeyShared:
         waiting = self._parked[slot]
         queue = self._queues[self._owner[slot]]
         if self._strict:
-            self._offered.add(slot)
             heappush(queue, heappop(waiting))
             if not waiting:
                 del self._parked[slot]
