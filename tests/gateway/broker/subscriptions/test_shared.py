@@ -461,3 +461,31 @@ def test_what_happens_to_deliveries_is_counted(folder: Path | None) -> None:
         assert metrics.share_crashes.value == 2
 
     run(test, folder)
+
+
+def test_a_fault_in_one_subscription_stores_nothing_by_halves(
+    folder: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who acknowledged is told that it was not stored, and the next try finds everything as it was."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.produce(b"a", b"b")
+        await world.fetch(at)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(at.ready()), "writes", broken)
+            assert await world.ack(at, 0) == Error.KAFKA_STORAGE_ERROR
+        assert list(await world.fetch(at)) == [0, 1]
+        with monkeypatch.context() as patched:
+            patched.setattr(type(world.broker.subscriptions.letters), "bury", broken)
+            assert await world.ack(at, 0, kind=REJECT) == Error.KAFKA_STORAGE_ERROR
+        assert list(await world.fetch(at)) == [0, 1]
+        assert not await world.ack(at, 0, 1)
+        await world.crash()
+        assert await world.fetch(world.at()) == {}
+
+    run(test, folder)
