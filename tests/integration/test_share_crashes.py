@@ -171,9 +171,11 @@ class MemberProcess:
         def read() -> None:
             assert self._process.stdout is not None
             for line in self._process.stdout:
-                at, what, key, number = line.split()
-                events.append((int(at), name, what, key, int(number)))
-                self.taken += what == "take"
+                words = line.split()
+                if len(words) == 4:  # it is killed while it writes
+                    at, what, key, number = words
+                    events.append((int(at), name, what, key, int(number)))
+                    self.taken += what == "take"
 
         self._reader = threading.Thread(target=read, daemon=True)
         self._reader.start()
