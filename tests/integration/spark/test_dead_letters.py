@@ -39,15 +39,14 @@ def test_the_dead_letter_topic_is_a_table(spark, feed: Feed):
         "partition",
     ).createOrReplaceTempView("dead_letters")
     found = spark.sql(
-        """
+        f"""
         select header['pulsar-dead-letter-reason'] reason, header['__dlq.errors.delivery.count'] deliveries,
                count(*) letters, sort_array(collect_list(value)) dead,
-               bool_and(header['__dlq.errors.topic'] = '%s' and header['__dlq.errors.group'] = '%s') ours,
+               bool_and(header['__dlq.errors.topic'] = '{topic}' and header['__dlq.errors.group'] = '{group}') ours,
                bool_and(header['__dlq.errors.partition'] = partition) there,
                bool_and(header['n'] = substr(value, 2)) whole
         from dead_letters group by reason, deliveries order by reason
         """
-        % (topic, group)
     ).collect()
     assert [row.asDict() for row in found] == [
         {
