@@ -22,7 +22,7 @@ MAGNETAR = ("Magnetar",)
 
 def window(turn: Turn, records: int) -> Window:
     """Of a load whose topic holds so many records: 12 s of warm-up, then at least 10 s and two million records."""
-    return Window(records // 8, 2, 2, 0) if turn.quick else Window(records, 12, 10, 2_000_000)
+    return Window(records // 8, 1, 1, 0) if turn.quick else Window(records, 12, 10, 2_000_000)
 
 
 def _flags(records: Window) -> tuple[str, ...]:
@@ -69,9 +69,9 @@ def _first(turn: Turn) -> dict[str, float]:
 def _key_shared(turn: Turn) -> dict[str, float]:
     """Key_Shared and then Shared on one server, each with a topic and a group of its own."""
     turn.started()
-    shape = _flags(window(turn, 6_000_000))
     rates = {}
-    for kind in ("key_shared", "shared"):
+    for kind, records in (("key_shared", 5_000_000), ("shared", 14_000_000)):
+        shape = _flags(window(turn, records))
         name = f"bench-{kind.replace('_', '-')}"
         where = (
             "-topic",
@@ -134,7 +134,7 @@ SHARE: tuple[Load, ...] = (
         "share-franz-go",
         "franz-go, explicit accept, 4 members, 4 partitions",
         (Metric(RATE, "rec/s", "higher", 1.0),),
-        _backlog(8_000_000),
+        _backlog(14_000_000),
     ),
     Load(
         "share-librdkafka",
