@@ -159,7 +159,11 @@ class _Request:
                     self._acks[key] = result
         held, self._held = self._held, None
         if held is not None:
-            self._tell(held if outcome is None else self._failed())
+            self._tell(self._stored(held) if outcome is None else self._failed())
+
+    def _stored(self, held: Answer) -> Answer | Awaitable[Answer]:
+        """The answer when what it tells is stored."""
+        return held
 
     def _failed(self) -> Answer:
         """The answer when what it was to tell could not be stored."""
@@ -452,10 +456,11 @@ class ShareFetch(_Request):
                 break
             shared, awaited = waits
         if self._uncommitted:
-            durable: asyncio.Future[Answer] = self._broker.loop.create_future()
+            durable: asyncio.Future[Answer | Awaitable[Answer]] = self._broker.loop.create_future()
             self._held = self._encode()
-            self.done = durable.set_result  # type: ignore[assignment]
-            return await durable
+            self.done = durable.set_result
+            answer = await durable
+            return answer if isinstance(answer, list) else await answer
         return self._encode()
 
     # -- the answer -------------------------------------------------------------------------------------------------
@@ -473,6 +478,15 @@ class ShareFetch(_Request):
             else:
                 text = "A request that renews fetches nothing: its limits and its wait must be 0."
         return wire.encode_fetch(self._version, self._correlation_id, error, text, 0, ())
+
+    def _stored(self, held: Answer) -> Answer | Awaitable[Answer]:
+        if self._size:
+            return held
+        # What came meanwhile, with the same commit as a rule, need not wait for the next fetch.
+        waits = self._look()
+        if waits is not None:
+            return self._finish_cold(*waits)
+        return self._encode() if self._size else held
 
     def _failed(self) -> Answer:
         # What was acquired went with the cursors: they are read again from the store.

@@ -209,6 +209,27 @@ def test_an_answer_to_acknowledgements_leaves_when_they_are_stored_and_not_befor
     run_held(test)
 
 
+def test_what_comes_while_acknowledgements_are_stored_leaves_with_their_answer() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await topic(gateway, client, 2)
+        other = await Client.connect(gateway)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        await share_fetch(other, "n", 0, topic_id, [0])
+        store.holding = True
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, topic_id, acks={0: [(0, 0, ACCEPT)]}))
+        await store.has(1)
+        other.send(
+            ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("n", 1, topic_id, {0: [(1, 1, RELEASE)]})
+        )
+        await store.has(2)
+        store.land()
+        _, answer = await client.receive()
+        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {0: {1: 2}})
+        other.close()
+
+    run_held(test)
+
+
 @pytest.mark.parametrize("by", ["fetch", "acknowledge"])
 def test_acknowledgements_that_could_not_be_stored_are_told_so_and_nothing_is_delivered(by: str) -> None:
     async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
