@@ -11,6 +11,7 @@ whole fetch awaitable; while it waits the consumer may go, the cursor be thrown 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Generator, Sequence
@@ -39,6 +40,12 @@ _LEAST_AGAIN = 1024
 
 _KEYS_AHEAD = 4
 """Key_Shared: so many times the records asked for are looked at in one go, since others own most of them."""
+
+_TURN = 1000
+"""Offsets that a fetch may pass over, delayed or of other consumers' keys, before others have their turn."""
+
+_TURNS = 16
+"""So many turns, and a fetch that still has nothing ends with that: its client asks again."""
 
 # base offset, length, attributes, last offset delta, record count
 _HEADER = struct.Struct(">qi9xhi30xi")
@@ -244,13 +251,15 @@ class Fetching:
     def run(self) -> Reads[Delivery]:
         at, consumer = self._at, self.consumer
         cursor = self._cursor = at.ready()
-        if consumer not in at.consumers:
+        counts = at.consumers.get(consumer)
+        if counts is None:
             return NOTHING
+        counts.asked = self._limit
         clock = at.broker.clock
         now = self._now = clock.monotonic_ms()
         self._wall = clock.wall_ms()
         acquired = self.acquired
-        taken = 0
+        taken = passed = turns = 0
         problem: KafkaError | None = None
         try:
             if cursor.available:
@@ -274,6 +283,13 @@ class Fetching:
                     problem = error
                 if cursor.read == before:
                     break
+                passed += cursor.read - before
+                if passed >= _TURN:
+                    passed = 0
+                    turns += 1
+                    if taken or turns == _TURNS:
+                        break
+                    yield from self._wait(asyncio.sleep(0, []))
         except BaseException:
             # the connection is gone, or something is wrong here: nothing of this was sent
             self.put_back()

@@ -24,6 +24,8 @@ DRIFT_MS = 5
 
 _LOOK_MS = 1000
 
+_FEW = 1000
+
 
 class Timed(Protocol):
     """Something that has times. `due_at` belongs to the timers: monotonic ms, NEVER when not in the heap."""
@@ -44,6 +46,8 @@ class Timers:
         self._broker = broker
         self._heap: list[tuple[int, int, Timed]] = []
         self._count = 0
+        # entries from which on what does not count any more is taken out
+        self._most = _FEW
         self._handle: asyncio.TimerHandle | None = None
         # when `_handle` calls, monotonic ms
         self._calls_at = NEVER
@@ -62,8 +66,17 @@ class Timers:
         timed.due_at = due
         self._count += 1
         heapq.heappush(self._heap, (due, self._count, timed))
+        if len(self._heap) > self._most:
+            self._tidy()
         if due < self._calls_at:
             self._call_by(due)
+
+    def _tidy(self) -> None:
+        """Keep one entry for each that is armed: those that were armed earlier meanwhile leave others behind."""
+        armed = {timed: entry for entry in self._heap if (timed := entry[2]).due_at == entry[0]}
+        self._heap = list(armed.values())
+        heapq.heapify(self._heap)
+        self._most = max(_FEW, 2 * len(self._heap))
 
     def disarm(self, timed: Timed) -> None:
         timed.due_at = NEVER
@@ -109,5 +122,5 @@ class Timers:
             except Exception:
                 # one that breaks must not keep the others waiting
                 log.exception("a timer of a subscription failed")
-        if heap:
-            self._call_by(heap[0][0])
+        if self._heap:
+            self._call_by(self._heap[0][0])
