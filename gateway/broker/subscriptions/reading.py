@@ -44,8 +44,8 @@ _KEYS_AHEAD = 4
 _TURN = 1000
 """Offsets that a fetch may pass over, delayed or of other consumers' keys, before others have their turn."""
 
-_TURNS = 16
-"""So many turns, and a fetch that still has nothing ends with that: its client asks again."""
+_PASSED_AT_MOST = 20_000
+"""A fetch that passed over so many ends with what it has, be it nothing: its client asks again."""
 
 # base offset, length, attributes, last offset delta, record count
 _HEADER = struct.Struct(">qi9xhi30xi")
@@ -259,7 +259,7 @@ class Fetching:
         now = self._now = clock.monotonic_ms()
         self._wall = clock.wall_ms()
         acquired = self.acquired
-        taken = passed = turns = 0
+        taken = passed = turn = 0
         problem: KafkaError | None = None
         try:
             if cursor.available:
@@ -278,16 +278,16 @@ class Fetching:
             ):
                 before = cursor.read
                 try:
-                    taken += yield from self._go_forward(self._limit - taken)
+                    found = yield from self._go_forward(self._limit - taken)
+                    taken += found
+                    passed += cursor.read - before - found
                 except KafkaError as error:
                     problem = error
                 if cursor.read == before:
                     break
-                passed += cursor.read - before
-                if passed >= _TURN:
-                    passed = 0
-                    turns += 1
-                    if taken or turns == _TURNS:
+                if passed >= turn + _TURN:
+                    turn = passed
+                    if taken or passed >= _PASSED_AT_MOST:
                         break
                     yield from self._wait(asyncio.sleep(0, []))
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,43 @@ def test_more_due_times_than_memory_keeps_are_read_again_from_the_store(
         assert await world.fetch(world.at()) == {}
 
     run(test, folder)
+
+
+def test_a_fetch_that_passes_over_a_great_many_delayed_records_lets_others_have_their_turn() -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        due = b"%d" % (world.clock.wall_ms() + 60_000)
+        for _ in range(30):
+            await world.produce(*[b"later"] * 1_000, headers=[("pulsar-deliver-at", due)])
+        last = await world.produce(b"now")
+        seen_by_others: list[int] = []
+
+        def look() -> None:
+            seen_by_others.append(at.ready().read)
+            world.broker.loop.call_soon(look)
+
+        world.broker.loop.call_soon(look)
+        assert await world.fetch(at) == {}, (
+            "an answer that is empty, instead of one that keeps its client waiting"
+        )
+        steps = [after - before for before, after in pairwise(seen_by_others)]
+        assert 0 < max(steps) <= 2_000
+        assert 10_000 < at.ready().read < last
+        assert list(await world.fetch(at)) == [last]
+        assert at.ready().waiting == 30_000
+
+    run(test)
+
+
+def test_records_that_are_due_are_given_with_one_fetch_whatever_lies_between() -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        due = b"%d" % (world.clock.wall_ms() + 60_000)
+        for _ in range(3):
+            await world.produce(*[b"now"] * 600)
+            await world.produce(*[b"later"] * 200, headers=[("pulsar-deliver-at", due)])
+        assert len(await world.fetch(at, limit=1_800)) == 1_800
+
+    run(test)
