@@ -6,6 +6,7 @@ still come to an end: whatever was done to the cursor, no message is stuck in it
 
 from __future__ import annotations
 
+import random
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
@@ -247,6 +248,27 @@ class Machine(RuleBasedStateMachine):
             batches.append((first, last, types))
         self._acknowledge(consumer, batches)
 
+    @precondition(lambda self: self.attached)
+    @rule(seed=st.integers(0, 10**6))
+    def live(self, seed: int) -> None:
+        """A little of everything that goes on all the time, so that there is much for the other rules to disturb."""
+        pick = random.Random(seed)
+        if pick.random() < 0.5:
+            slots = [pick.choice(SLOTS) for _ in range(pick.randint(1, 30))]
+            delays = {pick.randrange(30): pick.choice([1, 900, 4000]) for _ in range(pick.choice([0, 2, 8]))}
+            self.publish(pick.choice([0, 2]), slots, delays, None, False)
+        if self.cursor.read < self.log_end:
+            self.feed(pick.randint(1, 3))
+        for consumer in sorted(self.attached):
+            self.polls(consumer, pick.choice([2, 1000]))
+            held = self.model.held_by(consumer)
+            chosen = sorted(pick.sample(held, pick.randint(0, len(held))))
+            kinds = [bytes([pick.choice([ACCEPT, ACCEPT, RELEASE, REJECT, RENEW])]) for _ in chosen]
+            if chosen:
+                self._acknowledge(consumer, [(at, at, kind) for at, kind in zip(chosen, kinds, strict=True)])
+        if pick.random() < 0.3:
+            self.time_passes(pick.choice([100, 500, 2000]), 0)
+
     @rule(
         consumer=consumers,
         ranges=st.lists(st.tuples(st.integers(-6, 12), st.integers(-1, 4)), min_size=1, max_size=3),
@@ -275,8 +297,11 @@ class Machine(RuleBasedStateMachine):
     def time_passes(self, ms: int, jump: int) -> None:
         self.now += ms
         self.wall += ms + jump
-        self.load_due()
         self.cursor.tick(self.now, self.wall)
+        while self.cursor.needs_due is not None:
+            # what is loaded may be due already
+            self.load_due()
+            self.cursor.tick(self.now, self.wall)
         self.model.tick(self.now, self.wall)
         mono, wall = self.cursor.next_due(self.now, self.wall)
         assert mono is None or mono > self.now, "the same tick would be asked for again"
@@ -425,7 +450,9 @@ class Machine(RuleBasedStateMachine):
                 continue
             seen = self.cursor.look(offset)
             said = AVAILABLE if seen.state == "BLOCKED" else seen.state
-            assert said == message.state, f"{offset} is {seen}, not {message}"
+            # what could not be buried is shown as what it does: it waits
+            state = BACKOFF if message.retry is not None else message.state
+            assert said == state, f"{offset} is {seen}, not {message}"
             assert seen.count == message.count or message.state == DONE, f"{offset} is {seen}, not {message}"
             if message.state == ACQUIRED:
                 assert (seen.consumer, seen.deadline) == (message.consumer, message.deadline)
