@@ -68,9 +68,9 @@ def run(job: Job) -> Result:
     """,
 )
 @click.option("--scenario", "names", multiple=True, type=click.Choice(NAMES), help="Default: all of them.")
-@click.option("--messages", default=40_000, show_default=True, help="Messages of a run.")
-@click.option("--consumers", default=1500, show_default=True, help="Consumers present at a time, of a run.")
-@click.option("--keys", default=5000, show_default=True, help="Keys, of which few have most of the messages.")
+@click.option("--messages", default=10_000, show_default=True, help="Messages of a run.")
+@click.option("--consumers", default=300, show_default=True, help="Consumers present at a time, of a run.")
+@click.option("--keys", default=1000, show_default=True, help="Keys, of which few have most of the messages.")
 @click.option("--seeds", default=4, show_default=True, help="Runs of each scenario.")
 @click.option("--first", default=1, show_default=True, help="The seed of the first run.")
 @click.option("--jobs", default=2, show_default=True, help="Processes.")
