@@ -16,19 +16,16 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from gateway.apis.by_hand import BY_HAND, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH, Waiting, take
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
 from gateway.apis.registry import APIS, Context
-from gateway.broker.fetching import Fetch
-from gateway.broker.sharing import ShareAcknowledge, ShareFetch
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
 from gateway.wire import codec
-from gateway.wire import fetch as fetch_wire
-from gateway.wire import share as share_wire
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
 from store.api import Buffer
@@ -41,8 +38,7 @@ log = logging.getLogger("magnetar.connection")
 _HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
 MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
-PRODUCE, FETCH, SYNC_GROUP, CREATE_TOPICS = 0, 1, 14, 19
-SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
+PRODUCE, SYNC_GROUP, CREATE_TOPICS = 0, 14, 19
 SMALL_REQUEST = 1024 * 1024
 """The largest frame of most APIs: decoding takes many times its bytes, and all of it in one turn of the loop."""
 LARGEST = {
@@ -61,21 +57,6 @@ FAIR_SHARE = 32
 keep the loop to itself."""
 LONG_TURN = 0.01
 """Seconds of work after which others get their turn as well: a request may name 100,000 things, or unfold 64 MB."""
-
-
-class Waiting(Protocol):
-    """A request with a codec of its own that may have to wait: for data, or for its acknowledgements to be stored."""
-
-    done: Callable[[list[Buffer] | Awaitable[list[Buffer]]], None] | None
-
-    def start(self) -> list[Buffer] | Awaitable[list[Buffer]] | None:
-        """The answer, at once or to wait for, or None: `done` will be called with it."""
-
-    def expire(self) -> None:
-        """Do not wait for data any longer."""
-
-    def cancel(self) -> None:
-        """The connection is gone."""
 
 
 class Connection(asyncio.Protocol):
@@ -339,8 +320,7 @@ class Connection(asyncio.Protocol):
         """A request that is not pipelined: nothing before it is unanswered."""
         started = perf_counter()
         self._served += 1
-        waiting = self._by_hand(key, version, correlation_id, data, position, stop)
-        if waiting is not None:
+        if key in BY_HAND and (waiting := take(self._broker, self.id, data, position, stop)) is not None:
             result = waiting.start()
             if type(result) is list:
                 self._send_all(result)
@@ -365,34 +345,6 @@ class Connection(asyncio.Protocol):
         elif answer is not None:
             self._parks = APIS[key].parks
             self._wait(self._later(key, cast("Awaitable[bytes]", answer), started))
-
-    def _by_hand(
-        self, key: int, version: int, correlation_id: int, data: bytes, position: int, stop: int
-    ) -> Waiting | None:
-        """A fetch, share fetch or share acknowledgement; None for everything else."""
-        if key == FETCH:
-            flexible = version >= 12
-            if not fetch_wire.MIN_VERSION <= version <= fetch_wire.MAX_VERSION:
-                return None
-        elif key in (SHARE_FETCH, SHARE_ACKNOWLEDGE):
-            flexible = True
-            if not share_wire.MIN_VERSION <= version <= share_wire.MAX_VERSION:
-                return None
-        else:
-            return None
-        client_length = int.from_bytes(data[position + 12 : position + 14], "big", signed=True)
-        body = position + 14 + (client_length if client_length > 0 else 0)
-        if flexible:
-            body = body + 1 if not data[body] else skip_tags(data, body)
-        broker = self._broker
-        if key == FETCH:
-            request = fetch_wire.decode(version, data, body, stop)
-            return Fetch(broker, version, correlation_id, request)
-        if key == SHARE_FETCH:
-            asked = share_wire.decode_fetch(version, data, body, stop)
-            return ShareFetch(broker, self.id, version, correlation_id, asked)
-        acks = share_wire.decode_acknowledge(version, data, body, stop)
-        return ShareAcknowledge(broker, version, correlation_id, acks)
 
     def _wait(self, coroutine: Any) -> None:
         self._blocked = True

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gateway.broker.subscriptions.partition import SubscriptionPartition
+from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from tests.gateway.broker.asking import offsets
-from tests.gateway.serving import Client
+from tests.gateway.broker.held import until
+from tests.gateway.serving import Client, batch, create, produce_body
 
 GROUP = "g"
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+FOR_LONG = 60_000
 
 Acks = Mapping[int, Sequence[tuple[int, int, int | Sequence[int]]]]
 """Partition to (first offset, last offset, one type for all or one for each)."""
@@ -139,11 +144,47 @@ def acquired(answer: Any) -> dict[int, dict[int, int]]:
     found: dict[int, dict[int, int]] = {}
     for index, each in told(answer).items():
         counts = {
-            offset: batch.delivery_count
-            for batch in each.acquired_records
-            for offset in range(batch.first_offset, batch.last_offset + 1)
+            offset: some.delivery_count
+            for some in each.acquired_records
+            for offset in range(some.first_offset, some.last_offset + 1)
         }
         assert set(counts) <= set(offsets(each.records)), "acquired and not sent"
         if counts:
             found[index] = counts
     return found
+
+
+async def topic(gateway: Gateway, client: Client, records: int = 0, partitions: int = 1) -> bytes:
+    """A topic that the group reads, with so many records in each partition, each a batch; its id."""
+    topic_id = await create(client, "t", partitions)
+    await gateway.broker.subscriptions.ensure(GROUP, "t")
+    for index in range(partitions):
+        for value in range(records):
+            await put(client, b"%d" % value, partition=index)
+    return topic_id
+
+
+async def put(client: Client, *values: bytes, partition: int = 0) -> None:
+    await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(*values), partition=partition))
+
+
+async def parked(gateway: Gateway, count: int = 1) -> None:
+    await until(lambda: gateway.broker.metrics.fetches_parked.value == count)
+
+
+async def alter_group(client: Client, **configs: str) -> None:
+    """Set configs of the group."""
+    request = messages.IncrementalAlterConfigsRequest
+    changes = [
+        request.AlterableConfig(name=name, config_operation=0, value=value) for name, value in configs.items()
+    ]
+    group = request.AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=changes)
+    answer = await client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request(resources=[group]))
+    assert [each.error_code for each in answer.responses] == [0], answer.responses
+
+
+def serving(gateway: Gateway, partition: int = 0) -> SubscriptionPartition:
+    """What serves a partition."""
+    subscription = gateway.broker.subscriptions.get(GROUP, "t")
+    assert subscription is not None
+    return subscription.partition(partition)

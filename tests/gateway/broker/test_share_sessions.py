@@ -10,7 +10,6 @@ import pytest
 
 from gateway.broker import share_sessions
 from gateway.broker.share_sessions import MAX_EPOCH
-from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -19,6 +18,7 @@ from tests.gateway.broker.share_asking import (
     GROUP,
     acquired,
     errors,
+    serving,
     share_acknowledge,
     share_fetch,
     share_fetch_body,
@@ -36,13 +36,6 @@ async def topic(gateway: Gateway, client: Client, records: int = 4, partitions: 
     for index in range(records):
         await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"%d" % index)))
     return topic_id
-
-
-def serving(gateway: Gateway, partition: int = 0) -> SubscriptionPartition:
-    """What serves a partition."""
-    subscription = gateway.broker.subscriptions.get(GROUP, "t")
-    assert subscription is not None
-    return subscription.partition(partition)
 
 
 def test_epoch_0_opens_a_session_and_each_request_goes_one_further() -> None:

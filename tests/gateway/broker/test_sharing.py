@@ -1,4 +1,4 @@
-"""Share fetches and acknowledgements at work: order, limits, waiting, and what is told of acknowledgements."""
+"""Share fetches at work: order, limits, waiting for records and for disks."""
 
 from __future__ import annotations
 
@@ -8,290 +8,36 @@ from typing import Any
 import pytest
 
 from gateway.broker import sharing
-from gateway.broker.sharing import refusal
-from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.subscriptions.hashing import slot_of
-from store.api import Durability, StoreError
+from store.api import StoreError
 from tests.gateway.broker.asking import delete_topic
 from tests.gateway.broker.held import HeldStore, run, run_held, until
 from tests.gateway.broker.share_asking import (
+    ACCEPT,
+    FOR_LONG,
     GROUP,
+    RELEASE,
     ack_errors,
     acquired,
+    alter_group,
     errors,
+    parked,
+    put,
+    serving,
     share_acknowledge,
     share_acknowledge_body,
     share_fetch,
     share_fetch_body,
     told,
+    topic,
 )
 from tests.gateway.broker.share_members import beat
-from tests.gateway.serving import Client, batch, create, produce_body
-
-GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-FOR_LONG = 60_000
-
-
-async def topic(gateway: Gateway, client: Client, records: int = 0, partitions: int = 1) -> bytes:
-    """A topic that the group reads, with so many records in each partition, each a batch; its id."""
-    topic_id = await create(client, "t", partitions)
-    await gateway.broker.subscriptions.ensure(GROUP, "t")
-    for index in range(partitions):
-        for value in range(records):
-            await put(client, b"%d" % value, partition=index)
-    return topic_id
-
-
-async def put(client: Client, *values: bytes, partition: int = 0) -> None:
-    await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(*values), partition=partition))
-
-
-async def parked(gateway: Gateway, count: int = 1) -> None:
-    await until(lambda: gateway.broker.metrics.fetches_parked.value == count)
-
-
-async def alter_group(client: Client, **configs: str) -> None:
-    """Set configs of the group."""
-    request = messages.IncrementalAlterConfigsRequest
-    changes = [
-        request.AlterableConfig(name=name, config_operation=0, value=value) for name, value in configs.items()
-    ]
-    group = request.AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=changes)
-    answer = await client.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request(resources=[group]))
-    assert [each.error_code for each in answer.responses] == [0], answer.responses
-
-
-def serving(gateway: Gateway) -> SubscriptionPartition:
-    """What serves partition 0."""
-    subscription = gateway.broker.subscriptions.get(GROUP, "t")
-    assert subscription is not None
-    return subscription.partition(0)
-
-
-# -- what is wrong with acknowledgements by themselves ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "acks",
-    [
-        [(0, 0, b"\1")],
-        [(0, 2, b"\1"), (3, 3, b"\2"), (7, 9, b"\0\1\3")],
-        [(5, 5, b"\0")],
-    ],
-)
-def test_acknowledgements_that_are_in_order(acks: list[tuple[int, int, bytes]]) -> None:
-    assert refusal(acks, REJECT, renewing=False) == Error.NONE
-
-
-@pytest.mark.parametrize(
-    ("acks", "error"),
-    [
-        ([(1, 0, b"\1")], Error.INVALID_REQUEST),
-        ([(5, 6, b"\1"), (2, 3, b"\1")], Error.INVALID_REQUEST),
-        ([(0, 3, b"\1"), (2, 4, b"\1")], Error.INVALID_REQUEST),
-        ([(0, 3, b"\1"), (3, 4, b"\1")], Error.INVALID_RECORD_STATE),
-        ([(-5, 0, b"\1")], Error.INVALID_REQUEST),
-        ([(0, 0, b"")], Error.INVALID_REQUEST),
-        ([(0, 2, b"\1\1")], Error.INVALID_REQUEST),
-        ([(0, 0, b"\1\1")], Error.INVALID_REQUEST),
-        ([(0, 0, b"\4")], Error.INVALID_REQUEST),
-        ([(0, 0, b"\5")], Error.INVALID_REQUEST),
-        ([(0, 0, b"\xff")], Error.INVALID_REQUEST),
-        ([(0, 0, b"\1"), (1, 2, b"\1\4")], Error.INVALID_REQUEST),
-    ],
-)
-def test_acknowledgements_that_are_not(acks: list[tuple[int, int, bytes]], error: Error) -> None:
-    assert refusal(acks, REJECT, renewing=False) == error
-
-
-def test_renewing_has_to_be_said_and_to_be_known() -> None:
-    acks = [(0, 1, b"\4\1")]
-    assert refusal(acks, RENEW, renewing=True) == Error.NONE
-    assert refusal(acks, RENEW, renewing=False) == Error.INVALID_REQUEST
-    assert refusal(acks, REJECT, renewing=True) == Error.INVALID_REQUEST
-    assert refusal([(0, 0, b"\5")], RENEW, renewing=True) == Error.INVALID_REQUEST
-    assert refusal([(0, 0, b"\1")], RENEW, renewing=True) == Error.NONE
-
-
-# -- acknowledgements ------------------------------------------------------------------------------------------------
-
-
-def test_what_is_acknowledged_is_told_by_partition() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        topic_id = await topic(gateway, client, 3, partitions=2)
-        await share_fetch(client, "m", 0, topic_id, [0, 1])
-        answer = await share_fetch(
-            client, "m", 1, topic_id, acks={0: [(0, 0, RELEASE), (1, 2, ACCEPT)], 1: [(1, 0, ACCEPT)]}
-        )
-        # what was released comes back with the same answer
-        assert acquired(answer) == {0: {0: 2}}
-        assert ack_errors(answer) == {0: 0, 1: Error.INVALID_REQUEST}
-        acked = await share_acknowledge(
-            client, "m", 2, topic_id, {0: [(1, 1, ACCEPT)], 1: [(0, 2, [1, 2, 3])], 7: [(0, 0, 1)]}
-        )
-        assert errors(acked) == {0: Error.INVALID_RECORD_STATE, 1: 0, 7: Error.UNKNOWN_TOPIC_OR_PARTITION}
-        assert told(acked)[0].error_message
-        acked = await share_acknowledge(client, "m", 3, topic_id, {0: [], 1: []})
-        assert errors(acked) == {0: 0, 1: 0}, "a client counts on every partition that it named"
-
-    run(test)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_renewing(version: int) -> None:
-    """KIP-1222: the request says so, and fetches nothing."""
-
-    async def test(gateway: Gateway, client: Client) -> None:
-        topic_id = await topic(gateway, client, 3)
-        await share_fetch(client, "m", 0, topic_id, [0], max_records=2)
-        acks = {0: [(0, 0, RENEW)]}
-        answer = await share_acknowledge(client, "m", 1, topic_id, acks, version=version)
-        assert errors(answer) == {0: Error.INVALID_REQUEST}
-        if version == 1:
-            answer = await share_fetch(client, "m", 2, acks=acks, version=1, topic_id=topic_id)
-            assert ack_errors(answer) == {0: Error.INVALID_REQUEST}
-            return
-        assert errors(await share_acknowledge(client, "m", 2, topic_id, acks, renew=True)) == {0: 0}
-        nothing = {"max_wait": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
-        for name in nothing:
-            asked: dict[str, Any] = {**nothing, name: 1}
-            answer = await share_fetch(client, "m", 3, topic_id, acks=acks, renew=True, **asked)
-            assert answer.error_code == Error.INVALID_REQUEST, name
-        answer = await share_fetch(client, "m", 3, topic_id, acks=acks, renew=True, **nothing)
-        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {})
-        answer = await share_fetch(client, "m", 4)
-        assert acquired(answer) == {0: {2: 1}}
-
-    run(test)
-
-
-def test_a_group_may_have_no_renewing() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        topic_id = await topic(gateway, client, 2, partitions=2)
-        await alter_group(client, **{"share.renew.acknowledge.enable": "false"})
-        await share_fetch(client, "m", 0, topic_id, [0, 1])
-        acks: dict[int, Any] = {0: [(0, 1, [ACCEPT, RENEW])], 1: [(0, 1, ACCEPT)]}
-        answer = await share_acknowledge(client, "m", 1, topic_id, acks, renew=True)
-        assert errors(answer) == {0: Error.INVALID_RECORD_STATE, 1: 0}
-
-    run(test)
-
-
-def test_an_answer_to_acknowledgements_leaves_when_they_are_stored_and_not_before() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        topic_id = await topic(gateway, client, 3)
-        await share_fetch(client, "m", 0, topic_id, [0], max_records=2)
-        store.holding = True
-        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, topic_id, acks={0: [(0, 1, ACCEPT)]}))
-        client.send(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 2, topic_id, {0: [(2, 2, 1)]}))
-        answered = asyncio.ensure_future(client.receive())
-        await store.has(1)
-        assert store.queued[0][1] is Durability.OS
-        other = await Client.connect(gateway)
-        await other.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
-        assert not answered.done()
-        assert len(store.queued) == 1, "the next request waits"
-        store.land()
-        _, answer = await answered
-        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {0: {2: 1}})
-        answered = asyncio.ensure_future(client.receive())
-        await store.has(1)
-        await other.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
-        assert not answered.done()
-        store.land()
-        assert errors((await answered)[1]) == {0: 0}
-        other.close()
-
-    run_held(test)
-
-
-def test_what_comes_while_acknowledgements_are_stored_leaves_with_their_answer() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        topic_id = await topic(gateway, client, 2)
-        other = await Client.connect(gateway)
-        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
-        await share_fetch(other, "n", 0, topic_id, [0])
-        store.holding = True
-        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, topic_id, acks={0: [(0, 0, ACCEPT)]}))
-        await store.has(1)
-        other.send(
-            ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("n", 1, topic_id, {0: [(1, 1, RELEASE)]})
-        )
-        await store.has(2)
-        store.land()
-        _, answer = await client.receive()
-        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {0: {1: 2}})
-        other.close()
-
-    run_held(test)
-
-
-@pytest.mark.parametrize("by", ["fetch", "acknowledge"])
-def test_acknowledgements_that_could_not_be_stored_are_told_so_and_nothing_is_delivered(by: str) -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        topic_id = await topic(gateway, client, 3, partitions=2)
-        await share_fetch(client, "m", 0, topic_id, [0, 1], max_records=2)
-        store.holding = True
-        acks: dict[int, Any] = {0: [(0, 1, ACCEPT)], 1: [(0, 0, ACCEPT)]}
-        if by == "fetch":
-            client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, topic_id, acks=acks))
-        else:
-            client.send(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, topic_id, acks))
-        await store.has(1)
-        store.holding = False
-        store.fail(StoreError("no"))
-        _, answer = await client.receive()
-        # of the other partition nothing was delivered
-        refused = {0: Error.KAFKA_STORAGE_ERROR, 1: Error.INVALID_REQUEST}
-        if by == "fetch":
-            assert (ack_errors(answer), acquired(answer)) == (refused, {})
-        else:
-            assert errors(answer) == refused
-
-    run_held(test)
-
-
-def test_acknowledgements_are_as_safe_as_their_topic() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        topic_id = await create(client, "t", durability="fsync")
-        await gateway.broker.subscriptions.ensure(GROUP, "t")
-        await put(client, b"v")
-        await share_fetch(client, "m", 0, topic_id, [0])
-        store.holding = True
-        client.send(ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, topic_id, {0: [(0, 0, 1)]}))
-        await store.has(1)
-        assert store.queued[0][1] is Durability.FSYNC
-
-    run_held(test)
-
-
-def test_acknowledgements_that_change_nothing_wait_for_nothing() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        topic_id = await topic(gateway, client, 1)
-        await share_fetch(client, "m", 0, topic_id, [0])
-        store.holding = True
-        answer = await share_acknowledge(client, "m", 1, topic_id, {0: [(3, 3, ACCEPT)]})
-        assert errors(answer) == {0: Error.INVALID_REQUEST}
-        assert not store.queued
-
-    run_held(test)
-
-
-def test_an_acknowledgement_never_waits_for_records() -> None:
-    """Kafka keeps its answer back for max_wait."""
-
-    async def test(gateway: Gateway, client: Client) -> None:
-        topic_id = await topic(gateway, client, 1)
-        await share_fetch(client, "m", 0, topic_id, [0])
-        answer = await share_fetch(client, "m", 1, topic_id, acks={0: [(0, 0, ACCEPT)]}, max_wait=FOR_LONG)
-        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {})
-
-    run(test)
-
+from tests.gateway.broker.subscriptions.test_cold import Disk
+from tests.gateway.serving import Client, batch, produce_body
 
 # -- waiting ---------------------------------------------------------------------------------------------------------
 
@@ -565,6 +311,95 @@ def test_the_broker_has_limits_too(limit: str, monkeypatch: pytest.MonkeyPatch) 
         gateway.broker.unsent_bytes = 0
 
     run(test, *(["fetch.max.bytes=1024"] if limit == "fetch.max.bytes" else []))
+
+
+# -- reads that wait for a disk --------------------------------------------------------------------------------------
+
+
+def slow(gateway: Gateway, *partitions: int) -> list[Disk]:
+    """Reads of these partitions wait until the test lets them go on."""
+    subscription = gateway.broker.subscriptions.get(GROUP, "t")
+    assert subscription is not None
+    disks = []
+    for index in partitions:
+        partition = subscription.partition(index).partition
+        disk = Disk(partition.log)
+        partition.log = disk  # type: ignore[assignment]
+        disks.append(disk)
+    return disks
+
+
+def test_a_disk_is_waited_for_in_every_partition() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2, partitions=3)
+        first, last = slow(gateway, 0, 2)
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, range(3), max_wait=FOR_LONG))
+        await until(lambda: first.waiting)
+        await first.go()
+        await until(lambda: last.waiting)
+        await last.go()
+        _, answer = await client.receive()
+        assert acquired(answer) == {index: {0: 1, 1: 1} for index in range(3)}
+
+    run(test)
+
+
+@pytest.mark.parametrize("sooner", ["disk", "commit"])
+def test_a_disk_and_acknowledgements_are_both_waited_for(sooner: str) -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await topic(gateway, client, 2)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        (disk,) = slow(gateway, 0)
+        store.holding = True
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 1, topic_id, acks={0: [(0, 0, ACCEPT)]}))
+        answered = asyncio.ensure_future(client.receive())
+        await until(lambda: disk.waiting)
+        await store.has(1)
+        if sooner == "disk":
+            await disk.go()
+        else:
+            store.release()
+        other = await Client.connect(gateway)
+        await other.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert not answered.done()
+        if sooner == "disk":
+            store.release()
+        else:
+            await disk.go()
+        _, answer = await answered
+        assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {0: {1: 1}})
+        other.close()
+
+    run_held(test)
+
+
+def test_what_a_disk_finds_for_a_client_that_went_away_is_for_others() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2)
+        (disk,) = slow(gateway, 0)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0]))
+        await until(lambda: disk.waiting)
+        other.close()
+        await until(lambda: not len(gateway.broker.share_sessions))
+        await disk.go()
+        disk.cold = False
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 1, 1: 1}}
+
+    run(test)
+
+
+def test_a_disk_that_fails_is_told_of() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1, partitions=2)
+        (disk,) = slow(gateway, 0)
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0, 1], max_wait=FOR_LONG))
+        await until(lambda: disk.waiting)
+        await disk.go(StoreError("no"))
+        _, answer = await client.receive()
+        assert (errors(answer), acquired(answer)) == ({0: Error.KAFKA_STORAGE_ERROR, 1: 0}, {1: {0: 1}})
+
+    run(test)
 
 
 # -- among other requests --------------------------------------------------------------------------------------------

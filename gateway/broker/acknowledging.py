@@ -1,0 +1,233 @@
+"""Acknowledgements of share groups at work, and the requests that bring them (KIP-932, KIP-1222).
+
+What is acknowledged takes effect at once, in the order of the requests, and is told once it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from operator import le, lt
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.share_sessions import FINAL_EPOCH, Key
+from gateway.wire import share as wire
+from gateway.wire.errors import Error
+from store.api import Buffer, Durability, Outcome
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+
+Answer = list[Buffer]
+Result = tuple[int, str | None]
+"""Error code and what to say of it."""
+
+_OK: Result = (0, None)
+
+MAX_MEMBER_ID = 36
+"""Letters of a member id: as many as a UUID in hexadecimal has."""
+
+
+NO_GROUP = "A share group has a name."
+NO_MEMBER = f"A member id has 1 to {MAX_MEMBER_ID} letters."
+
+
+class NoSubscription(KafkaError):
+    """The group reads no such topic. Kafka too has no better code for a fetch; for acknowledgements it has."""
+
+    def __init__(self, group: str, topic: str) -> None:
+        super().__init__(
+            Error.UNKNOWN_SERVER_ERROR, f"The share group {group} has no subscription to {topic}."
+        )
+
+
+def find(broker: Broker, group: str, topic_id: bytes, index: int) -> SubscriptionPartition:
+    """What serves a partition to a share group. Raises KafkaError."""
+    subscription = broker.subscriptions.by_id(group, topic_id)
+    if subscription is not None:
+        return subscription.partition(index)
+    runtime = broker.topic_by_id(topic_id)
+    if runtime is None:
+        raise KafkaError(Error.UNKNOWN_TOPIC_ID)
+    if not 0 <= index < len(runtime.partitions):
+        raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+    raise NoSubscription(group, runtime.name)
+
+
+_SINGLE = frozenset((b"\x00", b"\x01", b"\x02", b"\x03"))
+"""What may be said of a range in every version: gap, accept, release, reject."""
+
+
+def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> Error:
+    """What is wrong with the acknowledgements of a partition by themselves, whatever their records' states are.
+
+    They must ascend, name one type for all of a range or one for each offset, and no type above `most`. RENEW needs
+    the request to say that it renews (KIP-1222). Two that meet in one offset are INVALID_RECORD_STATE, as in Kafka: the
+    first of them has settled it.
+    """
+    firsts, lasts, said = zip(*acks, strict=True)
+    ascend = firsts[0] >= 0 and all(map(le, firsts, lasts)) and all(map(lt, lasts, firsts[1:]))
+    if ascend and _SINGLE.issuperset(said):
+        # hundreds of them, one a record, under Key_Shared
+        return Error.NONE
+    end = -1
+    for first, last, types in acks:
+        if first > last or first < end:
+            return Error.INVALID_REQUEST
+        if first == end:
+            return Error.INVALID_RECORD_STATE
+        number = len(types)
+        if number != 1 and (not number or number != last - first + 1):
+            return Error.INVALID_REQUEST
+        if max(types) > most or (not renewing and wire.RENEW in types):
+            return Error.INVALID_REQUEST
+        end = last
+    return Error.NONE
+
+
+def lock_timeout(broker: Broker, group: str) -> int:
+    """For how long records of this group stay acquired, in ms."""
+    return broker.group_configs.get(group).subscription.lock_ms
+
+
+class Acknowledging:
+    """What both requests have in common: acknowledgements, and an answer that waits until they are durable."""
+
+    __slots__ = ("_acks", "_broker", "_correlation_id", "_held", "_uncommitted", "_version", "done")
+
+    def __init__(self, broker: Broker, version: int, correlation_id: int) -> None:
+        self._broker = broker
+        self._version = version
+        self._correlation_id = correlation_id
+        # what came of the acknowledgements of each partition
+        self._acks: dict[Key, Result] = {}
+        # True while acknowledgements are on their way to the disk
+        self._uncommitted = False
+        # the answer that waits for them
+        self._held: Answer | None = None
+        # called with the answer when `start` gave none
+        self.done: Callable[[Answer | Awaitable[Answer]], None] | None = None
+
+    def _acknowledge(self, group: str, member: str, topics: Sequence[wire.TopicAcks], renewing: bool) -> None:
+        """Apply what the request acknowledges, partition by partition: all of one or nothing of it."""
+        most = wire.RENEW if self._version >= 2 else wire.REJECT
+        taken = False
+        for topic_id, partitions in topics:
+            for index, acks in partitions:
+                if not acks:
+                    continue
+                error = refusal(acks, most, renewing)
+                if not error and renewing and not self._may_renew(group, acks):
+                    error = Error.INVALID_RECORD_STATE
+                if not error:
+                    try:
+                        error = find(self._broker, group, topic_id, index).acknowledge(member, acks)
+                    except NoSubscription as none:
+                        self._acks[topic_id, index] = (Error.UNKNOWN_TOPIC_OR_PARTITION, none.text)
+                        continue
+                    except KafkaError as refused:
+                        self._acks[topic_id, index] = (refused.code, refused.text)
+                        continue
+                    if not error:
+                        taken = True
+                self._acks[topic_id, index] = (error, error.sentence) if error else _OK
+        if taken:
+            self._uncommitted = True
+            # How safe is the topics' affair: they are in the turn.
+            self._broker.commit((), self._settle, Durability.OS)
+
+    def _may_renew(self, group: str, acks: Sequence[wire.Acknowledgement]) -> bool:
+        return self._broker.group_configs.get(group).renew or all(wire.RENEW not in each[2] for each in acks)
+
+    def _settle(self, outcome: Outcome) -> None:
+        """The commit with the acknowledgements is over."""
+        self._uncommitted = False
+        if outcome is not None:
+            failed = from_store(outcome)
+            result = (int(failed.code), failed.text)
+            for key, (code, _) in self._acks.items():
+                if not code:
+                    self._acks[key] = result
+        held, self._held = self._held, None
+        if held is not None:
+            self._tell(self._stored(held) if outcome is None else self._failed())
+
+    def _stored(self, held: Answer) -> Answer | Awaitable[Answer]:
+        """The answer when what it tells is stored."""
+        return held
+
+    def _failed(self) -> Answer:
+        """The answer when what it was to tell could not be stored."""
+        raise NotImplementedError
+
+    def _tell(self, answer: Answer | Awaitable[Answer]) -> None:
+        done, self.done = self.done, None
+        if done is not None:
+            done(answer)
+
+    def _when_durable(self, answer: Answer) -> Answer | None:
+        """The answer, or None when it has to wait: then `done` is called."""
+        if not self._uncommitted:
+            return answer
+        self._held = answer
+        return None
+
+
+class ShareAcknowledge(Acknowledging):
+    """One ShareAcknowledge request."""
+
+    __slots__ = ("_request",)
+
+    def __init__(
+        self, broker: Broker, version: int, correlation_id: int, request: wire.ShareAcknowledgeRequest
+    ) -> None:
+        super().__init__(broker, version, correlation_id)
+        self._request = request
+
+    def start(self) -> Answer | None:
+        """The answer, or None: `done` will be called with it."""
+        request, sessions = self._request, self._broker.share_sessions
+        group, member = request.group_id, request.member_id
+        if group is None:
+            return self._refuse(Error.INVALID_REQUEST, NO_GROUP)
+        if not member or len(member) > MAX_MEMBER_ID:
+            return self._refuse(Error.INVALID_REQUEST, NO_MEMBER)
+        if request.session_epoch == 0:
+            return self._refuse(Error.INVALID_SHARE_SESSION_EPOCH, "Only a ShareFetch can open a session.")
+        session = sessions.advance(group, member, request.session_epoch)
+        if isinstance(session, Error):
+            return self._refuse(session)
+        for topic_id, partitions in request.topics:
+            for index, _ in partitions:
+                self._acks[topic_id, index] = _OK
+        self._acknowledge(group, member, request.topics, request.is_renew_ack)
+        if request.session_epoch == FINAL_EPOCH:
+            sessions.close(session, graceful=True)
+        elif session.forgotten:
+            session.let_go()
+        return self._when_durable(self._encode())
+
+    def expire(self) -> None:
+        """It waits for nothing but the disk."""
+
+    def cancel(self) -> None:
+        """The connection is gone: nobody is told."""
+        self.done = None
+
+    def _failed(self) -> Answer:
+        return self._encode()
+
+    def _refuse(self, error: Error, text: str | None = None) -> Answer:
+        return [wire.encode_acknowledge(self._version, self._correlation_id, error, text, 0, ())]
+
+    def _encode(self) -> Answer:
+        topics: dict[bytes, list[wire.AckAnswer]] = {}
+        for (topic_id, index), (code, text) in self._acks.items():
+            topics.setdefault(topic_id, []).append((index, code, text))
+        lock_ms = lock_timeout(self._broker, self._request.group_id or "")
+        return [
+            wire.encode_acknowledge(
+                self._version, self._correlation_id, 0, None, lock_ms, list(topics.items())
+            )
+        ]
