@@ -288,6 +288,8 @@ class Fetching:
                 if passed >= turn + _TURN:
                     turn = passed
                     if taken or passed >= _PASSED_AT_MOST:
+                        # whoever parks now, for there was nothing for it, is to look on
+                        at.serve_soon()
                         break
                     yield from self._wait(asyncio.sleep(0, []))
         except BaseException:
@@ -332,10 +334,11 @@ class Fetching:
             data = yield from self._wait(data)  # type: ignore[arg-type]
         if data or want >= room:
             return data
-        data = self._at.partition.log.read(offset, room, whole_first=False)
+        # no more than that batch: asked for `room`, the log would read as much
+        data = self._at.partition.log.read(offset, want, whole_first=True)
         if type(data) is not list:
             data = yield from self._wait(data)  # type: ignore[arg-type]
-        return data
+        return data if sum(map(len, data)) <= room else []
 
     # -- what the cursor has seen before --------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from store.api import Buffer, Corrupt, StoreError
 from tests.gateway.broker.subscriptions.test_shared import Taker
-from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, World, run, seen
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, World, run, seen
 
 
 class Disk:
@@ -22,6 +22,8 @@ class Disk:
         self.log = log
         self.waiting: list[asyncio.Future[list[Buffer]]] = []
         self.reads = 0
+        # the most that one read was asked for
+        self.most = 0
         # damaged offsets: from the first to below the second
         self.damaged: tuple[int, int] | None = None
         self.cold = True
@@ -30,6 +32,7 @@ class Disk:
         self, offset: int, max_bytes: int, *, whole_first: bool = True
     ) -> list[Buffer] | Awaitable[list[Buffer]]:
         self.reads += 1
+        self.most = max(self.most, max_bytes)
         if self.damaged is not None and self.damaged[0] <= offset < self.damaged[1]:
             raise Corrupt("bad bytes", self.damaged[0], self.damaged[1], "segment")
         found: list[Buffer] = self.log.read(offset, max_bytes, whole_first=whole_first)
@@ -219,3 +222,20 @@ def test_a_crash_before_the_disk_answered_buries_after_it() -> None:
         assert [each.value for each in await world.read("t-g-DLQ")] == [b"a"]
 
     run(test)
+
+
+def test_a_record_that_came_back_is_read_with_its_batch_and_not_with_all_that_fits_into_the_answer() -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        for _ in range(10):
+            await world.produce(*(b"%01000d" % n for n in range(100)))
+        assert len(await world.fetch(at, limit=1000)) == 1000
+        released = [50, 450, 950]
+        assert not await world.ack(at, *released, kind=RELEASE)
+        at.partition.log = disk = Disk(at.partition.log)
+        disk.cold = False
+        assert sorted(await world.fetch(at, limit=1000, max_bytes=50 << 20)) == released
+        assert disk.most < 10_000, "the log may read as much as it is asked for"
+
+    run(test, None)
