@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from gateway.apis.groups import legal_group_id
@@ -20,7 +21,7 @@ from gateway.broker.subscriptions import positions
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from store.api import StoreError
+from store.api import Durability, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -40,11 +41,21 @@ MISSING = "This server does not host this topic-partition."
 
 # -- DescribeShareGroupOffsets ----------------------------------------------------------------------------------------
 @handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", 0, 1)
-def describe_share_group_offsets(
+async def describe_share_group_offsets(
     broker: Broker, context: Context, request: messages.DescribeShareGroupOffsetsRequest
 ) -> messages.DescribeShareGroupOffsetsResponse:
-    """A group, a topic or a partition that has no subscription is no error: there is nothing to tell."""
-    return Describe(groups=[_described(broker, asked) for asked in request.groups])
+    """A group, a topic or a partition that has no subscription is no error: there is nothing to tell.
+
+    What is told is stored: no start comes back lower after a crash, and dead letters below it can be read.
+    """
+    groups = [_described(broker, asked) for asked in request.groups]
+    if any(broker.subscriptions.unsaved(asked.group_id) for asked in request.groups):
+        with contextlib.suppress(StoreError):
+            await broker.write((), Durability.OS)
+            return Describe(groups=groups)
+        # What they said is not stored and never will be: what is stored is read again.
+        groups = [_described(broker, asked) for asked in request.groups]
+    return Describe(groups=groups)
 
 
 def _described(

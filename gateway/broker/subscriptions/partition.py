@@ -256,6 +256,11 @@ class SubscriptionPartition:
             self.touch()
         self.subscription.left(consumer)
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether the cursor says something that is not stored yet."""
+        return self._touched or self._flights > 0
+
     def holds(self, consumer: str) -> bool:
         """Whether a consumer has records of this partition in hand."""
         return self.cursor is not None and bool(self.cursor.holding().get(consumer))
@@ -348,7 +353,7 @@ class SubscriptionPartition:
 
     def serve_soon(self) -> None:
         """`serve` when the loop comes round."""
-        if self.waiters and not self._soon:
+        if not self._soon:
             self._soon = True
             self.broker.loop.call_soon(self._serve_now)
 

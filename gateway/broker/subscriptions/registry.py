@@ -113,6 +113,10 @@ class Subscriptions:
         for topics in list(self._live.values()):
             yield from list(topics.values())
 
+    def unsaved(self, group: str) -> bool:
+        """Whether the cursors of a group say something that is not stored yet."""
+        return any(each.unsaved for each in self._live.get(group, {}).values())
+
     def _open(self, row: SubscriptionRow) -> Subscription:
         broker = self._broker
         config = broker.group_configs.get(row.group)

@@ -82,6 +82,11 @@ class Subscription:
         return found
 
     @property
+    def unsaved(self) -> bool:
+        """Whether a cursor says something that is not stored yet."""
+        return any(each.unsaved for each in self.partitions.values())
+
+    @property
     def idle(self) -> bool:
         return not (self.partitions or self.reserved or self._changing)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from tests.gateway.broker.held import run
-from tests.gateway.broker.share_asking import share_fetch, told
+from store.api import StoreError
+from tests.gateway.broker.held import HeldStore, run, run_held
+from tests.gateway.broker.share_asking import share_acknowledge, share_fetch, told
 from tests.gateway.broker.share_members import beat, describe
 from tests.gateway.serving import Client, batch, create, produce_body
 
@@ -86,6 +88,51 @@ def test_start_and_lag_follow_what_is_acknowledged() -> None:
         assert await positions(client, "g", {"t": [0]}, version=0) == {"t": {0: 7}}
 
     run(test)
+
+
+def test_a_start_is_told_when_it_is_stored() -> None:
+    """Else it would come back lower after a crash, and dead letters below it might not be there."""
+
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic = await create(client, "t")
+        await beat(client, "g", "m", 0, "t")
+        await produce(client, "t", 10)
+        await share_fetch(client, "m", 0, topic, [0])
+        other = await Client.connect(gateway)
+        store.holding = True
+        acknowledged = asyncio.create_task(share_acknowledge(client, "m", 1, topic, {0: [(0, 4, 1)]}))
+        await store.has(1)
+        asked = asyncio.create_task(positions(other, "g"))
+        await store.has(2)
+        assert not asked.done()
+        store.holding = False
+        store.land(2)
+        await acknowledged
+        assert await asked == {"t": {0: (5, 5)}}
+        other.close()
+
+    run_held(test)
+
+
+def test_a_start_that_could_not_be_stored_is_not_told() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic = await create(client, "t")
+        await beat(client, "g", "m", 0, "t")
+        await produce(client, "t", 10)
+        await share_fetch(client, "m", 0, topic, [0])
+        other = await Client.connect(gateway)
+        store.holding = True
+        acknowledged = asyncio.create_task(share_acknowledge(client, "m", 1, topic, {0: [(0, 4, 1)]}))
+        await store.has(1)
+        asked = asyncio.create_task(positions(other, "g"))
+        await store.has(2)
+        store.holding = False
+        store.fail(StoreError("the disk is full"))
+        await acknowledged
+        assert await asked == {"t": {0: (0, 10)}}
+        other.close()
+
+    run_held(test)
 
 
 def test_what_has_no_subscription_is_no_error() -> None:

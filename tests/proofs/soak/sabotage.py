@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from gateway.apis.produce import ProduceSlot
+from gateway.broker import sharing
+from gateway.broker.subscriptions.letters import Letters
 from gateway.broker.turn import Turn
+from semantics.subscriptions import rows as cursor_rows
+from semantics.subscriptions.cursor import Cursor
+from semantics.subscriptions.states import AVAILABLE, BACKOFF, DELAYED, DONE
 from store.api import Family
 from store.rocksdb import opening, rows
 
@@ -90,10 +96,147 @@ def cut_logs() -> None:
     _at_start(change)
 
 
+# -- share groups ------------------------------------------------------------------------------------------------------
+
+
+def _chunks(change: Any) -> None:
+    """A start finds other chunks of cursors than were stored."""
+    read = cursor_rows.read_chunk
+
+    def changed(number: int, value: bytes) -> Any:
+        chunk = read(number, value)
+        change(chunk)
+        return chunk
+
+    cursor_rows.read_chunk = changed
+
+
+def forget_acks() -> None:
+    """A start takes what is settled above the first open record for open."""
+    table = bytes.maketrans(bytes([DONE]), bytes([AVAILABLE]))
+
+    def change(chunk: Any) -> None:
+        chunk.state = chunk.state.translate(table)
+
+    _chunks(change)
+
+
+def forget_open() -> None:
+    """A start takes an open record for settled."""
+
+    def change(chunk: Any) -> None:
+        chunk.state = chunk.state.replace(bytes([AVAILABLE]), bytes([DONE]), 1)
+
+    _chunks(change)
+
+
+def forget_counts() -> None:
+    """A start begins to count deliveries anew."""
+
+    def change(chunk: Any) -> None:
+        chunk.count = None
+
+    _chunks(change)
+
+
+def forget_due() -> None:
+    """A start takes what is delayed or backed off for due."""
+    table = bytes.maketrans(bytes([DELAYED, BACKOFF]), bytes([AVAILABLE, AVAILABLE]))
+
+    def change(chunk: Any) -> None:
+        chunk.state = chunk.state.translate(table)
+
+    _chunks(change)
+
+
+def ack_early() -> None:
+    """Acknowledgements are answered before they are stored."""
+    sharing._Request._when_durable = lambda self, answer: answer  # type: ignore[method-assign]
+
+
+def _configured(**changes: Any) -> None:
+    """Cursors go by other rules than the group's."""
+    load, fresh = Cursor.load, Cursor.fresh
+
+    def other(config: Any) -> Any:
+        found = {name: value(config) if callable(value) else value for name, value in changes.items()}
+        return replace(config, **found)
+
+    Cursor.load = classmethod(  # type: ignore[assignment, method-assign]
+        lambda cls, config, *rest: load(other(config), *rest)
+    )
+    Cursor.fresh = classmethod(  # type: ignore[assignment, method-assign]
+        lambda cls, config, start: fresh(other(config), start)
+    )
+
+
+def die_early() -> None:
+    """A record is dead one delivery too early."""
+    _configured(delivery_limit=lambda config: config.delivery_limit - 1)
+
+
+def loose_keys() -> None:
+    """Records of one key go to whoever asks."""
+    _configured(strict=False, allow_out_of_order=True)
+
+
+class _Late:
+    """A cursor that is told of a burial by a later turn than the one that has the dead letter."""
+
+    def __init__(self, at: Any, cursor: Any) -> None:
+        self._at, self._cursor = at, cursor
+
+    def buried(self, ranges: Any) -> None:
+        def later() -> None:
+            if self._at.cursor is self._cursor:
+                self._cursor.buried(list(ranges))
+                self._at.touch()
+
+        self._at.broker.loop.call_later(0.1, later)
+
+
+def bury_in_two() -> None:
+    """A dead letter and the end of the record that it was are two commits."""
+    append = Letters._append
+    Letters._append = lambda self, at, cursor, base, collected: append(  # type: ignore[method-assign]
+        self,
+        at,
+        _Late(at, cursor),
+        base,
+        collected,  # type: ignore[arg-type]
+    )
+
+
+def bury_nothing() -> None:
+    """One burial in ten forgets the dead letter."""
+    append = Letters._append
+    burials = 0
+
+    def some(self: Letters, at: Any, cursor: Any, base: str, collected: Any) -> Any:
+        nonlocal burials
+        burials += 1
+        if burials % 10 == 0:
+            cursor.buried(collected.ranges)
+            at.touch()
+            return None
+        return append(self, at, cursor, base, collected)
+
+    Letters._append = some  # type: ignore[method-assign]
+
+
 SABOTAGES = {
     "answer-early": answer_early,
     "forget-producers": forget_producers,
     "forget-offsets": forget_offsets,
     "same-epoch": same_epoch,
     "cut-logs": cut_logs,
+    "forget-acks": forget_acks,
+    "forget-open": forget_open,
+    "forget-counts": forget_counts,
+    "forget-due": forget_due,
+    "ack-early": ack_early,
+    "die-early": die_early,
+    "loose-keys": loose_keys,
+    "bury-in-two": bury_in_two,
+    "bury-nothing": bury_nothing,
 }

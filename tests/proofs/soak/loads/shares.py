@@ -128,15 +128,21 @@ class Group:
                     return
                 raise
             asked = time.monotonic_ns()
+            letters = self._letters(wire, self.oracle)
+            read = time.monotonic_ns()
+            # whatever led to what was found has been noted by now
             self.hand_over()
-            self._letters(wire, self.oracle)
+            for letter in letters:
+                self.oracle.letter(letter, read)
             for place, (start, _) in positions.items():
                 if start >= 0:
                     self.oracle.settled_below(place, start, asked)
             self.oracle.checked()
 
-    def _letters(self, wire: ShareWire, oracle: ShareOracle) -> None:
+    def _letters(self, wire: ShareWire, oracle: ShareOracle) -> list[Letter]:
+        """The dead letters that came since."""
         topics, _ = wire.metadata()
+        letters = []
         places = [(self.dead, each) for each in range(topics.get(self.dead, 0))]
         if not places and self.letters:
             oracle.wrong((self.dead, 0), 0, "is gone with its topic")
@@ -149,26 +155,24 @@ class Group:
                 assert found, f"{place} ends at {end}, and nothing comes from {at}"
                 for each in found:
                     if each.offset < end:
-                        self._letter(oracle, place, each)
+                        letters.append(self._letter(oracle, place, each))
                 at = found[-1].offset + 1
             self._read[place] = max(min(at, end), self._read.get(place, 0))
+        return letters
 
-    def _letter(self, oracle: ShareOracle, place: Place, stored: Stored) -> None:
+    def _letter(self, oracle: ShareOracle, place: Place, stored: Stored) -> Letter:
         self.letters[place, stored.offset] = stored.value
         headers = dict(stored.headers)
         origin = headers["__dlq.errors.topic"].decode(), int(headers["__dlq.errors.partition"])
         if place[1] != origin[1] % self.partitions:
             oracle.wrong(place, stored.offset, f"is a dead letter of partition {origin[1]}")
-        oracle.letter(
-            Letter(
-                origin,
-                int(headers["__dlq.errors.offset"]),
-                int(headers["__dlq.errors.delivery.count"]),
-                headers["pulsar-dead-letter-reason"].decode(),
-                name_of(stored.value),
-                int(headers.get("pulsar-reconsume-times", b"0")),
-            ),
-            time.monotonic_ns(),
+        return Letter(
+            origin,
+            int(headers["__dlq.errors.offset"]),
+            int(headers["__dlq.errors.delivery.count"]),
+            headers["pulsar-dead-letter-reason"].decode(),
+            name_of(stored.value),
+            int(headers.get("pulsar-reconsume-times", b"0")),
         )
 
     def finish(self, oracle: Oracle) -> None:
@@ -217,8 +221,8 @@ class Sender(Load):
         for _ in range(chance.choice((1, 5, 20))):
             number, self._next = self._next, self._next + 1
             headers = []
-            if not group.rules.key_shared and chance.random() < 0.1:
-                headers.append(("pulsar-deliver-after", b"%d" % chance.choice((30, 200, 1000))))
+            if not group.rules.key_shared and chance.random() < 0.15:
+                headers.append(("pulsar-deliver-after", b"%d" % chance.choice((30, 300, 1500))))
             now = int(time.time() * 1000)
             value = _NAME.pack(b"task", self.number, number) + bytes(chance.randrange(100))
             records.append((now, b"k%d" % (number % _KEYS), value, headers))
