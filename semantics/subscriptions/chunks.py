@@ -221,6 +221,20 @@ class Window:
             chunk.state[at:stop] = FILL[AVAILABLE][: stop - at]
             first += stop - at
 
+    def leap(self, end: int) -> tuple[int, int] | None:
+        """[known, end) holds nothing: whole chunks of it are DONE without being made, however many a header claims.
+
+        Answers where they begin and end, None when there are none. Before them [known, begin) is AVAILABLE now; behind
+        them `known` ends.
+        """
+        begin, stop = -(-self.known >> SHIFT), end >> SHIFT
+        if begin >= stop:
+            return None
+        self.extend(begin << SHIFT)
+        self.known = stop << SHIFT
+        self._join(begin, stop)
+        return begin << SHIFT, stop << SHIFT
+
     def finish(self, chunk: Chunk, first: int, end: int) -> None:
         """[first, end) of the chunk, in whichever states, becomes DONE. The caller has seen to the counters."""
         number = end - first
@@ -241,9 +255,11 @@ class Window:
 
     def close(self, chunk: Chunk) -> None:
         """The chunk is DONE throughout: it joins the full ranges, which `advance` passes over."""
-        number = chunk.number
         self.forget(chunk)
-        first, end = number, number + 1
+        self._join(chunk.number, chunk.number + 1)
+
+    def _join(self, first: int, end: int) -> None:
+        """The chunks from first to below end are full."""
         before = self.by_end.pop(first, None)
         if before is not None:
             first = before

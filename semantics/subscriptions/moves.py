@@ -93,11 +93,16 @@ class Moves:
     def _nothing(self, first: int, end: int) -> None:
         """There is nothing to deliver in [first, end)."""
         window = self._window
+        spans: tuple[tuple[int, int], ...] = ((first, end),)
         if end > window.known:
+            leapt = window.leap(end)
+            if leapt is not None:
+                spans = ((first, leapt[0]), (leapt[1], end))
             window.extend(end)
-        for chunk, at, stop in window.runs(first, end, NOT_SETTLED_RUN):
-            window.tally(chunk, at, stop, -1)
-            window.finish(chunk, at, stop)
+        for begin, last in spans:
+            for chunk, at, stop in window.runs(begin, last, NOT_SETTLED_RUN):
+                window.tally(chunk, at, stop, -1)
+                window.finish(chunk, at, stop)
         self._changed = True
         if self._keyed is not None:
             self._keyed.read = max(self._keyed.read, end)
