@@ -180,7 +180,9 @@ def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int)
     if state == "DONE":
         return "It is settled: acknowledged, dead-lettered, skipped, expired, or before the subscription's start."
     if state == "ACQUIRED":
-        return f"{known.get('consumer')} has it since it was delivered, until {known.get('lockedUntil')}.{failed}"
+        return f"{known.get('consumer')} has it, until {known.get('lockedUntil')} at the latest.{failed}"
+    if state == "BACKOFF" and reason:
+        return f"It is to be a dead letter, which is tried again at {known.get('due')}{reason}.{failed}"
     if state in ("DELAYED", "BACKOFF"):
         why = (
             "Its producer asked for a delay" if state == "DELAYED" else "It was nacked or timed out and waits"
@@ -199,6 +201,11 @@ def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int)
         return (
             f"It can be delivered, but {config.max_locks} records are unacknowledged, which is"
             f" share.partition.max.record.locks.{failed}"
+        )
+    if state == "UNREAD":
+        return (
+            f"It comes behind the records that were looked at so far, those before offset {at.ready().read}: what its"
+            " headers say of a delay is not known yet. Consumers that ask for more come to it."
         )
     return f"It can be delivered: the next consumer that asks, and whose turn it is, gets it.{failed}"
 

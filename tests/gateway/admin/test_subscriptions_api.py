@@ -235,12 +235,29 @@ def test_why_a_message_does_not_arrive(serve: Serve) -> None:
         assert (waits["state"], waits["failedDeliveries"], "due" in waits) == ("BACKOFF", 1, True)
         assert (held["state"], held["consumer"], "lockedUntil" in held) == ("ACQUIRED", "c1", True)
         assert "next consumer" in free["explanation"]
-        assert "ends at offset 4" in (await explain(admin, 9))["explanation"]
+        await admin.produce("orders", 0, [b"m4"])
+        assert "not known yet" in (await explain(admin, 4))["explanation"], "it may be delayed"
+        assert "ends at offset 5" in (await explain(admin, 9))["explanation"]
         at = admin.broker.partition(cursor_of(admin).subscription.partition(0).partition.topic.topic, 0)
         place = at.log.position_of(2)
         query = f"messageId={place.ledger}:{place.entry}:0:{place.batch_index}"
         by_id = await admin.ask("GET", f"P/orders/subscription/billing/explain?{query}")
         assert by_id.json["offset"] == 2
+
+    serve(test)
+
+
+def test_a_dead_letter_that_cannot_be_written_says_so(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        own = {"pulsar.dead.letter.topic": "orders"}
+        await admin.broker.group_configs.alter("billing", lambda old: {**old, **own})
+        await take(admin, "c1")
+        await ack(admin, "c1", 0, 0, kind=3)
+        waits = await explain(admin, 0)
+        assert (waits["state"], "due" in waits) == ("BACKOFF", True)
+        assert waits["explanation"].startswith("It is to be a dead letter, which is tried again at ")
+        assert "nacked" not in waits["explanation"]
 
     serve(test)
 
