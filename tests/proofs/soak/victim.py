@@ -21,7 +21,11 @@ from typing import Any
 
 from gateway import connection, listener, server
 from gateway.apis import produce as produce_api
-from gateway.broker import groups, partition, topics, turn
+from gateway.broker import groups, partition, share_groups, sharing, topics, turn
+from gateway.broker.subscriptions import letters, registry
+from gateway.broker.subscriptions import partition as subscription_partition
+from gateway.broker.subscriptions import rows as subscription_rows
+from gateway.wire import letters as wire_letters
 from store.rocksdb import (
     checkpoint,
     database,
@@ -184,6 +188,21 @@ def patch() -> None:
     wrap(groups.Groups, "_step", "group.step")
     wrap(groups.Groups, "commit_offsets", "offsets.before", "offsets.taken")
     wrap(groups.Groups, "_landed", "group.landed")
+    # share groups
+    wrap(share_groups.ShareGroups, "_step", "member.step")
+    wrap(share_groups.ShareGroups, "_landed", "member.landed")
+    wrap(registry.Subscriptions, "writes_new", "subscription.before", "subscription.after")
+    wrap(registry.Subscriptions, "delete", "unsubscribe.before", "unsubscribe.after")
+    wrap(subscription_rows, "writes_changed", "selector.before", when=lambda row: bool(row.selector))
+    served = subscription_partition.SubscriptionPartition
+    wrap(served, "delivered", after="share.acquired")
+    wrap(served, "acknowledge", "ack.before", "ack.taken")
+    wrap(sharing._Request, "_settle", "ack.stored")
+    wrap(served, "writes", "cursor.before", "cursor.after")
+    wrap(served, "tick", "cursor.tick", "cursor.ticked")
+    wrap(letters.Letters, "_append", "letter.before", "letter.after")
+    wrap(letters.Letters, "_make", "letter.topic", "letter.made")
+    wrap(wire_letters, "complete", after="retry.completed")
     # topics
     wrap(topics.Topics, "create", "create.before")
     wrap(topics.Topics, "delete", "delete.before")
