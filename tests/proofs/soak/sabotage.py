@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.apis.produce import ProduceSlot
-from gateway.broker import sharing
+from gateway.broker.acknowledging import Acknowledging
 from gateway.broker.subscriptions.letters import Letters
 from gateway.broker.turn import Turn
 from semantics.subscriptions import rows as cursor_rows
@@ -151,7 +151,7 @@ def forget_due() -> None:
 
 def ack_early() -> None:
     """Acknowledgements are answered before they are stored."""
-    sharing._Request._when_durable = lambda self, answer: answer  # type: ignore[method-assign]
+    Acknowledging._when_durable = lambda self, answer: answer  # type: ignore[method-assign]
 
 
 def _configured(**changes: Any) -> None:

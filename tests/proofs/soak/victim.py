@@ -21,7 +21,7 @@ from typing import Any
 
 from gateway import connection, listener, server
 from gateway.apis import produce as produce_api
-from gateway.broker import groups, partition, share_groups, sharing, topics, turn
+from gateway.broker import acknowledging, groups, partition, share_groups, topics, turn
 from gateway.broker.subscriptions import letters, registry
 from gateway.broker.subscriptions import partition as subscription_partition
 from gateway.broker.subscriptions import rows as subscription_rows
@@ -197,7 +197,7 @@ def patch() -> None:
     served = subscription_partition.SubscriptionPartition
     wrap(served, "delivered", after="share.acquired")
     wrap(served, "acknowledge", "ack.before", "ack.taken")
-    wrap(sharing._Request, "_settle", "ack.stored")
+    wrap(acknowledging.Acknowledging, "_settle", "ack.stored")
     wrap(served, "writes", "cursor.before", "cursor.after")
     wrap(served, "tick", "cursor.tick", "cursor.ticked")
     wrap(letters.Letters, "_append", "letter.before", "letter.after")
