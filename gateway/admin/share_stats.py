@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from gateway.broker.subscriptions import rows
 from semantics.message_id import MessageId
+from semantics.subscriptions.rows import read_due_key, read_runs
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -14,6 +17,10 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.subscription import Subscription
 
 Stats = dict[str, Any]
+
+WAITING = ("DELAYED", "BACKOFF")
+DUE_ROWS = 2_000
+"""Rows that are looked at before the loop may do something else."""
 
 MODES = {"auto_split": "AUTO_SPLIT", "consistent_hashing": "AUTO_SPLIT", "sticky": "STICKY"}
 
@@ -48,7 +55,7 @@ def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats
         "msgBacklogNoDelayed": backlog - delayed,
         "backlogSize": partition.size * backlog // kept if kept else 0,
         "msgDelayed": delayed,
-        "msgInReplay": states.get("redelivering", 0),
+        "msgInReplay": states["redelivering"],
         "unackedMessages": cursor.acquired,
         "blockedSubscriptionOnUnackedMsgs": cursor.acquired >= config.max_locks,
         "consumers": [_consumer(subscription, at, name, now, wall) for name in at.consumers],
@@ -140,13 +147,20 @@ _OF_CONSUMER = (
 )  # fmt: skip
 
 
-def explained(at: SubscriptionPartition, offset: int) -> Stats:
+async def explained(at: SubscriptionPartition, offset: int) -> Stats:
     """Everything that is known of one record, and a sentence that says why it does not arrive."""
+    due = None
+    known = at.ready().look(offset)
+    if known.state in WAITING and known.due is None:
+        # only the nearest due times are in memory
+        due = await stored_due(at, offset)
     cursor = at.ready()
     partition = at.partition
     clock = at.broker.clock
     now, wall = clock.monotonic_ms(), clock.wall_ms()
     found = cursor.look(offset)
+    if found.due is None and found.state in WAITING:
+        found = found._replace(due=due)
     deadline = wall + (found.deadline - now) if found.deadline is not None else None
     answer: Stats = {"offset": offset, "state": found.state, "failedDeliveries": found.count}
     if partition.log_start <= offset < partition.high_watermark:
@@ -168,6 +182,22 @@ def explained(at: SubscriptionPartition, offset: int) -> Stats:
     return answer
 
 
+async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:
+    """When a record is due, by the rows: all of the cursor's are looked through, a page at a time."""
+    key = b""
+    while True:
+        page = rows.due(at.broker.store, at.prefix, key, DUE_ROWS)
+        for row in page:
+            assert row.value is not None
+            for run in read_runs(row.value):
+                if run >> 10 <= offset <= (run >> 10) + (run & 1023):
+                    return read_due_key(row.key)[0]
+        if len(page) < DUE_ROWS:
+            return None
+        key = page[-1].key + b"\0"
+        await asyncio.sleep(0)
+
+
 def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int) -> str:
     offset, state = known["offset"], known["state"]
     times = known["failedDeliveries"]
@@ -183,11 +213,11 @@ def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int)
         return f"{known.get('consumer')} has it, until {known.get('lockedUntil')} at the latest.{failed}"
     if state == "BACKOFF" and reason:
         return f"It is to be a dead letter, which is tried again at {known.get('due')}{reason}.{failed}"
-    if state in ("DELAYED", "BACKOFF"):
+    if state in WAITING:
         why = (
             "Its producer asked for a delay" if state == "DELAYED" else "It was nacked or timed out and waits"
         )
-        return f"{why}: it is due at {known.get('due', 'a time that is only on the disk')}{reason}.{failed}"
+        return f"{why}: it is due at {known.get('due', 'a time that is being written')}{reason}.{failed}"
     if state == "BLOCKED":
         return (
             f"It waits for its key{reason}: slot {known.get('slot')}, owned by {known.get('owner')}.{failed}"

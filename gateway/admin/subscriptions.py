@@ -338,7 +338,7 @@ async def explain(context: Context, call: Call) -> Reply:
         state = "DONE" if offset < committed else "UNREAD"
         said = f"{at.name} is a consumer group; it has committed offset {committed} of this partition."
         return json({"offset": offset, "state": state, "explanation": said})
-    return json(share_stats.explained(_cursor(broker, at, partition.index), offset))
+    return json(await share_stats.explained(_cursor(broker, at, partition.index), offset))
 
 
 async def hash_of(context: Context, call: Call) -> Reply:

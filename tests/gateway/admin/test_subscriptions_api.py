@@ -6,12 +6,15 @@ import asyncio
 import json
 import struct
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from gateway.admin import share_stats
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire import records
+from semantics.subscriptions import due
 from tests.gateway.admin.conftest import Admin
 
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
@@ -258,6 +261,32 @@ def test_a_dead_letter_that_cannot_be_written_says_so(serve: Serve) -> None:
         assert (waits["state"], "due" in waits) == ("BACKOFF", True)
         assert waits["explanation"].startswith("It is to be a dead letter, which is tried again at ")
         assert "nacked" not in waits["explanation"]
+
+    serve(test)
+
+
+def test_a_due_time_that_is_not_in_memory_is_told_too(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        monkeypatch.setattr(due, "MOST", 4)
+        monkeypatch.setattr(due, "FEW", 1)
+        monkeypatch.setattr(share_stats, "DUE_ROWS", 3)
+        await admin.plain("orders")
+        now = admin.broker.clock.wall_ms()
+        at = [now + 60_000 + n * 1000 for n in range(30)]
+        later = [records.Record(n, now, None, b"", [("pulsar-deliver-at", b"%d" % at[n])]) for n in range(30)]
+        batch = records.build_batch(later)
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        admin.broker.partition(topic, 0).append(batch, records.header(batch), now)
+        await admin.broker.write([])
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
+        assert await take(admin, "c1") == []
+        await admin.broker.write([])
+        assert cursor_of(admin).ready().look(29).due is None
+        for offset in (0, 29):
+            found = await explain(admin, offset)
+            due_at = datetime.fromisoformat(found["due"]).timestamp()
+            assert (found["state"], round(due_at * 1000)) == ("DELAYED", at[offset])
 
     serve(test)
 
