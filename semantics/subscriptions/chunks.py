@@ -32,6 +32,8 @@ DUE_RUN = re.compile(rb"\x03+|\x04+")
 NOT_SETTLED_RUN = re.compile(rb"[\x00\x03\x04]+")
 
 _DONE = FILL[DONE]
+_TRUE = bytes(code != 0 for code in range(256))
+_IS_AVAILABLE = bytes(code == AVAILABLE for code in range(256))
 _NO_LEASES = array("I", bytes(4 * SIZE))
 _NO_SLOTS = array("H", bytes(2 * SIZE))
 LARGEST_COUNT = 65535
@@ -120,6 +122,17 @@ class Chunk:
                 at += 1
             yield first, at, count
             first = at
+
+    def failed_and_available(self) -> int:
+        """How many failed before and are AVAILABLE."""
+        counts = self.count
+        if counts is None:
+            return 0
+        failed = counts.translate(_TRUE) if isinstance(counts, bytearray) else bytes(map(bool, counts))
+        both = int.from_bytes(failed, "little") & int.from_bytes(
+            self.state.translate(_IS_AVAILABLE), "little"
+        )
+        return both.bit_count()
 
     def held_runs(self, first: int, end: int, lease_id: int) -> Iterator[tuple[int, int]]:
         """What of [first, end) is ACQUIRED under this lease. The state may be changed while this runs."""

@@ -27,6 +27,7 @@ The states of an offset, and what moves it from one to the next (`moves.py` does
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
 | DYING              | dead letters are off                    | DONE, counted as dropped        | state            |
 | any but DONE       | trimmed, expired, skipped               | DONE                            | state, count gone|
+|                    | ... and nothing waits any more          |                                 | all due gone     |
 | any                | seek                                    | UNREAD                          | all gone         |
 
 ACQUIRED is not stored: after a crash of the process what was in hand is AVAILABLE again with its count unchanged, so
@@ -104,6 +105,10 @@ class Cursor(Moves):
         recovered = recovery.recover(found, log_start, log_end)
         cursor = cls(config, recovered.window, recovered.due)
         cursor._changed = recovered.changed
+        if recovered.due.stored:
+            # there may be rows of what was settled before its time
+            cursor._idle_due = True
+            cursor._changed = cursor._changed or not cursor.waiting
         for chunk in recovered.window.chunks.values():
             if DYING_RUN.search(chunk.state):
                 cursor._to_bury(chunk)
@@ -402,7 +407,10 @@ class Cursor(Moves):
         window = self._window
         if log_start <= window.start:
             return
+        waiting = self.waiting
         window.trim(log_start)
+        if self.waiting < waiting:
+            self._idle_due = True
         self._leases.recount(window, log_start)
         self.read = max(self.read, window.start)
         if self._keyed is not None:
@@ -439,6 +447,7 @@ class Cursor(Moves):
             who.last = None
         self._window = Window(offset)
         self._due = DueTimes()
+        self._idle_due = False
         self._leases = Leases()
         self._doomed, self._unburied = [], []
         self._forget = self._changed = True
@@ -469,6 +478,11 @@ class Cursor(Moves):
             return []
         self._changed = False
         found: list[Row] = []
+        if self._idle_due and not self.waiting and not self._due.mending:
+            # nothing waits, so every due time left is of something that was settled
+            self._idle_due = False
+            self._due = DueTimes()
+            found.append(rows.forget_all(rows.RowKind.DUE))
         if self._forget:
             self._forget = False
             found += [
@@ -498,6 +512,8 @@ class Cursor(Moves):
             "backoff": n[BACKOFF],
             "dying": n[DYING],
             "open": sum(n),
+            # failed before, and AVAILABLE again
+            "redelivering": sum([chunk.failed_and_available() for chunk in self._window.chunks.values()]),
             "consumers": len(self._consumers),
             **self.totals,
         }

@@ -5,7 +5,8 @@ was never delivered. A record whose slot is taken is put aside (parked) when it 
 is free: under `strict` the smallest of the slot alone, since only one can be in hand.
 
 A slot is busy
-- strict: while a record of it is ACQUIRED, in BACKOFF or DYING: nothing else of it is given, to nobody;
+- strict: while a record of it is ACQUIRED: nothing else of it is given, to nobody; and for every record behind one
+  that is in BACKOFF or DYING. What cannot be opened has no key that anybody knows, and is in nobody's way;
 - not strict (Pulsar): while another consumer has records of it in hand. Such a slot is draining when its holder does
   not own it any more; then its owner waits (PIP-379);
 - out of order allowed: never.
@@ -27,14 +28,22 @@ from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
     BACKOFF,
+    BURYING,
     DONE,
+    DYING,
+    NUMBER,
+    UNREAD,
     Acquired,
     Draining,
+    Reason,
 )
 
 SLOTS = 65_536
 
-_OF_CONCERN = re.compile(rb"[\x00\x01\x04-\x0a]+")  # all but DONE, DELAYED, UNREAD
+_OF_CONCERN = re.compile(rb"[\x00\x01\x04-\x06\x08\x09]+")  # all but DONE, DELAYED, UNREAD, and the CORRUPT
+_CORRUPT = (DYING + NUMBER[Reason.CORRUPT], BURYING + NUMBER[Reason.CORRUPT])
+_BLOCKS = bytes(BACKOFF <= code < UNREAD and code not in _CORRUPT for code in range(256))
+"""state -> whether, under strict, later records of its slot wait for it: what is CORRUPT has no slot"""
 _acquired = tuple.__new__  # half the time of calling the class
 
 SEVERAL = "\0several"
@@ -101,8 +110,8 @@ class KeyShared:
         """slot -> who has records of it in hand"""
         self._more: dict[int, int] = {}
         """slot -> how many, where it is more than one: under strict next to never"""
-        self._blocked: dict[int, int] = {}
-        """strict: slot -> records in BACKOFF or DYING"""
+        self._blocked: dict[int, list[int]] = {}
+        """strict: slot -> heap of offsets in BACKOFF or DYING; others may be among them, but are never the first"""
         self._parked: dict[int, list[int]] = {}
         """slot -> heap of the offsets that wait for it"""
         self._since: dict[int, int] = {}
@@ -168,7 +177,8 @@ class KeyShared:
                     if self._holder.setdefault(slot, name) != name:
                         self._holder[slot] = SEVERAL
             elif self._strict:
-                self._blocked[slots[at]] = self._blocked.get(slots[at], 0) + 1
+                # ascending, so a heap
+                self._blocked.setdefault(slots[at], []).append(chunk.base + at)
 
     def take(self, lease: Lease, room: int) -> list[Acquired]:
         """Up to `room` of its records for this lease's consumer, ascending."""
@@ -193,7 +203,7 @@ class KeyShared:
             at = offset & MASK
             slot = slots[at]
             if strict:
-                if slot in holder or slot in blocked:
+                if slot in holder or (slot in blocked and blocked[slot][0] < offset):
                     if slot in parked:
                         heappush(parked[slot], offset)
                     else:
@@ -270,27 +280,35 @@ class KeyShared:
             if was == ACQUIRED:
                 if self._ordered:
                     self._let_go(slot)
-            elif was >= BACKOFF and self._strict:
-                left = self._blocked[slot] - 1
-                if left:
-                    self._blocked[slot] = left
-                else:
-                    del self._blocked[slot]
+            elif was >= BACKOFF and slot in self._blocked:
+                self._unblock(slot)
             if to == AVAILABLE:
                 self._offer(chunk.base + at, slot)
                 self.queued += 1
                 continue
             if was == AVAILABLE:
                 raise AssertionError("what nobody has taken is in a queue, and stays there")
-            if to >= BACKOFF and self._strict:
-                self._blocked[slot] = self._blocked.get(slot, 0) + 1
-            elif slot in self._parked:
+            if self._strict and _BLOCKS[to]:
+                if slot in self._blocked:
+                    heappush(self._blocked[slot], chunk.base + at)
+                else:
+                    self._blocked[slot] = [chunk.base + at]
+            if slot in self._parked:
                 self._unpark(slot)
-            continue
         if to == AVAILABLE and self._ordered and not self._strict:
             for slot in set(slots[first:end]):
                 if slot in self._parked:
                     self._unpark(slot)
+
+    def _unblock(self, slot: int) -> None:
+        """Something of the slot is in nobody's way any more: let the first that still is be the first."""
+        blocking, chunks = self._blocked[slot], self._window.chunks
+        while blocking:
+            chunk = chunks.get(blocking[0] >> SHIFT)
+            if chunk is not None and _BLOCKS[chunk.state[blocking[0] & MASK]]:
+                return
+            heappop(blocking)
+        del self._blocked[slot]
 
     def _let_go(self, slot: int) -> None:
         """One record of the slot is in nobody's hands any more."""
@@ -311,9 +329,11 @@ class KeyShared:
 
     def _unpark(self, slot: int) -> None:
         """Offer what waits for the slot, if that is free."""
-        if slot in self._holder or slot in self._blocked:
+        if slot in self._holder:
             return
         waiting = self._parked[slot]
+        if slot in self._blocked and self._blocked[slot][0] < waiting[0]:
+            return
         queue = self._queues[self._owner[slot]]
         if self._strict:
             heappush(queue, heappop(waiting))
@@ -359,7 +379,7 @@ class KeyShared:
     def blocked(self, offset: int, slot: int) -> str | None:
         """Why a record that nobody has is not given to its slot's owner: a sentence, or None. For people."""
         owner = self.owner_of(slot)
-        if self._strict and slot in self._blocked:
+        if slot in self._blocked and self._blocked[slot][0] < offset:
             return "an earlier record of its slot was nacked or is to be dead-lettered"
         holder = self._holder.get(slot)
         if holder is not None and (self._strict or holder != owner):

@@ -16,6 +16,7 @@ from semantics.subscriptions.states import (
     DONE,
     DYING,
     REASONS,
+    Reason,
     RecordState,
 )
 
@@ -52,12 +53,14 @@ def look(
         name = "DELAYED" if code == DELAYED else "BACKOFF"
         return RecordState(offset, name, count, due=due_times.of(offset), slot=slot, owner=owner)
     if code >= DYING:
+        why_dead = REASONS[(code - DYING) % 3]
+        if why_dead is Reason.CORRUPT:
+            slot = owner = None  # nobody knows its key
         if code >= BURYING:
             for due, first, last, why in unburied:
                 if first <= offset <= last:
                     return RecordState(offset, "BACKOFF", count, due=due, slot=slot, owner=owner, reason=why)
-        reason = str(REASONS[(code - DYING) % 3])
-        return RecordState(offset, "DYING", count, slot=slot, owner=owner, reason=reason)
+        return RecordState(offset, "DYING", count, slot=slot, owner=owner, reason=str(why_dead))
     if keyed is not None:
         if slot is None:
             return RecordState(offset, "BLOCKED", count, reason="its slot is not read yet")

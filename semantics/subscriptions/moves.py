@@ -29,6 +29,7 @@ class Moves:
         "_doomed",
         "_due",
         "_forget",
+        "_idle_due",
         "_keyed",
         "_leases",
         "_shared",
@@ -64,6 +65,8 @@ class Moves:
         """records since the cursor was loaded"""
         self._changed = False
         self._forget = False
+        self._idle_due = False
+        """there may be due rows of what was settled before its time: they all go when nothing waits"""
         self._dispatch()
 
     def _dispatch(self) -> None:

@@ -90,31 +90,25 @@ class Model:
         return all(other.state != AVAILABLE for other in earlier) and not self.is_held_back(offset, consumer)
 
     def is_held_back(self, offset: int, consumer: str) -> bool:
-        """Key_Shared: whether others in other states, of the same slot, are in its way."""
+        """Key_Shared: whether others in other states, of the same slot, are in its way. What cannot be opened has no
+        key, and is in nobody's.
+        """
         if self.config.allow_out_of_order:
             return False
         others = self._of_slot(self.messages[offset].slot)
         holders = {other.consumer for _, other in others if other.state == ACQUIRED}
         if not self.config.strict:
             return not holders <= {consumer}
-        return bool(holders) or any(other.state in (BACKOFF, DYING) and at < offset for at, other in others)
-
-    def must_have(self, offset: int, consumer: str) -> bool:
-        """Whether a poll may not leave it out. Under strict it may while a later one of its slot waits after a nack:
-        that happens to what was delayed by its producer only, and the wait is bounded.
-        """
-        return self.may_have(offset, consumer) and not (
-            self.config.type == "key_shared"
-            and self.config.strict
-            and not self.config.allow_out_of_order
-            and any(other.state in (BACKOFF, DYING) for _, other in self._of_slot(self.messages[offset].slot))
+        return bool(holders) or any(
+            other.state in (BACKOFF, DYING) and at < offset and other.reason is not Reason.CORRUPT
+            for at, other in others
         )
 
     def _of_slot(self, slot: int) -> list[tuple[int, Message]]:
         return [(at, other) for at, other in self.messages.items() if other.read and other.slot == slot]
 
     def deliverable(self, consumer: str) -> list[int]:
-        return [offset for offset in self.having(AVAILABLE) if self.must_have(offset, consumer)]
+        return [offset for offset in self.having(AVAILABLE) if self.may_have(offset, consumer)]
 
     # commands
 

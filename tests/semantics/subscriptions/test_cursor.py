@@ -453,6 +453,55 @@ def test_clear_settles_everything() -> None:
     assert [row.kind for row in driver.stored()] == [RowKind.CURSOR]
 
 
+@pytest.mark.parametrize("settle", ["clear", "skip", "trim"])
+def test_due_times_go_with_the_last_record_that_waited(settle: str) -> None:
+    driver = Driver()
+    driver.feed(3_000, delayed=[(at, WALL + 10**8 + at) for at in range(1_000)])
+    driver.commit()
+    assert len(driver.stored(RowKind.DUE)) == 1_000
+    driver.cursor.trimmed(500)
+    driver.commit()
+    assert driver.cursor.waiting == 500
+    if settle == "clear":
+        driver.cursor.clear(3_000)
+    elif settle == "skip":
+        driver.cursor.skip(600, 3_000)
+    else:
+        driver.cursor.trimmed(1_000)
+    driver.feed(1, delayed=[])
+    assert len(driver.commit()) < 10
+    assert driver.stored(RowKind.DUE) == []
+    assert driver.cursor.next_due(driver.now, driver.wall) == (None, None)
+    driver.poll(limit=1)
+    driver.say(RELEASE, driver.cursor.start)
+    driver.crash()
+    assert driver.stored(RowKind.DUE) == []
+
+
+def test_due_times_of_what_is_settled_go_when_nothing_waits_any_more() -> None:
+    driver = Driver()
+    driver.feed(3, delayed=[(0, WALL + 10**8), (1, WALL + 10), (2, WALL + 20)])
+    driver.commit()
+    driver.cursor.trimmed(1)
+    driver.pass_time(10)
+    driver.crash()
+    assert len(driver.stored(RowKind.DUE)) == 2
+    driver.pass_time(10)
+    driver.commit()
+    assert driver.stored(RowKind.DUE) == []
+    assert driver.poll() == [1, 2]
+
+
+def test_due_times_that_nothing_waits_for_go_when_they_are_met_at_a_start() -> None:
+    driver = Driver()
+    driver.feed(2, delayed=[(0, WALL + 10**8)])
+    driver.commit()
+    driver.restart(log_start=1)
+    driver.commit()
+    assert driver.stored(RowKind.DUE) == []
+    assert driver.cursor.needs_due is None
+
+
 def test_a_seek_forgets_everything() -> None:
     driver = Driver(nack_delay_ms=50, max_locks=99_999)
     driver.feed(5_000)
@@ -519,6 +568,26 @@ def test_stats_count_what_happened() -> None:
     driver.poll()
     assert driver.cursor.stats()["timed_out"] == 2
     assert driver.cursor.stats()["redelivered"] == 3
+
+
+@pytest.mark.parametrize("before", [1, 300])
+def test_stats_count_what_failed_and_can_be_had_again(before: int) -> None:
+    driver = Driver(delivery_limit=0)
+    driver.feed(3_000)
+    for _ in range(before):
+        driver.poll(limit=1)
+        driver.say(RELEASE, 0)
+    driver.poll()
+    assert driver.cursor.stats()["redelivering"] == 0
+    driver.say(RELEASE, 0, 5, 1_500, 1_501)
+    driver.cursor.give_back("a", [(10, 20)], driver.now)
+    driver.say(REJECT, 7)
+    assert driver.cursor.stats()["redelivering"] == 4
+    driver.crash()
+    assert driver.cursor.stats()["redelivering"] == 4
+    driver.poll(limit=2)
+    driver.say(ACCEPT, 0)
+    assert driver.cursor.stats()["redelivering"] == 3
 
 
 def test_needs_due_asks_where_memory_ends() -> None:

@@ -385,6 +385,9 @@ class Machine(RuleBasedStateMachine):
     def commit(self) -> None:
         apply(self.rows, self.cursor.writes())
         self.stored = self.model.copy()
+        if not self.model.having(DELAYED, BACKOFF) and self.cursor.needs_due is None:
+            left = [key for kind, key in self.rows if kind == RowKind.DUE]
+            assert not left, f"due rows that nothing waits for: {left}"
 
     @rule(
         saved=st.booleans(),
@@ -460,9 +463,8 @@ class Machine(RuleBasedStateMachine):
                 assert seen.due == message.due
             if message.state == AVAILABLE and self.config.type == "key_shared":
                 owner = self.model.owner(message.slot)
-                must = owner is not None and self.model.must_have(offset, owner)
-                may = owner is not None and not self.model.is_held_back(offset, owner)
-                assert must <= (seen.state == AVAILABLE) <= may, f"{offset} is {seen}, not {message}"
+                ready = owner is not None and self.model.may_have(offset, owner)
+                assert (seen.state == AVAILABLE) == ready, f"{offset} is {seen}, not {message}"
 
     def the_same_numbers(self) -> None:
         assert (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from semantics.subscriptions.states import Draining, Reason
+from semantics.subscriptions.states import Batch, Draining, Reason
 from tests.semantics.subscriptions.driving import (
     ACCEPT,
     REJECT,
@@ -94,6 +94,67 @@ def test_strict_holds_a_key_back_until_its_dead_are_buried() -> None:
     driver.cursor.dying(9)
     driver.cursor.buried([(0, 0)])
     assert driver.poll("a") == [1]
+
+
+def test_strict_lets_an_earlier_record_go_before_one_that_waits_behind_it() -> None:
+    driver = keyed([], nack_delay_ms=1_000, delivery_limit=3)
+    driver.feed(4, [LOW] * 4, delayed=[(0, WALL + 100), (1, WALL + 200)])
+    assert driver.poll("a") == [2]
+    driver.pass_time(100)
+    assert driver.poll("a") == []
+    driver.say(RELEASE, 2)
+    assert driver.state(0, 2, 3) == ["AVAILABLE", "BACKOFF", "BLOCKED"]
+    assert driver.poll("a") == [0]
+    driver.say(RELEASE, 0)
+    driver.pass_time(100)
+    # 1 is behind 0, which waits now
+    assert driver.poll("a") == []
+    driver.pass_time(900)
+    assert driver.poll("a") == [0]
+    driver.say(ACCEPT, 0)
+    assert driver.poll("a") == [1]
+    driver.say(ACCEPT, 1)
+    assert driver.poll("a") == [2]
+    driver.say(ACCEPT, 2)
+    assert driver.poll("a") == [3]
+
+
+def test_strict_lets_an_earlier_record_go_before_a_dead_one_that_cannot_be_buried() -> None:
+    driver = keyed([])
+    driver.feed(3, [LOW] * 3, delayed=[(0, WALL + 100)])
+    assert driver.poll("a") == [1]
+    driver.say(REJECT, 1)
+    driver.cursor.dying(9)
+    driver.cursor.not_buried([(1, 1)], "full", WALL + 10**9)
+    driver.pass_time(100)
+    assert driver.poll("a") == [0]
+    driver.say(ACCEPT, 0)
+    assert driver.poll("a") == []
+    driver.crash()
+    driver.cursor.reassign(HALVES, driver.now)
+    driver.feed(3, [LOW] * 3)
+    assert driver.poll("a") == []
+    driver.cursor.dying(9)
+    driver.cursor.buried([(1, 1)])
+    assert driver.poll("a") == [2]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_cannot_be_opened_has_no_key_and_holds_nobody_back(crash: bool) -> None:
+    driver = keyed([])
+    driver.cursor.feed([Batch(0, 3, None, dead=[(0, 2, Reason.CORRUPT)])], 0, WALL)
+    driver.feed(2, [0, 0])
+    if crash:
+        driver.crash()
+        driver.cursor.reassign(HALVES, driver.now)
+        driver.cursor.feed([Batch(0, 3, None, dead=[(0, 2, Reason.CORRUPT)])], 0, WALL)
+        driver.feed(2, [0, 0])
+    driver.cursor.dying(2)
+    driver.cursor.not_buried([(0, 1)], "full", WALL + 10**9)
+    assert (driver.cursor.look(2).slot, driver.cursor.look(2).owner) == (None, None)
+    assert driver.poll("a") == [3]
+    driver.say(ACCEPT, 3)
+    assert driver.poll("a") == [4]
 
 
 def test_strict_waits_for_the_dead_of_a_batch_just_read() -> None:
