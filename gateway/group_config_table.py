@@ -123,7 +123,7 @@ def _topic(value: Value) -> str | None:
         names.check_local(str(value))
     except names.NamingError:
         return "must be a topic's name: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'"
-    return None
+    return "must not begin with '__', as Kafka's own topics do" if str(value).startswith("__") else None
 
 
 def _multiplier(value: Value) -> str | None:

@@ -93,6 +93,11 @@ class TestValidate:
                 "and not '.' or '..'.",
             ),
             (
+                "pulsar.dead.letter.topic",
+                "__letters",
+                "pulsar.dead.letter.topic must not begin with '__', as Kafka's own topics do, not \"__letters\".",
+            ),
+            (
                 "pulsar.key.shared.ranges",
                 "a:0-10,b:10-20",
                 "pulsar.key.shared.ranges must give each slot to one only, and slot 10 is both a's and b's.",

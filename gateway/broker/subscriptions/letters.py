@@ -313,6 +313,8 @@ class Letters:
             raise Impossible(
                 f"'{subscription.topic}' holds dead letters itself, and they have no dead letters"
             )
+        if name in (base, config.retries_of(subscription.group, base)):
+            raise Impossible(f"'{name}' cannot hold dead letters: the group would be given them again")
         found = broker.catalog.get(name)
         made: asyncio.Future[None] | None = None
         if found is None:

@@ -144,6 +144,23 @@ def test_while_a_letter_cannot_be_stored_the_record_stays_open_and_says_why(fold
     run(test, folder)
 
 
+@pytest.mark.parametrize(("name", "word"), [("t", "itself"), ("t-g-RETRY", "given them again")])
+def test_what_the_group_reads_itself_cannot_hold_its_dead_letters(
+    folder: Path | None, name: str, word: str
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.broker.group_configs.alter("g", lambda own: {**own, "pulsar.dead.letter.topic": name})
+        at = await world.subscribe()
+        await world.produce(b"bad")
+        await world.fetch(at)
+        assert not await world.ack(at, 0, kind=REJECT)
+        assert word in (at.ready().look(0).reason or "")
+        assert len(await world.read("t")) == 1
+
+    run(test, folder)
+
+
 def test_dead_letters_have_no_dead_letters(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
