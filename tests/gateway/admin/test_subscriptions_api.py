@@ -126,6 +126,19 @@ def test_stats_say_what_is_unacknowledged_and_by_whom(serve: Serve) -> None:
     serve(test)
 
 
+def test_stats_say_how_many_failed_and_can_be_had_again(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.group_configs.alter("billing", lambda old: {**old, "pulsar.nack.delay.ms": "0"})
+        await made(admin, count=10)
+        assert await take(admin, "c1", 4) == [0, 1, 2, 3]
+        await ack(admin, "c1", 1, 2, kind=2)
+        assert (await stats(admin))["msgInReplay"] == 2
+        assert await take(admin, "c1", 1) == [1]
+        assert (await stats(admin))["msgInReplay"] == 1
+
+    serve(test)
+
+
 def test_a_partitioned_topic_sums_its_subscriptions(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.partitioned("orders", 3)
