@@ -6,10 +6,11 @@ monotonic clock, which the processes of a machine share.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
-from confluent_kafka import ShareConsumer
+from confluent_kafka import KafkaException, ShareConsumer
 
 
 def tell(what: str, key: bytes, value: bytes) -> None:
@@ -29,7 +30,8 @@ def main() -> None:
         for message in found:
             tell("done", message.key(), message.value())
             member.acknowledge(message)
-        member.commit_sync(30)
+        with contextlib.suppress(KafkaException):  # what is not confirmed comes again
+            member.commit_sync(30)
 
 
 if __name__ == "__main__":
