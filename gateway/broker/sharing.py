@@ -27,7 +27,7 @@ from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.share_sessions import FINAL_EPOCH, Key, Shared, ShareSession
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
-from store.api import StoreError
+from store.api import Durability, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -42,6 +42,7 @@ class ShareFetch(Acknowledging):
     """One ShareFetch request."""
 
     __slots__ = (
+        "_ahead",
         "_budget",
         "_connection",
         "_full",
@@ -81,6 +82,8 @@ class ShareFetch(Acknowledging):
         """Forget what was found."""
         # by partition, in the order of the session
         self._told: dict[Key, wire.PartitionAnswer] = {}
+        # True when what was found follows from something that is not stored yet
+        self._ahead = False
         self._size = 0
 
     def start(self) -> Answer | Awaitable[Answer] | None:
@@ -109,6 +112,8 @@ class ShareFetch(Acknowledging):
             return self._finish_cold(*waits)
         if not (self._told or self._acks) and request.max_records > 0 and session.partitions and self._park():
             return None
+        if self._ahead and not self._uncommitted:
+            return self._finish()
         return self._when_durable(self._encode())
 
     # -- sessions ---------------------------------------------------------------------------------------------------
@@ -224,6 +229,11 @@ class ShareFetch(Acknowledging):
         if not delivery.acquired:
             return
         firsts, lasts, counts = zip(*delivery.acquired, strict=True)
+        partition = shared.served_by
+        if partition is not None and partition.unsaved and (partition.key_shared or any(counts)):
+            # A count that was told does not fall after a crash, nor does a record come back behind a later one of its
+            # key: so the nack, or the acknowledgement, that this delivery follows from is stored before.
+            self._ahead = True
         # The wire counts this delivery too.
         acquired = list(zip(firsts, lasts, map((1).__add__, counts), strict=True))
         self._told[shared.key] = wire.PartitionAnswer(
@@ -252,6 +262,16 @@ class ShareFetch(Acknowledging):
             if waits is None:
                 break
             shared, awaited = waits
+        return await self._finish()
+
+    async def _finish(self) -> Answer:
+        """The answer with what was found, when all it follows from is stored."""
+        if self._ahead:
+            try:
+                await self._broker.write((), Durability.OS)
+            except StoreError:
+                # what was acquired went with the cursors
+                self._begin()
         if self._uncommitted:
             durable: asyncio.Future[Answer | Awaitable[Answer]] = self._broker.loop.create_future()
             self._held = self._encode()
@@ -283,7 +303,9 @@ class ShareFetch(Acknowledging):
         waits = self._look()
         if waits is not None:
             return self._finish_cold(*waits)
-        return self._encode() if self._size else held
+        if not self._size:
+            return held
+        return self._finish() if self._ahead else self._encode()
 
     def _failed(self) -> Answer:
         # What was acquired went with the cursors: they are read again from the store.
@@ -341,7 +363,7 @@ class ShareFetch(Acknowledging):
             partition.park(self)
             return
         self._unpark()
-        self._tell(self._encode() if waits is None else self._finish_cold(*waits))
+        self._conclude(waits)
 
     def expire(self) -> None:
         """Answer now, with what there is."""
@@ -352,8 +374,14 @@ class ShareFetch(Acknowledging):
             self._tell(self._refuse(self._refusal))
             return
         # Its partitions would have woken it; but they do not know of min_bytes.
-        waits = self._look() if self._request.min_bytes > 1 else None
-        self._tell(self._encode() if waits is None else self._finish_cold(*waits))
+        self._conclude(self._look() if self._request.min_bytes > 1 else None)
+
+    def _conclude(self, waits: tuple[Shared, Awaitable[Delivery]] | None) -> None:
+        """Tell what was found, once it is all there and what it follows from is stored."""
+        if waits is not None:
+            self._tell(self._finish_cold(*waits))
+        else:
+            self._tell(self._finish() if self._ahead else self._encode())
 
     def end(self) -> None:
         """There is nothing to wait for any more."""

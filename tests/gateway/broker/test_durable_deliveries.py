@@ -1,0 +1,107 @@
+"""A delivery leaves when what it follows from is stored: a nack that it counts, the end of its key's record before."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.server import Gateway
+from gateway.wire.api_keys import ApiKey
+from store.api import StoreError
+from tests.gateway.broker.held import HeldStore, run_held
+from tests.gateway.broker.share_asking import (
+    ACCEPT,
+    FOR_LONG,
+    RELEASE,
+    acquired,
+    alter_group,
+    parked,
+    share_acknowledge_body,
+    share_fetch,
+    share_fetch_body,
+    topic,
+)
+from tests.gateway.serving import Client, batch, produce_body
+
+
+def test_a_count_is_told_when_it_is_stored() -> None:
+    """Whoever saw a count never sees a lower one, also when the gateway dies between."""
+
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await topic(gateway, client, 1)
+        other = await Client.connect(gateway)
+        await share_fetch(other, "n", 0, topic_id, [0])
+        await share_fetch(client, "m", 0, topic_id, [0])
+        store.holding = True
+        # what it holds counts one delivery
+        other.close()
+        await store.has(1)
+        asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0]))
+        await store.has(2)
+        assert not asked.done()
+        store.release()
+        assert acquired(await asked) == {0: {0: 2}}
+
+    run_held(test)
+
+
+def test_a_parked_fetch_that_a_nack_wakes_is_told_when_that_is_stored() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await topic(gateway, client, 1)
+        other = await Client.connect(gateway)
+        await share_fetch(other, "n", 0, topic_id, [0])
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0], max_wait=FOR_LONG))
+        await parked(gateway)
+        store.holding = True
+        other.send(
+            ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("n", 1, topic_id, {0: [(0, 0, RELEASE)]})
+        )
+        await store.has(1)
+        told = asyncio.create_task(client.receive())
+        # Were it woken by the nack itself, it would not wait for long.
+        gateway.broker.subscriptions.get("g", "t").partition(0).serve()  # type: ignore[union-attr]
+        await store.has(2)
+        assert not told.done()
+        store.release()
+        assert acquired((await told)[1]) == {0: {0: 2}}
+        other.close()
+
+    run_held(test)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_next_of_a_key_leaves_when_the_end_of_the_one_before_is_stored(stored: bool) -> None:
+    """Else the one before it could come back behind it after a crash; and so it does when it could not be stored."""
+
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await alter_group(client, **{"pulsar.subscription.type": "key_shared"})
+        topic_id = await topic(gateway, client)
+        for value in (b"first", b"second"):
+            await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(value, key=b"k")))
+        await share_fetch(client, "m", 0, topic_id, [0])
+        assert acquired(await share_fetch(client, "m", 1, max_wait=FOR_LONG)) == {0: {0: 1}}
+        # as librdkafka does: acknowledgements by another connection than fetches
+        other = await Client.connect(gateway)
+        store.holding = True
+        body = share_acknowledge_body("m", 2, topic_id, {0: [(0, 0, ACCEPT)]})
+        other.send(ApiKey.SHARE_ACKNOWLEDGE, 2, body)
+        await store.has(1)
+        asked = asyncio.create_task(share_fetch(client, "m", 3))
+        await store.has(2)
+        assert not asked.done()
+        store.holding = False
+        if stored:
+            store.release()
+        else:
+            store.fail(StoreError("the disk is full"))
+        await other.receive()
+        answer = await asked
+        if stored:
+            assert acquired(answer) == {0: {1: 1}}
+        else:
+            assert acquired(answer) == {}
+            assert acquired(await share_fetch(client, "m", 4, max_wait=FOR_LONG)) == {0: {0: 1}}
+        other.close()
+
+    run_held(test)
