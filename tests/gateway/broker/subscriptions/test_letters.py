@@ -202,6 +202,20 @@ def test_dead_letters_skip_limits_and_go_where_the_group_says_with_a_first_reade
     run(test, folder)
 
 
+@pytest.mark.parametrize(("index", "grave"), [(0, 0), (1, 1), (3, 1), (4, 0)])
+def test_letters_of_partition_p_go_to_partition_p_mod_n(index: int, grave: int) -> None:
+    async def test(world: World) -> None:
+        await world.topic(partitions=5)
+        await world.topic("t-g-DLQ", partitions=2)
+        at = await world.subscribe(index=index)
+        await world.produce(b"v", index=index)
+        await world.fetch(at)
+        assert not await world.ack(at, 0, kind=REJECT)
+        assert [len(await world.read("t-g-DLQ", each)) for each in (0, 1)] == [1 - grave, grave]
+
+    run(test)
+
+
 def test_a_batch_that_cannot_be_opened_is_buried_whole_and_holds_nobody_up(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
