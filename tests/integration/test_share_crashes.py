@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, ShareConsumer, TopicPartition
 
 from tests.integration.process import GatewayProcess
 from tests.integration.sharing import (
@@ -23,11 +23,13 @@ from tests.integration.sharing import (
     PATIENCE,
     REJECT,
     RELEASE,
+    acknowledge,
     make_group,
     make_topic,
     member,
     poll,
     send,
+    some,
     until,
 )
 
@@ -268,3 +270,62 @@ def test_keys_keep_their_order_while_the_gateway_is_killed(
         gateway.kill()
         gateway.start()
     keys.finish()
+
+
+def test_what_a_member_holds_of_its_keys_waits_for_it_over_a_kill(
+    own_gateway: Callable[..., GatewayProcess],
+) -> None:
+    """Slots are durable: whoever asks first after the gateway was killed gets its own keys and not another's."""
+    gateway = own_gateway()
+    make_topic(gateway.bootstrap, "t")
+    make_group(gateway.bootstrap, "g", pulsar__subscription__type="key_shared")
+    one, other = member(gateway.bootstrap, "g", "t"), member(gateway.bootstrap, "g", "t")
+    # Both have joined once each was given something.
+    seen: dict[ShareConsumer, set[bytes]] = {one: set(), other: set()}
+    number = 0
+
+    def shared() -> bool:
+        nonlocal number
+        number += 1
+        send(gateway.bootstrap, "t", [(b"key-%d" % key, b"joining") for key in range(20)])
+        for consumer, keys in seen.items():
+            found = poll(consumer)
+            keys |= {message.key() for message in found}
+            acknowledge(consumer, found)
+        return all(seen.values())
+
+    until(shared, "both members to get records")
+    consumers = [one, other]
+    while any(found := [poll(consumer) for consumer in consumers]):
+        for consumer, messages in zip(consumers, found, strict=True):
+            acknowledge(consumer, messages)
+    send(gateway.bootstrap, "t", [(b"key-%d" % key, b"0") for key in range(20)])
+    held = some(one)
+    mine = {message.key() for message in held}
+    gateway.kill()
+    gateway.start()
+    send(gateway.bootstrap, "t", [(b"key-%d" % key, b"1") for key in range(20)])
+    theirs: set[tuple[bytes, bytes]] = set()
+
+    def rest() -> bool:
+        found = poll(other)
+        acknowledge(other, found)
+        theirs.update((message.key(), message.value()) for message in found)
+        return len(theirs) >= 2 * (20 - len(mine))
+
+    until(rest, "the other member's keys")
+    assert not mine & {key for key, _ in theirs}
+    acknowledge(one, held)  # refused: the gateway that gave them is gone
+    again: dict[bytes, list[bytes]] = defaultdict(list)
+
+    def back() -> bool:
+        found = poll(one)
+        acknowledge(one, found)
+        for message in found:
+            again[message.key()].append(message.value())
+        return sum(map(len, again.values())) >= 2 * len(mine)
+
+    until(back, "the first member's keys")
+    assert dict(again) == {key: [b"0", b"1"] for key in mine}
+    one.close()
+    other.close()
