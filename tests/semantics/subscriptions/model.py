@@ -69,6 +69,15 @@ class Model:
     def having(self, *states: str) -> list[int]:
         return sorted(offset for offset, message in self.messages.items() if message.state in states)
 
+    def draining(self) -> dict[int, tuple[str, int]]:
+        """Key_Shared: slot -> who holds how many records of it without owning it."""
+        found: dict[int, tuple[str, int]] = {}
+        if self.config.type == "key_shared" and not self.config.allow_out_of_order:
+            for message in self.messages.values():
+                if message.consumer is not None and message.consumer != self.owner(message.slot):
+                    found[message.slot] = message.consumer, found.get(message.slot, ("", 0))[1] + 1
+        return found
+
     def held_by(self, consumer: str) -> list[int]:
         return [offset for offset in self.having(ACQUIRED) if self.messages[offset].consumer == consumer]
 
@@ -265,6 +274,18 @@ class Model:
     def seek(self, offset: int) -> None:
         self.messages.clear()
         self.start = self.read = offset
+
+    def retyped(self, config: SubscriptionConfig, read: int) -> None:
+        """Of another type; reading goes on from there: Key_Shared reads again, Shared where that was not finished."""
+        before, self.config = self.config, config
+        if before.type != config.type:
+            for message in self.messages.values():
+                message.read = config.type != "key_shared"
+            if config.type == "key_shared":
+                self.read = read
+            else:
+                assert read >= self.read
+                self.forget_from(read)
 
     def crashed(self) -> None:
         """The gateway died: what was in hand is free, and nobody counts it."""

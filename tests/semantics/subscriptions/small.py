@@ -1,4 +1,6 @@
-"""The cursor made anew with chunks of 16 offsets and room for a few due times: few messages then meet every edge."""
+"""The cursor made anew with chunks of 16 offsets, counts that are wide from 3 on, and room for a few due times: few
+messages then meet every edge.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from importlib.abc import MetaPathFinder
 from types import CodeType, ModuleType
 
 PACKAGE = "semantics.subscriptions"
+MOST = 8
+"""runs of due times in memory"""
 CHANGES = {
-    "chunks": {"SHIFT = 10": "SHIFT = 4"},
+    "chunks": {"SHIFT = 10": "SHIFT = 4", "count > 255": "count > 2"},
     "due": {
-        "MOST = 65_536": "MOST = 8",
+        "MOST = 65_536": f"MOST = {MOST}",
         "ROWS_AT_ONCE = 4_096": "ROWS_AT_ONCE = 2",
         "RUNS_A_ROW = 512": "RUNS_A_ROW = 3",
     },

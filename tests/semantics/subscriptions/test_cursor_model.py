@@ -6,13 +6,14 @@ still come to an end: whatever was done to the cursor, no message is stuck in it
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -36,7 +37,7 @@ from tests.semantics.subscriptions.model import (
     Model,
     spread,
 )
-from tests.semantics.subscriptions.small import small_cursor
+from tests.semantics.subscriptions.small import MOST, small_cursor
 
 CONSUMERS = ("ann", "bob", "cid")
 SLOTS = (0, 7, 30_000, 65_535)
@@ -44,6 +45,9 @@ SHARED = SubscriptionConfig(type="shared")
 STRICT = SubscriptionConfig(type="key_shared")
 NOT_STRICT = SubscriptionConfig(type="key_shared", strict=False)
 OUT_OF_ORDER = SubscriptionConfig(type="key_shared", strict=False, allow_out_of_order=True)
+
+SHRINK = bool(os.environ.get("SHRINK"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "60"))
 
 consumers = st.sampled_from(CONSUMERS)
 backoffs = st.one_of(st.none(), st.builds(Backoff, st.just(100), st.just(1000)))
@@ -82,6 +86,7 @@ class Machine(RuleBasedStateMachine):
     cursors: type[Cursor] = Cursor
     # of an offset, to the number of its chunk
     shift = 10
+    most_due = 65_536
 
     @initialize(
         start=st.sampled_from([0, 1, 1020, 2**40 + 1023]),
@@ -97,6 +102,10 @@ class Machine(RuleBasedStateMachine):
         self.log: list[Batch] = []
         self.log_start = self.log_end = start
         self.attached: set[str] = set()
+        # draining slot -> since when
+        self.since: dict[int, int] = {}
+        # slots of which several were in hand when `strict` came to hold
+        self.several: set[int] = set()
         self.rows: Rows = {}
         self.burying: list[tuple[int, int]] = []
         self.commit()
@@ -132,7 +141,7 @@ class Machine(RuleBasedStateMachine):
             Batch(
                 first,
                 self.log_end,
-                array("H", slots) if self.config.type == "key_shared" else None,
+                array("H", slots),
                 delayed,
                 broken,
                 skip,
@@ -182,6 +191,7 @@ class Machine(RuleBasedStateMachine):
             if owner is not None
         ]
         self.cursor.reassign(self, self.now)
+        self.since = {slot: self.since.get(slot, self.now) for slot in self.model.draining()}
 
     def ranges(self) -> list[tuple[int, int, str]]:
         return self.model.owners
@@ -379,6 +389,26 @@ class Machine(RuleBasedStateMachine):
         self.cursor.reconfigure(self.config)
         self.model.config = self.config
 
+    @precondition(lambda self: not self.model.having(ACQUIRED))
+    @rule(like=st.sampled_from([SHARED, STRICT, NOT_STRICT, OUT_OF_ORDER]))
+    def retype(self, like: SubscriptionConfig) -> None:
+        before = self.config
+        self.config = replace(
+            before, type=like.type, strict=like.strict, allow_out_of_order=like.allow_out_of_order
+        )
+        self.cursor.reconfigure(self.config)
+        self.model.retyped(self.config, self.cursor.read)
+        if self.config.type == "key_shared" != before.type:
+            self.cursor.reassign(self, self.now)
+
+    @precondition(lambda self: self.config.type == "key_shared" and not self.config.allow_out_of_order)
+    @rule()
+    def strict_or_not(self) -> None:
+        self.config = self.model.config = replace(self.config, strict=not self.config.strict)
+        self.cursor.reconfigure(self.config)
+        held = [self.model.messages[offset].slot for offset in self.model.having(ACQUIRED)]
+        self.several = {slot for slot in held if held.count(slot) > 1}
+
     # the store
 
     @rule()
@@ -441,7 +471,9 @@ class Machine(RuleBasedStateMachine):
         self.the_same_numbers()
         self.mark_delete_plus_one_is_open()
         self.one_consumer_a_slot()
+        self.who_drains()
         self.timers_are_set()
+        self.memory_of_due_times()
 
     def the_same_state(self) -> None:
         while self.model.read < self.cursor.read and self.model.state(self.model.read) == DONE:
@@ -472,7 +504,15 @@ class Machine(RuleBasedStateMachine):
             == len(self.model.having(ACQUIRED))
             <= max(self.config.max_locks, self.cursor.acquired)
         )
+        stats = self.cursor.stats()
+        assert stats["redelivering"] == sum(
+            m.state == AVAILABLE and m.count > 0 for m in self.model.messages.values()
+        )
         if all(message.read for message in self.model.messages.values()):
+            assert (stats["delayed"], stats["backoff"], stats["dying"]) == tuple(
+                len(self.model.having(state)) for state in (DELAYED, BACKOFF, DYING)
+            )
+            assert stats["open"] == sum(m.state != DONE for m in self.model.messages.values())
             assert self.cursor.available == len(self.model.having(AVAILABLE))
             assert self.cursor.waiting == len(self.model.having(DELAYED, BACKOFF))
 
@@ -488,7 +528,22 @@ class Machine(RuleBasedStateMachine):
                     if message.state == ACQUIRED and message.slot == slot
                 ]
                 assert len({message.consumer for message in held}) <= 1
-                assert len(held) <= 1 or not self.config.strict
+                if len(held) <= 1:
+                    self.several.discard(slot)
+                assert len(held) <= 1 or not self.config.strict or slot in self.several
+
+    def who_drains(self) -> None:
+        draining = self.model.draining()
+        self.since = {slot: since for slot, since in self.since.items() if slot in draining}
+        seen = {each.slot: (each.holder, each.in_hand) for each in self.cursor.draining()}
+        assert seen == draining
+        assert {each.slot: each.since for each in self.cursor.draining()} == self.since
+        assert all(each.owner == self.model.owner(each.slot) for each in self.cursor.draining())
+
+    def memory_of_due_times(self) -> None:
+        times = self.cursor._due
+        assert times._size == sum(len(group.runs) for group in times._groups.values()) <= self.most_due
+        assert sorted(times._groups) == sorted(times._heap)
 
     def timers_are_set(self) -> None:
         mono, wall = self.cursor.next_due(self.now, self.wall)
@@ -526,9 +581,11 @@ class Machine(RuleBasedStateMachine):
             self.time_passes(10**8, 0)
             self.always()
         assert self.cursor.start == self.cursor.read == self.log_end, "something is stuck"
-        # due times of what was skipped
-        self.time_passes(10**10, 0)
         self.commit()
+        if (keyed := self.cursor._keyed) is not None:
+            assert not keyed.queued
+            left = (keyed._holder, keyed._more, keyed._blocked, keyed._parked, keyed._since)
+            assert not any(left), f"slots that nothing is in: {left}"
         # of the chunk in which reading goes on a row may stay until that is full
         here = (self.cursor.start >> self.shift).to_bytes(8, "big")
         left = [key for key in self.rows if key not in ((RowKind.CURSOR, b""), (RowKind.COUNT, here))]
@@ -547,16 +604,32 @@ def runs(offsets: list[int]) -> list[tuple[int, int]]:
 
 
 def machine(config: SubscriptionConfig, cursors: type[Cursor] = Cursor) -> type:
-    shift = 10 if cursors is Cursor else 4
-    test = type("Test", (Machine,), {"kind": config, "cursors": cursors, "shift": shift}).TestCase
-    test.settings = settings(
-        max_examples=60,
-        stateful_step_count=40,
-        deadline=None,
-        report_multiple_bugs=False,
-        suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    return test
+    """What pytest runs. A failure is told as it was met, since to make it smaller may take minutes."""
+    small = {"shift": 4, "most_due": MOST} if cursors is not Cursor else {}
+    case = type("Test", (Machine,), {"kind": config, "cursors": cursors, **small}).TestCase
+
+    class Test(case):  # type: ignore[misc, valid-type]
+        settings = settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=40,
+            deadline=None,
+            report_multiple_bugs=False,
+            phases=tuple(Phase) if SHRINK else (Phase.explicit, Phase.reuse, Phase.generate),
+            suppress_health_check=[
+                HealthCheck.filter_too_much,
+                HealthCheck.too_slow,
+                HealthCheck.data_too_large,
+            ],
+        )
+
+        def runTest(self) -> None:  # noqa: N802
+            try:
+                super().runTest()
+            except Exception as failure:
+                failure.add_note("For a shorter example: SHRINK=1 .venv/bin/pytest --lf")
+                raise
+
+    return Test
 
 
 Small = small_cursor().Cursor
