@@ -179,6 +179,9 @@ class ShareFetch(Acknowledging):
         for shared in self._rest:
             if self._limit <= 0 or (self._budget <= 0 and self._size):
                 break
+            if session.partitions.get(shared.key) is not shared:
+                # The session ended while a disk was asked: its member must not become a consumer again.
+                continue
             partition = shared.served_by
             try:
                 if partition is None or partition.gone:
@@ -262,6 +265,13 @@ class ShareFetch(Acknowledging):
             if waits is None:
                 break
             shared, awaited = waits
+        session = self._session
+        if (
+            session is not None
+            and self._broker.share_sessions.get(session.group, session.member) is not session
+        ):
+            # it ended meanwhile, and what was found went to others
+            self._begin()
         return await self._finish()
 
     async def _finish(self) -> Answer:

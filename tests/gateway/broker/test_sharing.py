@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.broker import sharing
+from gateway.broker import share_sessions, sharing
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -385,6 +385,43 @@ def test_what_a_disk_finds_for_a_client_that_went_away_is_for_others() -> None:
         await disk.go()
         disk.cold = False
         assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 1, 1: 1}}
+
+    run(test)
+
+
+@pytest.mark.parametrize("how", ["left", "fenced", "opened again"])
+def test_a_session_that_ends_while_a_disk_is_asked_leaves_no_consumer_behind(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share_sessions, "LAST_WORDS", 0.0)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2, partitions=3)
+        subscription = gateway.broker.subscriptions.get(GROUP, "t")
+        assert subscription is not None
+        (disk,) = slow(gateway, 1)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, range(3)))
+        await until(lambda: disk.waiting)
+        sessions = gateway.broker.share_sessions
+        if how == "opened again":
+            assert acquired(await share_fetch(client, "m", 0, topic_id, [0])) == {0: {0: 2, 1: 2}}
+            await share_fetch(client, "m", -1)
+        else:
+            gateway.broker.subscriptions.member_gone(GROUP, "m", graceful=how == "left")
+        await until(lambda: not len(sessions))
+        await disk.go()
+        _, answer = await other.receive()
+        assert acquired(answer) == {}, "others have it"
+        assert not subscription.consumers
+        disk.cold = False
+        count = 1 if how == "left" else 2
+        assert acquired(await share_fetch(client, "n", 0, topic_id, range(3))) == {
+            0: {0: count, 1: count},
+            1: {0: 1, 1: 1},
+            2: {0: 1, 1: 1},
+        }
+        other.close()
 
     run(test)
 
