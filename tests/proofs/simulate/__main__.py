@@ -92,9 +92,10 @@ def main(
 
     Producers, a gateway and thousands of consumers live under virtual time. Consumers come, leave, die, stall until
     their locks run out, accept, release, reject and renew; messages are delayed, poisoned, unreadable, keyless; the
-    gateway is killed in the middle of its turns and loads what was committed. A ledger that never asks the cursor
-    holds every delivery to the rules: one holder, order by key as the mode promises it, counts exact, delays never
-    early, no death before the last delivery, and at the end every message acknowledged or dead, once.
+    gateway is killed in the middle of its turns and loads what was committed; administrators trim, skip, clear, seek
+    and change limits. A ledger that never asks the cursor holds every delivery to the rules: one holder, order by key
+    as the mode promises it, counts exact, delays never early, no death before the last delivery, and at the end every
+    message acknowledged, dead or expired, once.
 
     Everything follows from the seed, so that what fails can be repeated. Exit code 1 when a promise was broken.
     """

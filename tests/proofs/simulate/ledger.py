@@ -30,7 +30,7 @@ class Facts:
     """wall ms before which it may not be delivered again"""
     dying: Reason | None = None
     end: str | None = None
-    """acked, dead or dropped"""
+    """acked, dead, dropped or expired"""
 
 
 @dataclass(slots=True)
@@ -216,6 +216,40 @@ class Ledger:
     def buried(self, offset: int) -> None:
         self._dead_unsaved.append(offset)
         self._end(self.messages[offset], "dead")
+
+    # administration
+
+    def first_open(self) -> int | None:
+        return min((offsets[0] for offsets in self._open.values() if offsets), default=None)
+
+    def settled_below(self, offset: int) -> None:
+        """Trimmed, or cleared: whatever it was, in whosever hands."""
+        for offsets in self._open.values():
+            for each in offsets[: bisect_left(offsets, offset)]:
+                self._end(self._take(each), "expired")
+
+    def skipped(self, count: int) -> int:
+        """The first so many that are open. How many it were."""
+        first = sorted(offset for offsets in self._open.values() for offset in offsets)[:count]
+        if first:
+            self.settled_below(first[-1] + 1)
+        return len(first)
+
+    def sought(self, offset: int, wall: int) -> None:
+        """All from there on begins anew, and what lies before is over. What was done before is committed."""
+        self.settled_below(offset)
+        self._held.clear()
+        for message in [message for message in self.messages.values() if message.offset < offset]:
+            message.holder = None
+        for old in [message for message in self.messages.values() if message.offset >= offset]:
+            if old.now.end is not None:
+                insort(self._open[old.slot], old.offset)
+                self.open += 1
+            due = old.due if old.due > wall else 0
+            self.messages[old.offset] = Message(old.offset, old.slot, due, old.poison, old.corrupt)
+            self._touched.discard(old.offset)
+        self.dead_letters = [each for each in self.dead_letters if each < offset]
+        self.counts["sought"] += 1
 
     def _take(self, offset: int) -> Message:
         message = self.messages[offset]

@@ -13,7 +13,7 @@ import heapq
 import random
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from semantics.subscriptions import selectors
 from semantics.subscriptions.backoff import Backoff
@@ -60,6 +60,8 @@ class Scenario:
     keyless: float = 0.1
     stalling: float = 0.05
     """of the consumers: they hold what they have for longer than any lock"""
+    administer_ms: int = 0
+    """between what administrators do, on average: trim, skip, clear, seek, other limits; 0 is never"""
 
 
 BACKOFF = Backoff(100, 2000)
@@ -95,6 +97,8 @@ def scenarios() -> list[Scenario]:
         Scenario("not-strict", key_shared(strict=False)),
         Scenario("out-of-order", key_shared(strict=False, allow_out_of_order=True)),
         Scenario("few-locks", key_shared(max_locks=20, lookahead=50)),
+        Scenario("administered", LIVELY, administer_ms=1500),
+        Scenario("strict-administered", key_shared(), administer_ms=1500),
     ]
 
 
@@ -164,6 +168,8 @@ class World:
             self.after(self.some(200), self.join)
         if self.scenario.crash_every_ms:
             self.after(self.some(self.scenario.crash_every_ms), self.crash)
+        if self.scenario.administer_ms:
+            self.after(self.some(self.scenario.administer_ms), self.administer)
         while self.ledger.open or self.published < self.scenario.messages or self.cursor.start < self.log_end:
             if not self._events or self.time > limit_ms:
                 raise Broken(self._stuck())
@@ -433,7 +439,8 @@ class World:
                 for offset in offsets
                 if offset not in self.ledger.holds(consumer.name)
             )
-            if refusal is not Refusal.INVALID_RECORD_STATE and not passed:
+            sought = self.ledger.counts["sought"] and refusal is Refusal.INVALID_REQUEST  # it is not read yet
+            if refusal is not Refusal.INVALID_RECORD_STATE and not passed and not sought:
                 raise Broken(f"{consumer.name} acknowledged {batches[:3]} without holding it all: {refusal}")
             if refusal is not None:
                 return
@@ -484,6 +491,47 @@ class World:
         self._bury_from = self.time + int(self.some(20))
         if len(taken) == 100 or self.random.random() < 0.05:
             self.after(20, _nothing)
+
+    # administration
+
+    def administer(self) -> None:
+        """Somebody changes what is to be delivered, or how. It has a commit of its own."""
+        self._commit()
+        pick, ledger = self.random, self.ledger
+        first = ledger.first_open()
+        here = self.log_end if first is None else first
+        what = pick.choice(["trim", "trim", "skip", "skip", "clear", "seek", "limits", "limits"])
+        if what == "trim":
+            self._first = max(self._first, min(here + pick.randint(0, 40), self.log_end))
+            self.cursor.trimmed(self._first)
+            ledger.settled_below(self._first)
+        elif what == "skip" and self.cursor.read == self.log_end:
+            # of what is not read nobody can say how many it are
+            count = pick.choice([1, 5, 40])
+            skipped = self.cursor.skip(count, self.log_end)
+            if skipped != (known := ledger.skipped(count)):
+                raise Broken(f"{skipped} messages were skipped, of the first {count}; there were {known}")
+        elif what == "clear" and pick.random() < 0.3:
+            self.cursor.clear(self.log_end)
+            ledger.settled_below(self.log_end)
+        elif what == "seek" and self.published < self.scenario.messages:
+            offset = max(self._first, min(here + pick.randint(-60, 20), self.log_end))
+            self.cursor.seek(offset)
+            ledger.sought(offset, self.wall)
+        elif what == "limits":
+            self.config = ledger.config = replace(
+                self.config,
+                lock_ms=pick.choice([1000, 1500, 2500]),
+                max_locks=pick.choice([20, 500]),
+                nack_backoff=pick.choice([None, BACKOFF]),
+                nack_delay_ms=pick.choice([0, 200]),
+                delivery_limit=min(self.config.delivery_limit + pick.choice([0, 1]), 6),
+                lookahead=pick.choice([50, 300]),
+            )
+            self.cursor.reconfigure(self.config)
+        self._commit()
+        if self.published < self.scenario.messages or self.ledger.open:
+            self.after(self.some(self.scenario.administer_ms), self.administer)
 
     # the store
 
