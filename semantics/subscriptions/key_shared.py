@@ -1,8 +1,8 @@
 """The Key_Shared dispatcher: a slot of keys belongs to one consumer, and its records are given in their order.
 
-Every consumer has a queue of offsets that it may take, a heap, so the smallest come first: what came back before what
-was never delivered. A record whose slot is taken is put aside (parked) when it is met, and offered again when its slot
-is free: under `strict` the smallest of the slot alone, since only one can be in hand.
+Every consumer has two queues of offsets that it may take, and takes the smallest first: what was read, which ascends by
+itself, and a heap of what came back or had to wait. A record whose slot is taken is put aside (parked) when it is met,
+and offered again when its slot is free: under `strict` the smallest of the slot alone, since only one can be in hand.
 
 A slot is busy
 - strict: while a record of it is ACQUIRED: nothing else of it is given, to nobody; and for every record behind one
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush, heappushpop
@@ -82,6 +83,7 @@ class KeyShared:
 
     __slots__ = (
         "_blocked",
+        "_fresh",
         "_holder",
         "_index",
         "_leases",
@@ -105,6 +107,7 @@ class KeyShared:
         """offsets from here on were not read: their slots are not known"""
         self._owner, self._names, self._index = _table(())
         self._queues: list[list[int]] = [[]]
+        self._fresh: list[deque[int]] = [deque()]
         # empty when out of order is allowed
         self._holder: dict[int, str] = {}
         """slot -> who has records of it in hand"""
@@ -131,8 +134,9 @@ class KeyShared:
     def rebuild(self) -> None:
         """Make the queues from the planes."""
         self._more, self._holder, self._blocked, self._parked = {}, {}, {}, {}
-        for queue in self._queues:
+        for place, queue in enumerate(self._queues):
             queue.clear()
+            self._fresh[place].clear()
         self.queued = 0
         for number in sorted(self._window.chunks):
             chunk = self._window.chunks[number]
@@ -143,18 +147,17 @@ class KeyShared:
 
     def fed(self, first: int, end: int, slots: Sequence[int]) -> None:
         """[first, end) was read, and these are its slots."""
-        owner, queues = self._owner, self._queues
+        owner, fresh = self._owner, self._fresh
         begin = first
         for chunk, at, stop in self._window.pieces(first, end):
             base = chunk.base
             some = slots[base + at - begin : base + stop - begin]
             chunk.slot_plane()[at:stop] = some if isinstance(some, array) else array("H", some)
             if chunk.state.count(AVAILABLE, at, stop) == stop - at:
-                # behind everything in the queues, so at the end of a heap
                 for offset, place in zip(
                     range(base + at, base + stop), map(owner.__getitem__, some), strict=True
                 ):
-                    queues[place].append(offset)
+                    fresh[place].append(offset)
                 self.queued += stop - at
             else:
                 self._sort_in(chunk, at, stop)
@@ -162,11 +165,11 @@ class KeyShared:
 
     def _sort_in(self, chunk: Chunk, first: int, end: int) -> None:
         """Put what a chunk has where it belongs; nothing of it is anywhere yet."""
-        owner, queues, state, slots = self._owner, self._queues, chunk.state, chunk.slot_plane()
+        owner, fresh, state, slots = self._owner, self._fresh, chunk.state, chunk.slot_plane()
         for at in (at for run in _OF_CONCERN.finditer(state, first, end) for at in range(*run.span())):
             code = state[at]
             if code == AVAILABLE:
-                queues[owner[slots[at]]].append(chunk.base + at)
+                fresh[owner[slots[at]]].append(chunk.base + at)
                 self.queued += 1
             elif code == ACQUIRED:
                 if self._ordered:
@@ -186,7 +189,7 @@ class KeyShared:
         place = self._index.get(name)
         if place is None:
             return []
-        queue, chunks = self._queues[place], self._window.chunks
+        queue, fresh, chunks = self._queues[place], self._fresh[place], self._window.chunks
         holder, more, blocked, parked = self._holder, self._more, self._blocked, self._parked
         ordered, strict, lease_id = self._ordered, self._strict, lease.id
         taken: list[Acquired] = []
@@ -194,8 +197,13 @@ class KeyShared:
         left = room
         number = -1
         begin = end = tally = 0  # the run under way, which stays inside of a chunk
-        while queue and left:
-            offset = heappop(queue)
+        while left:
+            if fresh and (not queue or fresh[0] < queue[0]):
+                offset = fresh.popleft()
+            elif queue:
+                offset = heappop(queue)
+            else:
+                break
             if offset >> SHIFT != number:
                 number = offset >> SHIFT
                 chunk = chunks[number]
@@ -243,7 +251,7 @@ class KeyShared:
     def has(self, consumer: str) -> bool:
         """There may be something for it."""
         place = self._index.get(consumer)
-        return place is not None and bool(self._queues[place])
+        return place is not None and bool(self._fresh[place] or self._queues[place])
 
     # -- what happens to records -----------------------------------------------------------------------------
 
@@ -349,20 +357,21 @@ class KeyShared:
     def reassign(self, owners: Owners, now: int) -> None:
         """Slots have other owners from now on. What is in hand stays there."""
         owner, names, index = _table(tuple(owners.ranges()))
-        offsets = [offset for queue in self._queues for offset in queue]
+        offsets = [offset for queue in (*self._fresh, *self._queues) for offset in queue]
         if not self._strict:
             # the slot's holder may be its owner again
             offsets.extend(offset for waiting in self._parked.values() for offset in waiting)
             self._parked.clear()
         offsets.sort()
-        queues: list[list[int]] = [[] for _ in names]
+        fresh: list[deque[int]] = [deque() for _ in names]
         number = -1
         for offset in offsets:
             if offset >> SHIFT != number:
                 number = offset >> SHIFT
                 slots = self._window.chunks[number].slot_plane()
-            queues[owner[slots[offset & MASK]]].append(offset)
-        self._owner, self._queues, self._names, self._index = owner, queues, names, index
+            fresh[owner[slots[offset & MASK]]].append(offset)
+        self._owner, self._names, self._index = owner, names, index
+        self._fresh, self._queues = fresh, [[] for _ in names]
         self._since = {
             slot: self._since.get(slot, now)
             for slot, holder in self._holder.items()
@@ -390,7 +399,8 @@ class KeyShared:
             )
         if owner is None:
             return "nobody owns its slot"
-        waiting = self._queues[self._owner[slot]] + self._parked.get(slot, [])
+        place = self._owner[slot]
+        waiting = (*self._fresh[place], *self._queues[place], *self._parked.get(slot, ()))
         if any(other < offset and self._slot_of(other) == slot for other in waiting):
             return "an earlier record of its slot goes first"
         return None
