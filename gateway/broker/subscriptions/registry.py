@@ -214,12 +214,13 @@ class Subscriptions:
                 return 0
             # what is in the open turn is written before it is deleted
             broker.turn.end()
+            # before those who wait are woken: they look for what they waited at, and its row is still there
+            going = {(group, row.topic_id) for row in found}
+            self._deleting |= going
             writes: list[Write] = []
             for row in found:
                 writes += rows.writes_removed(row)
-                going.add((group, row.topic_id))
                 self._forget(group, row.topic_id)
-            self._deleting |= going
             await broker.write(writes)
         except StoreError as error:
             raise from_store(error) from error

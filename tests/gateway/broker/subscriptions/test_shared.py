@@ -276,6 +276,38 @@ def test_a_subscription_that_is_deleted_forgets_everything(folder: Path | None) 
     run(test, folder)
 
 
+@pytest.mark.parametrize("kind", ["shared", "key_shared"])
+def test_whoever_waits_at_a_subscription_that_is_deleted_does_not_bring_it_back(kind: str) -> None:
+    class Searcher(Waiter):
+        """As a parked fetch does: woken, it looks for what serves its partition now."""
+
+        def wake(self, at) -> None:  # type: ignore[no-untyped-def]
+            self.times += 1
+            assert at.gone
+            found = at.broker.subscriptions.by_id("g", at.subscription.topic_id)
+            if found is not None:
+                found.partition(0).attach(self.consumer)
+
+    async def test(world: World) -> None:
+        topic = await world.topic()
+        await world.configure("g", pulsar__subscription__type=kind)
+        at = await world.subscribe()
+        searcher = Searcher("c")
+        at.attach("c")
+        await world.settled()
+        at.park(searcher)
+        assert await world.broker.subscriptions.delete("g", topic.topic_id) == 1
+        await world.settled()
+        assert searcher.times == 1
+        assert not world.broker.subscriptions.of_group("g")
+        assert world.broker.subscriptions.get("g", "t") is None
+        await world.produce(b"a")
+        assert await world.fetch(await world.subscribe()) == {0: (b"a", 1)}
+        assert len(world.broker.subscriptions.of_topic(topic.topic_id)) == 1
+
+    run(test)
+
+
 def test_records_below_the_start_of_the_log_are_gone(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
