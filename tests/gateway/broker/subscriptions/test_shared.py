@@ -302,7 +302,10 @@ def test_whoever_waits_at_a_subscription_that_is_deleted_does_not_bring_it_back(
         assert not world.broker.subscriptions.of_group("g")
         assert world.broker.subscriptions.get("g", "t") is None
         await world.produce(b"a")
-        assert await world.fetch(await world.subscribe()) == {0: (b"a", 1)}
+        at = await world.subscribe()
+        at.attach("d")
+        await world.settled()
+        assert await world.fetch(at, "d") == {0: (b"a", 1)}
         assert len(world.broker.subscriptions.of_topic(topic.topic_id)) == 1
 
     run(test)
