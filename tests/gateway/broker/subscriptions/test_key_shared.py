@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from semantics.subscriptions.hashing import slot_of
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.test_shared import Taker
@@ -86,6 +88,23 @@ def test_a_restart_keeps_slots_for_their_members_until_their_session_would_have_
         await world.settled()
         assert {owner(world, key) for key in KEYS} == {"b"}
         assert set(waiter.got) == set(before)
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("graceful", [True, False])
+def test_nothing_waits_for_a_member_that_the_group_has_no_more_after_a_restart(
+    folder: Path | None, graceful: bool
+) -> None:
+    async def test(world: World) -> None:
+        await begin(world)
+        await come(world, "a", "b")
+        await world.crash()
+        await come(world, "b")
+        assert {owner(world, key) for key in KEYS} == {"a", "b"}
+        world.broker.subscriptions.member_gone("g", "a", graceful=graceful)
+        await world.settled()
+        assert {owner(world, key) for key in KEYS} == {"b"}
 
     run(test, folder)
 
