@@ -178,6 +178,9 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
     ):
         if value is not None:
             answer[key] = value
+    until = at.subscription.reserved.get(found.owner) if found.owner is not None else None
+    if until is not None:
+        answer["ownerAwaitedUntil"] = _iso(wall + until - now)
     answer["explanation"] = _sentence(at, answer, partition.log_start, partition.high_watermark)
     return answer
 
@@ -224,6 +227,12 @@ def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int)
         )
     if state.startswith("DYING"):
         return f"It is on its way to the dead letter topic{reason}.{failed}"
+    if "ownerAwaitedUntil" in known:
+        return (
+            f"It waits for {known['owner']}, which owned slot {known['slot']} before the gateway was started again and"
+            f" is not back. Others get the slot at {known['ownerAwaitedUntil']}, or when that member leaves its"
+            f" group.{failed}"
+        )
     if not at.consumers:
         return f"It can be delivered, but no consumer is connected.{failed}"
     config = at.subscription.config.subscription

@@ -342,6 +342,26 @@ def test_a_key_its_slot_and_who_has_it(serve: Serve) -> None:
     serve(test)
 
 
+def test_a_record_whose_owner_is_awaited_after_a_restart_says_so(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, kind="key_shared")
+        await take(admin, "c1")
+        await admin.broker.write([])
+        (held, *_) = await take(admin, "c1") or [0]
+        assert "ownerAwaitedUntil" not in await explain(admin, held)
+        # what a restart leaves: the member's slots, and no consumer
+        at = cursor_of(admin)
+        at.subscription.reserved["c1"] = admin.broker.clock.monotonic_ms() + 30_000
+        at.detach("c1", graceful=True)
+        await admin.broker.write([])
+        waits = await explain(admin, held)
+        assert (waits["state"], waits["owner"]) == ("AVAILABLE", "c1")
+        assert waits["explanation"].startswith(f"It waits for c1, which owned slot {waits['slot']} before")
+        assert waits["ownerAwaitedUntil"] in waits["explanation"]
+
+    serve(test)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "word"),
     [
