@@ -129,6 +129,9 @@ def merged(each: list[Stats]) -> Stats:
     for one in each:
         total["magnetar"]["unread"] += one["magnetar"]["unread"]
         for state, count in one["magnetar"]["states"].items():
+            if state in ("start", "read"):
+                # offsets belong to one partition
+                continue
             total["magnetar"]["states"][state] = total["magnetar"]["states"].get(state, 0) + count
         for consumer in one["consumers"]:
             known = consumers.setdefault(

@@ -148,6 +148,7 @@ def test_a_partitioned_topic_sums_its_subscriptions(serve: Serve) -> None:
         await admin.commit("readers", "orders", 1, 1)
         found = (await admin.ask("GET", "P/orders/partitioned-stats")).json["subscriptions"]
         assert found["billing"]["msgBacklog"] == 6
+        assert not {"start", "read"} & set(found["billing"]["magnetar"]["states"])
         assert (found["readers"]["type"], found["readers"]["msgBacklog"]) == ("Failover", 1)
         assert (await admin.ask("GET", "P/orders/subscriptions")).json == ["billing", "readers"]
 
