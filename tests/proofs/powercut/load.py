@@ -8,72 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-import struct
 from collections import deque
 from typing import Any
 
-from gateway.wire import codec, messages, records
+from gateway.wire import messages, records
 from gateway.wire.api_keys import ApiKey
-from tests.proofs.powercut.world import Batch, Commit, Key, Topic, Trim, World
-
-VERSIONS = {
-    ApiKey.PRODUCE: 7,
-    ApiKey.CREATE_TOPICS: 7,
-    ApiKey.DELETE_TOPICS: 5,
-    ApiKey.DELETE_RECORDS: 1,
-    ApiKey.INIT_PRODUCER_ID: 1,
-    ApiKey.OFFSET_COMMIT: 7,
-    ApiKey.JOIN_GROUP: 3,
-    ApiKey.SYNC_GROUP: 2,
-    ApiKey.FETCH: 11,
-}
-
-
-class Connection:
-    """One connection; requests may be pipelined, answers come in order."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        self.port: int = writer.get_extra_info("sockname")[1]
-        self._correlation = 0
-        self._asked: deque[tuple[int, ApiKey]] = deque()
-
-    @classmethod
-    async def open(cls, address: str) -> Connection:
-        host, port = address.rsplit(":", 1)
-        return cls(*await asyncio.open_connection(host, int(port), limit=1 << 24))
-
-    def send(self, api: ApiKey, body: Any) -> Key:
-        self._correlation += 1
-        version = VERSIONS[api]
-        frame = codec.encode_request_header(api, version, self._correlation, "powercut")
-        frame += codec.encode_request(api, version, body)
-        self._writer.write(struct.pack(">i", len(frame)) + frame)
-        self._asked.append((self._correlation, api))
-        return self.port, self._correlation
-
-    async def receive(self) -> Any:
-        """The next answer."""
-        (size,) = struct.unpack(">i", await self._reader.readexactly(4))
-        frame = await self._reader.readexactly(size)
-        correlation, api = self._asked.popleft()
-        assert struct.unpack_from(">i", frame)[0] == correlation
-        version = VERSIONS[api]
-        return codec.decode_response(
-            api, version, frame, 5 if codec.response_header_version(api, version) else 4
-        )
-
-    async def ask(self, api: ApiKey, body: Any) -> tuple[Key, Any]:
-        key = self.send(api, body)
-        return key, await self.receive()
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-def check(code: int) -> None:
-    assert code == 0, f"the gateway answered error {code}"
+from tests.proofs.powercut.asking import Connection, check, produce_request
+from tests.proofs.powercut.share_load import share
+from tests.proofs.powercut.world import Batch, Commit, Topic, Trim, World
 
 
 async def create(
@@ -118,21 +60,6 @@ async def producer_id(connection: Connection) -> int:
     check(answer.error_code)
     found: int = answer.producer_id
     return found
-
-
-def produce_request(parts: list[tuple[str, int, bytes]]) -> Any:
-    """One batch for each (topic, partition)."""
-    of_topic = messages.ProduceRequest.TopicProduceData
-    of_partition = messages.ProduceRequest.PartitionProduceData
-    by_topic: dict[str, list[Any]] = {}
-    for name, index, data in parts:
-        by_topic.setdefault(name, []).append(of_partition(index=index, records=data))
-    return messages.ProduceRequest(
-        transactional_id=None,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[of_topic(name=name, partition_data=found) for name, found in by_topic.items()],
-    )
 
 
 class Producer:
@@ -344,6 +271,7 @@ class Load:
         vital = await create(control, world, "vital", 4, either, **also)
         events = await create(control, world, "events", 4, synced, internal__segment__bytes="20000")
         blobs = await create(control, world, "blobs", 2, either, internal__segment__bytes="400000", **also)
+        tasks = await create(control, world, "tasks", 2, either, **also)
         parts = [
             self._produce(
                 [(orders, 0), (orders, 2), (orders, 4), (vital, 0), (vital, 1)], depth=5, known=True
@@ -356,6 +284,7 @@ class Load:
             self._groups(orders, vital),
             self._churn(),
             self._trims(events),
+            self._share(tasks),
         ]
         running = [asyncio.ensure_future(part) for part in parts]
         ending = asyncio.ensure_future(asyncio.sleep(seconds))
@@ -413,6 +342,9 @@ class Load:
             if offsets:
                 await commit(connection, self.world, "readers", offsets, member=member, generation=generation)
             await asyncio.sleep(0.003)
+
+    async def _share(self, topic: Topic) -> None:
+        await share(await self._connection(), await self._connection(), self.world, topic, self._enough)
 
     async def _churn(self) -> None:
         """Topics come, get a batch and go; names come again."""

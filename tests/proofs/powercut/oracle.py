@@ -22,6 +22,7 @@ from store import rocksdb
 from store.api import Append, Durability, Family, StoreError
 from store.rocksdb import RocksStore
 from store.rocksdb.verify import verify
+from tests.proofs.powercut import share_oracle
 from tests.proofs.powercut.world import Batch, Topic, World
 from tests.store.making import content
 from tests.store.rocksdb.faults import crash
@@ -121,7 +122,9 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
     lives: dict[str, list[Topic]] = {}
     for each in world.topics:
         lives.setdefault(each.name, []).append(each)
-    for name in rows.keys() - lives.keys():
+    # made by the gateway, when the first record dies
+    letters = share_oracle.dead_letters(world.shared.name) if world.shared is not None else ""
+    for name in rows.keys() - lives.keys() - {letters}:
         verdict.wrong(f"topic {name} was never created")
     logs: dict[int, Found] = {}
     ends: dict[tuple[str, int], int] = {}
@@ -142,6 +145,7 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
             known = _log(f"{name}-{index}", topic, index, found, world, cut, verdict)
             _dedup(f"{name}-{index}", store, partition, found, topic.batches[index], known, verdict)
             _positions(store, partition, found, verdict)
+    await _shares(store, world, cut, rows, logs, verdict)
     _offsets(store, world, cut, ends, verdict)
     _chain(store, world, verdict)
     if verdict.lost_batches + verdict.lost_commits > before and not store.notices and not told:
@@ -159,6 +163,23 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
             if word in notice:
                 verdict.seen[word] += 1
     return logs
+
+
+async def _shares(
+    store: RocksStore, world: World, cut: int, rows: dict[str, Row], logs: dict[int, Found], verdict: Verdict
+) -> None:
+    topic = world.shared
+    row = rows.get(topic.name) if topic is not None else None
+    if topic is None or row is None or any(partition not in logs for partition in row.partitions):
+        return
+    dead = rows.get(share_oracle.dead_letters(topic.name))
+    letters = []
+    for partition in dead.partitions if dead is not None else ():
+        found = logs[partition] = await _read(store, partition)
+        letters.append(found)
+    of_topic = [logs[partition] for partition in row.partitions]
+    lost = share_oracle.look(store, world, cut, topic, row, of_topic, letters, verdict.problems, verdict.seen)
+    verdict.lost_commits += lost
 
 
 def _alive(row: Row | None, history: list[Topic], world: World, cut: int, verdict: Verdict) -> Topic | None:

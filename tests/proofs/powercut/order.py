@@ -106,7 +106,13 @@ class Facts:
 
     def row(self, key: bytes, value: bytes | None) -> None:
         if key.startswith(b"t/"):
-            name = key[2:].decode()
+            try:
+                name = key[2:].decode()
+            except UnicodeDecodeError:
+                value = b""
+            if value == b"":
+                # of a topic's subscriptions: its key is an id
+                return
             if value is None:
                 self.deleted.add(self.by_name.get(name, b""))
             else:

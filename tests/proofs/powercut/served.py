@@ -13,9 +13,9 @@ from collections import Counter
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from store import batch as layout
+from tests.proofs.powercut.asking import Connection, check, produce_request
 from tests.proofs.powercut.cuts import Cut, Scratch, Tally, build
 from tests.proofs.powercut.disk import Disk
-from tests.proofs.powercut.load import Connection, check, produce_request
 from tests.proofs.powercut.oracle import Verdict
 from tests.proofs.powercut.recording import Gateway, Recording
 from tests.proofs.powercut.world import Batch, Topic, World

@@ -5,6 +5,7 @@ Each request is known by the port of its connection and its correlation id, whic
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,6 +39,15 @@ class Commit(NamedTuple):
     key: Key
 
 
+class Verdict(NamedTuple):
+    """A delivery of a share group, and what was said of it by the request `key`; None: nothing yet."""
+
+    offset: int
+    count: int
+    kind: int = 0
+    key: Key | None = None
+
+
 class Trim(NamedTuple):
     offset: int
     key: Key
@@ -62,6 +72,10 @@ class Topic:
         self.trims = [[] for _ in range(self.partitions)]
 
 
+def _by_partition() -> defaultdict[int, dict[int, list[Verdict]]]:
+    return defaultdict(dict)
+
+
 @dataclass(slots=True)
 class World:
     # everything that is no batch survives a power cut once it is acknowledged: the policy of the instance
@@ -73,6 +87,11 @@ class World:
     commits: dict[tuple[str, str, int], list[Commit]] = field(default_factory=dict)
     # rows that one connection committed one after the other, each when the one before it was answered
     chain: list[tuple[tuple[str, str, int], Commit]] = field(default_factory=list)
+    # what a share group reads, and when it was told that it does
+    shared: Topic | None = None
+    subscribed: Key | None = None
+    # partition -> offset -> deliveries, in order
+    verdicts: defaultdict[int, dict[int, list[Verdict]]] = field(default_factory=_by_partition)
     # place of each answer among the events
     answered: dict[Key, int] = field(default_factory=dict)
 
