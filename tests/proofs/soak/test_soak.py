@@ -28,6 +28,8 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed_under_load(tmp_
     assert soak.figures.step_kills == 2 * len(steps)
     assert soak.oracle.seen["acknowledged"] > 0
     assert soak.oracle.seen["read again"] > 0
+    assert soak.oracle.seen["share redeliveries"] > 0
+    assert soak.oracle.seen["dead letters"] > 0
 
 
 @pytest.mark.parametrize("promise", ["answer-early", "cut-logs", "forget-producers"])
@@ -36,3 +38,12 @@ def test_a_broken_promise_is_noticed(tmp_path: Path, promise: str) -> None:
     with pytest.raises(Failed):
         soak.run()
     assert soak.violations
+
+
+@pytest.mark.parametrize("promise", ["forget-acks", "forget-counts", "loose-keys", "bury-in-two"])
+def test_a_broken_promise_of_share_groups_is_noticed(tmp_path: Path, promise: str) -> None:
+    plan = Plan(1, kills=30, durabilities=("os",), steps=(), sabotage=promise, kinds=("shares",), quiet=True)
+    soak = Soak(plan, tmp_path)
+    with pytest.raises(Failed):
+        soak.run()
+    assert any("share group" in text for text in soak.violations)
