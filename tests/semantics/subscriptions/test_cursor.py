@@ -231,6 +231,24 @@ def test_n_deliveries_and_then_a_dead_letter(end: str) -> None:
     assert driver.cursor.dying(10) == []
 
 
+@pytest.mark.parametrize("how", ["nack", "crash", "timeout"])
+def test_records_that_fail_together_die_each_by_its_own_count(how: str) -> None:
+    driver = Driver(delivery_limit=2, lock_ms=100)
+    driver.feed(4)
+    driver.poll()
+    driver.say(RELEASE, 0, 2)
+    driver.cursor.give_back("a", [(1, 1), (3, 3)], driver.now)
+    assert driver.poll() == [0, 1, 2, 3]
+    if how == "nack":
+        driver.acknowledge((0, 3, RELEASE))
+    elif how == "crash":
+        driver.cursor.detach("a", False, driver.now, driver.wall)
+    else:
+        driver.pass_time(100)
+    assert driver.state(0, 1, 2, 3) == ["DYING", "AVAILABLE", "DYING", "AVAILABLE"]
+    assert driver.count(0, 1, 2, 3) == [2, 1, 2, 1]
+
+
 def test_no_limit_means_no_dead_letters_and_counts_beyond_a_byte() -> None:
     driver = Driver(delivery_limit=0)
     driver.feed(3)

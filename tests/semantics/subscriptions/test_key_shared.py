@@ -306,7 +306,7 @@ def test_strictness_may_change_while_records_are_in_hand() -> None:
     assert driver.poll("b") == [4, 5]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("mode", [{"strict": True}, {"strict": False}, {"allow_out_of_order": True}])
 def test_under_load_all_is_delivered_and_keys_keep_their_order(mode: dict[str, bool], seed: int) -> None:
     """Consumers take, nack, crash, leave and join over many chunks. First deliveries of a slot ascend (unless out of
