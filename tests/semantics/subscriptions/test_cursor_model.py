@@ -47,7 +47,7 @@ NOT_STRICT = SubscriptionConfig(type="key_shared", strict=False)
 OUT_OF_ORDER = SubscriptionConfig(type="key_shared", strict=False, allow_out_of_order=True)
 
 SHRINK = bool(os.environ.get("SHRINK"))
-EXAMPLES = int(os.environ.get("EXAMPLES", "45"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
 
 consumers = st.sampled_from(CONSUMERS)
 backoffs = st.one_of(st.none(), st.builds(Backoff, st.just(100), st.just(1000)))
