@@ -19,7 +19,8 @@ from tests.proofs.fuzz import batches, codec_target, corpus, frames, live, mutat
 from tests.proofs.fuzz.corpus import header_of
 
 QUICK = {"bulk": 16, "right": 2, "wrong_lengths": 2, "half_frames": 20, "slow_sender": 20, "memory_filler": 2,
-         "never_reads": 4, "flood": 1, "http": 2, "bombs": 1, "sweeper": 1}  # fmt: skip
+         "never_reads": 4, "flood": 1, "http": 2, "bombs": 1, "sweeper": 1,
+         "sharing": 4}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +195,8 @@ def test_a_gateway_under_attack_for_some_seconds(tmp_path: Path) -> None:
     assert figures.wrong == []
     assert figures.counts["frames"] > 100
     assert figures.account is not None
-    assert figures.account.consumed == figures.account.produced > 0
+    assert figures.account.consumed == figures.account.shared == figures.account.produced > 0
+    assert figures.counts["share requests"] > 10
 
 
 @pytest.mark.integration

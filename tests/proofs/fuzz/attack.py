@@ -18,7 +18,7 @@ from typing import Any
 import uvloop
 
 from gateway.wire import compression, messages
-from tests.proofs.fuzz import batches, corpus, frames, mutate, stuffed
+from tests.proofs.fuzz import batches, corpus, frames, mutate, sharing, stuffed
 from tests.proofs.fuzz.frames import request, sized
 
 API_VERSIONS = request(18, 0, b"")
@@ -41,6 +41,7 @@ class Attackers:
         self.counts: Counter[str] = Counter()
         self.corpus = corpus.captured() + frames.plausible(self.pick.randrange(1 << 31), topic_ids)
         self.corpus += corpus.generated(self.pick.random(), each=1)
+        self.topic_ids = topic_ids
 
     @property
     def going(self) -> bool:
@@ -104,6 +105,37 @@ class Attackers:
                 self.counts["frames"] += len(burst)
                 if await self._over(reader):
                     return
+
+    async def sharing(self) -> None:
+        """A share consumer that works, and between its requests the same ones, mutated."""
+        pick = self.pick
+        consumer = sharing.Consumer(pick, pick.choice(self.topic_ids))
+        async with self.connected() as (reader, writer):
+            writer.write(consumer.join())
+            await self._answer(reader)
+            for _ in range(50):
+                if not self.going:
+                    return
+                asked = consumer.next()
+                if pick.random() < 0.4:
+                    wrong = mutate.mutate(pick, asked[4:], self.corpus)
+                    if frames.harmless(wrong):
+                        writer.write(sized(wrong))
+                        self.counts["mutated share requests"] += 1
+                        await self._answer(reader)
+                    continue
+                writer.write(asked)
+                consumer.learn(await self._answer(reader))
+                self.counts["share requests"] += 1
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        """The next answer, without its length. A mutated request may want none, or wait: then nothing."""
+        try:
+            async with asyncio.timeout(1):
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                return await reader.readexactly(size)
+        except TimeoutError as error:
+            raise EOFError from error
 
     async def _over(self, reader: asyncio.StreamReader) -> bool:
         """Read what there is; True at the end of the connection."""
@@ -358,8 +390,8 @@ def list_offsets(topic: str, timestamp: int = 1) -> bytes:
 
 
 CROWDS: tuple[dict[str, int], ...] = (
-    {"bulk": 32, "right": 4},
-    {"bulk": 32, "right": 4, "sweeper": 1},
+    {"bulk": 32, "right": 4, "sharing": 6},
+    {"bulk": 32, "right": 4, "sharing": 6, "sweeper": 1},
     {
         "wrong_lengths": 2, "half_frames": 100, "left_open": 100, "slow_sender": 100, "memory_filler": 6,
         "crumbs": 2, "never_reads": 12, "flood": 1, "http": 4,

@@ -15,9 +15,14 @@ from tests.proofs.fuzz import batches, corpus
 TOPICS = ("fuzz", "fuzz-time", "fuzz-keys", "fuzz-old")
 """Plain; LogAppendTime and compression.type; compacted; with a bound on old timestamps."""
 GROUPS = ("fuzz-group", "fuzz-group-2")
+SHARE_GROUPS = ("fuzz-shared", "fuzz-keyed")
+"""Shared and Key_Shared; their members."""
+SHARE_MEMBERS = ("fuzz-one", "fuzz-two", "fuzz-three")
 _WORDS = (
     *TOPICS,
     *GROUPS,
+    *SHARE_GROUPS,
+    *SHARE_MEMBERS,
     "",
     "consumer",
     "range",
@@ -59,6 +64,8 @@ def plausible(seed: int, topic_ids: list[bytes], each: int = 6) -> list[bytes]:
             values = Plausible(f"{seed}/{key}/{version}/{number}", topic_ids)
             message = values.message(schema.api_name(key) + "Request", version)
             pick = values.random
+            if 76 <= key <= 92:
+                _share(pick, message)
             if key == 0:
                 message.transactional_id = None
                 message.acks = pick.choice((-1, 1, 0))
@@ -76,6 +83,18 @@ def plausible(seed: int, topic_ids: list[bytes], each: int = 6) -> list[bytes]:
             header = codec.encode_request_header(key, version, pick.randrange(1 << 31), "fuzz")
             found.append(header + codec.encode_request(key, version, message))
     return found
+
+
+def _share(pick: random.Random, message: Any) -> None:
+    """A share group's requests name groups and members that are there, most of the time, and wait for nothing."""
+    for name, words in (("group_id", SHARE_GROUPS), ("member_id", SHARE_MEMBERS)):
+        if hasattr(message, name) and pick.random() < 0.8:
+            setattr(message, name, pick.choice(words))
+    for name in ("share_session_epoch", "member_epoch"):
+        if hasattr(message, name) and pick.random() < 0.8:
+            setattr(message, name, pick.choice((0, 0, 1, 2, -1)))
+    if hasattr(message, "max_wait_ms"):
+        message.max_wait_ms = pick.choice((0, 0, 10))
 
 
 def harmless(frame: bytes) -> bool:

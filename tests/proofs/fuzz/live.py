@@ -23,7 +23,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from tqdm import tqdm
 
 from compat.stopping import deaf
@@ -185,7 +185,7 @@ def _attacked(
     if pipe.poll(witness.TIMEOUT * 4):
         account = figures.account = pipe.recv()
         figures.wrong += [f"the witness: {each}" for each in account.complaints]
-        if not account.produced or not account.consumed:
+        if not account.produced or not account.consumed or not account.shared:
             figures.wrong.append("the witness did nothing")
     else:
         figures.wrong.append("the witness hangs")
@@ -209,6 +209,14 @@ def _topics(gateway: GatewayProcess) -> list[bytes]:
     made = admin.create_topics([NewTopic(name, 2, 1, config=config) for name, config in configs.items()])
     for future in made.values():
         future.result(30)
+    for group, kind in zip(frames.SHARE_GROUPS, ("shared", "key_shared"), strict=True):
+        wanted = {"share.auto.offset.reset": "earliest", "pulsar.subscription.type": kind}
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in wanted.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
+        admin.incremental_alter_configs([resource])[resource].result(30)
     from confluent_kafka import TopicCollection
 
     described = admin.describe_topics(TopicCollection(list(frames.TOPICS)))
@@ -337,7 +345,8 @@ def show(figures: Figures) -> None:
     if account is not None:
         print(
             f"  the witness: {account.produced:,} messages produced, {account.consumed:,} consumed, "
-            f"{account.commits:,} commits, {account.connections:,} new connections; slowest: "
+            f"{account.shared:,} shared, {account.commits:,} commits, "
+            f"{account.connections:,} new connections; slowest: "
             + ", ".join(f"{what} {seconds * 1000:.0f} ms" for what, seconds in account.slowest.items())
         )
     print(

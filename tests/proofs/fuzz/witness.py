@@ -12,8 +12,16 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 TIMEOUT = 30.0
 """Seconds for every operation: request.timeout.ms of Kafka's clients."""
@@ -29,6 +37,7 @@ class Account:
     produced: int = 0
     consumed: int = 0
     commits: int = 0
+    shared: int = 0
     connections: int = 0
     slowest: dict[str, float] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
@@ -47,12 +56,19 @@ class Witness:
         self.topic = topic
         self.account = Account()
         self._sent: list[tuple[int, int, bytes]] = []
+        # what the share group has confirmed
+        self._accepted: set[tuple[int, int]] = set()
 
     def create(self) -> None:
         configs = {"retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": "2000000"}
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for future in admin.create_topics([NewTopic(self.topic, PARTITIONS, 1, config=configs)]).values():
             future.result(TIMEOUT)
+        entry = ConfigEntry(
+            "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
+        )
+        group = ConfigResource(ConfigResource.Type.GROUP, f"{self.topic}-share", incremental_configs=[entry])
+        admin.incremental_alter_configs([group])[group].result(TIMEOUT)
 
     def watch(self, until: float) -> Account:
         """Produce, consume, commit, connect until then (monotonic s)."""
@@ -67,11 +83,20 @@ class Witness:
             {**common, "group.id": self.topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
         )
         consumer.subscribe([self.topic])
+        sharing = ShareConsumer(
+            {
+                **common,
+                "group.id": f"{self.topic}-share",
+                "share.acknowledgement.mode": "explicit",
+            }
+        )
+        sharing.subscribe([self.topic])
         try:
             number = 0
             while time.monotonic() < until and len(account.complaints) < 20:
                 number = self._produce(producer, number)
                 self._consume(consumer)
+                self._share(sharing)
                 self._connect()
                 # it watches; the load is made by others
                 time.sleep(PAUSE)
@@ -79,6 +104,7 @@ class Witness:
             account.complaints.append(str(problem))
         finally:
             consumer.close()
+            sharing.close()
         return account
 
     def _produce(self, producer: Producer, number: int) -> int:
@@ -122,6 +148,31 @@ class Witness:
         consumer.commit(asynchronous=False)
         account.commits += 1
         account.took("commit", time.monotonic() - began)
+
+    def _share(self, consumer: ShareConsumer) -> None:
+        """A member of a share group gets everything that was produced, and once it was accepted not again."""
+        account = self.account
+        began = time.monotonic()
+        while account.shared < account.produced:
+            if time.monotonic() - began > TIMEOUT:
+                account.complaints.append(f"nothing was shared for {TIMEOUT:.0f} s, though there is more")
+                return
+            places = []
+            for message in consumer.poll(1.0):
+                if message.error() is not None:
+                    account.complaints.append(f"share: {message.error()}")
+                    return
+                place = message.partition(), message.offset()
+                if place in self._accepted:
+                    account.complaints.append(f"share: {place} was accepted and came again")
+                places.append(place)
+                consumer.acknowledge(message)
+            for where, problem in consumer.commit_sync(TIMEOUT).items():
+                if problem is not None:
+                    account.complaints.append(f"share: {where}: {problem}")
+            self._accepted.update(places)
+            account.shared = len(self._accepted)
+        account.took("share", time.monotonic() - began)
 
     def _connect(self) -> None:
         began = time.monotonic()
