@@ -192,7 +192,7 @@ class _Late:
                 self._cursor.buried(list(ranges))
                 self._at.touch()
 
-        self._at.broker.loop.call_later(0.1, later)
+        self._at.broker.loop.call_later(1.0, later)
 
 
 def bury_in_two() -> None:
