@@ -35,6 +35,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
     tally = examined(made, chosen)
     assert tally.images > 30, "a recovery was cut too"
     assert tally.failed == []
+    assert tally.seen["dead letters"], "images with dead letters"
     assert (tally.lossy == 0) == (policy == "fsync"), "under os some images lost something"
     assert served.look(made, served.some(chosen, 1)).failed == []
 
@@ -44,3 +45,9 @@ def test_a_gateway_that_skips_a_sync_is_found_out(tmp_path: Path, broken: str) -
     made = recording.record(tmp_path / "recording", "fsync", 0.7, 7, broken=broken)
     assert order.Order(made).run().violations
     assert examined(made, worst(made, 10, 7)).failed
+
+
+def test_a_gateway_that_buries_in_two_commits_is_found_out(tmp_path: Path) -> None:
+    made = recording.record(tmp_path / "recording", "fsync", 1.0, 7, broken="bury-in-two")
+    tally = examined(made, worst(made, 15, 7))
+    assert any("dead letter" in problem for _, problems in tally.failed for problem in problems)

@@ -96,6 +96,33 @@ def answer_first() -> None:
     RocksStore.commit = early  # type: ignore[method-assign]
 
 
+def bury_in_two() -> None:
+    """A dead letter is one commit, and the end of the record that it was another one."""
+    from gateway.broker.subscriptions.letters import Letters
+
+    append = Letters._append
+
+    class Late:
+        def __init__(self, at: Any, cursor: Any) -> None:
+            self.at, self.cursor = at, cursor
+
+        def buried(self, ranges: Any) -> None:
+            def later() -> None:
+                if self.at.cursor is self.cursor:
+                    self.cursor.buried(list(ranges))
+                    self.at.touch()
+
+            self.at.broker.loop.call_later(0.05, later)
+
+    def late(self: Letters, at: Any, cursor: Any, base: str, collected: Any) -> Any:
+        return append(self, at, Late(at, cursor), base, collected)  # type: ignore[arg-type]
+
+    Letters._append = late  # type: ignore[method-assign]
+
+
+HALVES = {"bury-in-two": bury_in_two}
+"""Broken in a way that syncs and answers do not show: images alone must."""
+
 BREAKS = {
     each.__name__.replace("_", "-"): each
     for each in (no_wal_sync, no_segment_sync, no_folder_sync, os_for_fsync, answer_first)
@@ -105,5 +132,5 @@ BREAKS = {
 if __name__ == "__main__":
     small()
     if os.environ.get("POWERCUT_BREAK"):
-        BREAKS[os.environ["POWERCUT_BREAK"]]()
+        {**BREAKS, **HALVES}[os.environ["POWERCUT_BREAK"]]()
     main()
