@@ -80,6 +80,9 @@ from semantics.subscriptions.states import (
 
 _TO_DYING = bytes(max(code - 3, 0) for code in range(256))
 
+FILL_UP = 2_000
+"""Key_Shared: records that wait, up to which more are read only to fill up what a consumer is given"""
+
 
 class Cursor(Moves):
     """The machine. `now` is monotonic ms, `wall` ms since 1970."""
@@ -173,8 +176,11 @@ class Cursor(Moves):
 
     # -- dispatch --------------------------------------------------------------------------------------------
 
-    def wants_more(self, consumer: str) -> bool:
+    def wants_more(self, consumer: str, given: int = 0) -> bool:
         """Whether batches should be fed for this consumer: nothing is ready for it, and there is room for more.
+
+        Key_Shared: for one that was `given` something already, only while not much waits. Reading far ahead to give
+        it yet more makes the records of every later poll lie further apart.
 
         Never while `needs_due` mends the due rows (see due.py): what is read then could be taken for what was lost.
         """
@@ -182,7 +188,10 @@ class Cursor(Moves):
             return False
         if self._keyed is None:
             return not self._window.n[AVAILABLE]
-        return not self._keyed.has(consumer) and self._keyed.queued < self._config.lookahead
+        ahead = self._config.lookahead
+        if given and ahead > FILL_UP:
+            ahead = FILL_UP
+        return self._keyed.queued < ahead and not self._keyed.has(consumer)
 
     def can_serve(self, consumer: str, log_end: int) -> bool:
         """Whether it is worth asking again for this consumer."""

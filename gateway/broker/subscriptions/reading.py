@@ -274,7 +274,7 @@ class Fetching:
                 and problem is None
                 and cursor.read < at.partition.high_watermark
                 and self._valid()
-                and cursor.wants_more(consumer)
+                and cursor.wants_more(consumer, taken)
             ):
                 before = cursor.read
                 try:

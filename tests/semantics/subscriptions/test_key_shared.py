@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from semantics.subscriptions.cursor import FILL_UP
 from semantics.subscriptions.states import Batch, Draining, Reason
 from tests.semantics.subscriptions.driving import (
     ACCEPT,
@@ -266,6 +267,15 @@ def test_the_look_ahead_is_bounded_and_delayed_records_are_not_in_it() -> None:
     driver.poll("a")
     assert driver.cursor.wants_more("b")
     driver.feed(50, [LOW] * 50, delayed=[(at, WALL + 100) for at in range(11, 61)])
+    assert driver.cursor.wants_more("b")
+
+
+def test_far_ahead_is_read_for_who_has_nothing_and_not_to_bring_more_to_who_has() -> None:
+    driver = keyed([LOW] * FILL_UP)
+    driver.poll("a")
+    assert driver.cursor.wants_more("b", given=1)
+    driver.feed(1, [LOW])
+    assert not driver.cursor.wants_more("b", given=1)
     assert driver.cursor.wants_more("b")
 
 
