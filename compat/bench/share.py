@@ -140,7 +140,7 @@ SHARE: tuple[Load, ...] = (
         "share-librdkafka",
         "librdkafka's ShareConsumer, explicit accept, 1 member, 4 partitions",
         (Metric(RATE, "rec/s", "higher", 1.0),),
-        _rdkafka(8_000_000, 0),
+        _rdkafka(14_000_000, 0),
     ),
     Load(
         "share-release",
