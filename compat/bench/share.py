@@ -56,7 +56,7 @@ def _rdkafka(records: int, release_every: int) -> Measure:
 
 def _java(turn: Turn) -> dict[str, float]:
     turn.started()
-    shape = window(turn, 14_000_000)
+    shape = window(turn, 24_000_000)
     _franz(turn, "fill", "-records", str(shape.records))
     return share_clients.java_perf_tool(turn.server.address, GROUP, TOPIC, shape)
 
