@@ -70,7 +70,7 @@ def _key_shared(turn: Turn) -> dict[str, float]:
     """Key_Shared and then Shared on one server, each with a topic and a group of its own."""
     turn.started()
     rates = {}
-    for kind, records in (("key_shared", 5_000_000), ("shared", 14_000_000)):
+    for kind, records in (("key_shared", 5_000_000), ("shared", 24_000_000)):
         shape = _flags(window(turn, records))
         name = f"bench-{kind.replace('_', '-')}"
         where = (
