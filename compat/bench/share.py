@@ -134,7 +134,7 @@ SHARE: tuple[Load, ...] = (
         "share-franz-go",
         "franz-go, explicit accept, 4 members, 4 partitions",
         (Metric(RATE, "rec/s", "higher", 1.0),),
-        _backlog(14_000_000),
+        _backlog(24_000_000),
     ),
     Load(
         "share-librdkafka",
