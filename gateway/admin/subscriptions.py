@@ -6,13 +6,13 @@ Failover, and is there once the group has committed an offset of the topic.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin import messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
-from gateway.broker.errors import KafkaError
+from gateway.broker.errors import from_code
 from gateway.broker.machines import Waiter
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
@@ -467,7 +467,7 @@ async def _answered(answer: object) -> None:
     if said.error == Error.UNKNOWN_MEMBER_ID:
         raise RefusedError(412, "The consumer group has connected members: stop them first.")
     if said.error:
-        raise KafkaError(cast(Error, Error._value2member_map_[said.error]))
+        raise from_code(said.error)
 
 
 async def _commit(broker: Broker, found: Found, group: str, targets: dict[int, int]) -> None:

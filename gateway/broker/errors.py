@@ -15,6 +15,11 @@ class KafkaError(Exception):
         self.text = text
 
 
+def from_code(code: int) -> KafkaError:
+    """What a pure coordinator answered with, as an error to raise."""
+    return KafkaError(next(error for error in Error if error == code))
+
+
 def from_store(error: StoreError) -> KafkaError:
     """What a client is told when a commit failed: always retriable, since nothing was acknowledged."""
     if isinstance(error, DiskFull):

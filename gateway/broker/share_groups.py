@@ -12,11 +12,10 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.errors import KafkaError
+from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.machines import Live, Machines, Waiter
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain
-from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import Kind, RowError, State
 from gateway.coordinators.share_events import Beat, Gone, Heartbeat, Leave, Make, TopicView
 from gateway.coordinators.share_group import ShareGroup
@@ -303,7 +302,7 @@ class ShareGroups(Machines[ShareGroup]):
         response = self._run(live, event(Waiter(lambda answer: answer)))
         answer: Plain = await response if isinstance(response, asyncio.Future) else response
         if answer.error:
-            raise KafkaError(Error[Code(answer.error).name])
+            raise from_code(answer.error)
 
     # -- in memory and out -------------------------------------------------------------------------------------------
 
