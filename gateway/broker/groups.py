@@ -31,7 +31,7 @@ from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
 from gateway.wire.errors import Error
 from store.api import Delete as DeleteRow
-from store.api import Family, StoreError, Write
+from store.api import Family, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -253,33 +253,16 @@ class Groups(Machines[ClassicGroup]):
 
     # -- in memory and out -----------------------------------------------------------------------------------
 
-    def _find(self, group_id: str) -> Live[ClassicGroup] | None:
-        """The group, from memory or its row. Raises KafkaError."""
-        live = self._live.get(group_id)
-        if live is not None:
-            live.used = True
-            return live
-        broker = self._broker
-        try:
-            value = broker.store.get(Family.GROUP, group_rows.key(group_id))
-            if broker.share_groups.claims(group_id) or (
-                value is not None and group_rows.head(value).kind != Kind.CLASSIC
-            ):
-                raise KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, f"{group_id} is a group of another type.")
-            if value is None:
-                return None
-            core = ClassicGroup.load(
-                group_id, group_rows.classic(value), self._limits, broker.clock.monotonic_ms()
-            )
-        except StoreError as error:
-            log.error("group %s cannot be read: %s", group_id, error)
-            raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, str(error)) from error
-        except RowError as error:
-            log.error("group %s: %s", group_id, error)
-            raise KafkaError(Error.UNKNOWN_SERVER_ERROR, str(error)) from error
-        live = self._enter(core)
-        self._arm(live)
-        return live
+    def _others(self, group_id: str, row: bytes | None) -> KafkaError | None:
+        if self._broker.share_groups.claims(group_id) or (
+            row is not None and group_rows.head(row).kind != Kind.CLASSIC
+        ):
+            return KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, f"{group_id} is a group of another type.")
+        return None
+
+    def _load(self, group_id: str, row: bytes) -> ClassicGroup:
+        now = self._broker.clock.monotonic_ms()
+        return ClassicGroup.load(group_id, group_rows.classic(row), self._limits, now)
 
     def _expire(self, group_id: str) -> None:
         """Delete an empty group whose offsets are all gone."""

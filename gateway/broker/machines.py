@@ -18,10 +18,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from gateway.broker.errors import KafkaError
+from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Note, Tick
-from gateway.coordinators.group_rows import State
+from gateway.coordinators.group_rows import RowError, State
 from gateway.wire.errors import Error
-from store.api import Outcome, Write
+from store.api import Family, Outcome, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -135,6 +137,38 @@ class Machines(Generic[CoreT]):
     def _own_failure(self, live: Live[CoreT], waiter: Waiter, outcome: Exception) -> Any:
         """The answer to a request whose own write failed."""
         raise AssertionError(waiter)
+
+    def _load(self, group_id: str, row: bytes) -> CoreT:
+        """A machine from its row. Raises RowError, KafkaError."""
+        raise NotImplementedError
+
+    def _others(self, group_id: str, row: bytes | None) -> KafkaError | None:
+        """What to say when the id belongs to a group of another type."""
+        raise NotImplementedError
+
+    def _find(self, group_id: str) -> Live[CoreT] | None:
+        """The group, from memory or its row; None if there is none. Raises KafkaError."""
+        live = self._live.get(group_id)
+        if live is not None:
+            live.used = True
+            return live
+        try:
+            row = self._broker.store.get(Family.GROUP, group_rows.key(group_id))
+            refused = self._others(group_id, row)
+            if refused is not None:
+                raise refused
+            if row is None:
+                return None
+            core = self._load(group_id, row)
+        except StoreError as error:
+            log.error("group %s cannot be read: %s", group_id, error)
+            raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+        except RowError as error:
+            log.error("group %s: %s", group_id, error)
+            raise KafkaError(Error.UNKNOWN_SERVER_ERROR, str(error)) from error
+        live = self._enter(core)
+        self._arm(live)
+        return live
 
     # -- steps and their writes --------------------------------------------------------------------------------------
 

@@ -16,13 +16,12 @@ from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.machines import Live, Machines, Waiter
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain
-from gateway.coordinators.group_rows import Kind, RowError, State
+from gateway.coordinators.group_rows import Kind, State
 from gateway.coordinators.share_events import Beat, Gone, Heartbeat, Leave, Make, TopicView
 from gateway.coordinators.share_group import ShareGroup
 from gateway.group_config_table import KEY_SHARED, STICKY
 from gateway.group_configs import GroupConfig
 from gateway.wire.errors import Error
-from store.api import Family, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -306,37 +305,18 @@ class ShareGroups(Machines[ShareGroup]):
 
     # -- in memory and out -------------------------------------------------------------------------------------------
 
-    def _find(self, group_id: str) -> Live[ShareGroup] | None:
-        """The group, from memory or its row. Raises KafkaError."""
-        live = self._live.get(group_id)
-        if live is not None:
-            live.used = True
-            return live
+    def _others(self, group_id: str, row: bytes | None) -> KafkaError | None:
+        if self._broker.groups.claims(group_id) or (
+            row is not None and group_rows.head(row).kind != Kind.SHARE
+        ):
+            return KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return None
+
+    def _load(self, group_id: str, row: bytes) -> ShareGroup:
         broker = self._broker
-        try:
-            value = broker.store.get(Family.GROUP, group_rows.key(group_id))
-            if broker.groups.claims(group_id) or (
-                value is not None and group_rows.head(value).kind != Kind.SHARE
-            ):
-                raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-            if value is None:
-                return None
-            core = ShareGroup.load(
-                group_id,
-                group_rows.share(value),
-                self._max_size,
-                broker.group_configs.get(group_id).session_timeout_ms,
-                broker.clock.monotonic_ms(),
-            )
-        except StoreError as error:
-            log.error("share group %s cannot be read: %s", group_id, error)
-            raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, str(error)) from error
-        except RowError as error:
-            log.error("share group %s: %s", group_id, error)
-            raise KafkaError(Error.UNKNOWN_SERVER_ERROR, str(error)) from error
-        live = self._enter(core)
-        self._arm(live)
-        return live
+        timeout = broker.group_configs.get(group_id).session_timeout_ms
+        now = broker.clock.monotonic_ms()
+        return ShareGroup.load(group_id, group_rows.share(row), self._max_size, timeout, now)
 
     def _enter(self, core: ShareGroup) -> Live[ShareGroup]:
         self._known[core.group_id] = _Known()
