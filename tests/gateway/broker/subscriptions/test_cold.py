@@ -11,8 +11,7 @@ import pytest
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from store.api import Buffer, Corrupt, StoreError
-from tests.gateway.broker.subscriptions.test_shared import Taker
-from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, World, run, seen
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, World, run, seen
 
 
 class Disk:
@@ -65,8 +64,7 @@ class Disk:
 
 
 async def cold(world: World) -> tuple[Any, Disk]:
-    await world.topic()
-    at = await world.subscribe()
+    at = await world.subscribed()
     for value in (b"a", b"b", b"c"):
         await world.produce(value)
     disk = Disk(at.partition.log)
@@ -226,8 +224,7 @@ def test_a_crash_before_the_disk_answered_buries_after_it() -> None:
 
 def test_a_record_that_came_back_is_read_with_its_batch_and_not_with_all_that_fits_into_the_answer() -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         for _ in range(10):
             await world.produce(*(b"%01000d" % n for n in range(100)))
         assert len(await world.fetch(at, limit=1000)) == 1000

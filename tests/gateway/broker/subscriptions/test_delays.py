@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from gateway.wire.errors import Error
-from tests.gateway.broker.subscriptions.test_shared import Taker
-from tests.gateway.broker.subscriptions.world import RELEASE, World, run
+from tests.gateway.broker.subscriptions.world import RELEASE, Taker, World, run
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
 def test_a_delayed_record_comes_when_it_is_due_and_holds_nobody_up(folder: Path | None, codec: int) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         due = world.clock.wall_ms() + 5_000
         await world.produce(b"later", headers=[("pulsar-deliver-at", b"%d" % due)], codec=codec)
         await world.produce(b"now", codec=codec)
@@ -41,8 +39,7 @@ def test_a_delayed_record_comes_when_it_is_due_and_holds_nobody_up(folder: Path 
 
 def test_due_times_survive_a_crash_and_records_are_not_looked_at_twice(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         due = b"%d" % (world.clock.wall_ms() + 60_000)
         await world.produce(b"a", b"b", headers=[("pulsar-deliver-at", due)])
         await world.produce(b"c")
@@ -62,8 +59,7 @@ def test_due_times_survive_a_crash_and_records_are_not_looked_at_twice(folder: P
 
 def test_what_was_due_while_the_gateway_was_down_comes_at_once(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         await world.produce(b"a", headers=[("pulsar-deliver-after", b"1000")])
         assert await world.fetch(at) == {}
         await world.settled()
@@ -102,8 +98,7 @@ def test_released_records_wait_for_their_backoff_which_grows_and_is_durable(fold
 
 def test_a_clock_on_the_wall_that_is_set_moves_due_times_and_not_locks(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         await world.produce(b"a", headers=[("pulsar-deliver-after", b"3600000")])
         await world.produce(b"b")
         assert list(await world.fetch(at)) == [1]
@@ -129,8 +124,7 @@ def test_more_due_times_than_memory_keeps_are_read_again_from_the_store(
     monkeypatch.setattr(due, "ROWS_AT_ONCE", 4)
 
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         base = world.clock.wall_ms()
         for n in range(100):
             await world.produce(b"%d" % n, headers=[("pulsar-deliver-at", b"%d" % (base + 1000 + n * 10))])
@@ -151,8 +145,7 @@ def test_more_due_times_than_memory_keeps_are_read_again_from_the_store(
 
 def test_a_fetch_that_passes_over_a_great_many_delayed_records_lets_others_have_their_turn() -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         due = b"%d" % (world.clock.wall_ms() + 60_000)
         for _ in range(30):
             await world.produce(*[b"later"] * 1_000, headers=[("pulsar-deliver-at", due)])
@@ -178,8 +171,7 @@ def test_a_fetch_that_passes_over_a_great_many_delayed_records_lets_others_have_
 
 def test_records_that_are_due_are_given_with_one_fetch_whatever_lies_between() -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         due = b"%d" % (world.clock.wall_ms() + 60_000)
         for _ in range(3):
             await world.produce(*[b"now"] * 600)

@@ -8,8 +8,7 @@ import pytest
 
 from semantics.subscriptions.hashing import slot_of
 from tests.gateway.broker.held import HeldStore
-from tests.gateway.broker.subscriptions.test_shared import Taker
-from tests.gateway.broker.subscriptions.world import RELEASE, World, run
+from tests.gateway.broker.subscriptions.world import RELEASE, Taker, World, run
 
 KEYS = [b"key-%d" % n for n in range(40)]
 

@@ -10,8 +10,7 @@ from gateway.broker.subscriptions.letters import FIRST_RETRY_MS
 from gateway.wire import records
 from store.api import Append, Refused, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore
-from tests.gateway.broker.subscriptions.test_shared import Taker
-from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, World, run
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, World, run
 
 
 def said(headers: list[tuple[str, bytes | None]]) -> dict[str, bytes | None]:
@@ -55,8 +54,7 @@ def test_after_n_plus_one_deliveries_a_record_is_a_dead_letter_with_its_history(
 
 def test_a_rejected_record_is_dead_at_once_and_stays_so_after_a_crash(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         for turn in range(3):
             await world.produce(b"%d" % turn)
             await world.fetch(at)
@@ -74,8 +72,7 @@ def test_letter_and_acknowledgement_are_one_carried_commit_also_the_one_that_mak
     async def test(world: World) -> None:
         store = HeldStore()
         await world.start(store)  # type: ignore[arg-type]
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         for turn in range(2):
             await world.produce(b"bad")
             await world.fetch(at)
@@ -218,8 +215,7 @@ def test_letters_of_partition_p_go_to_partition_p_mod_n(index: int, grave: int) 
 
 def test_a_batch_that_cannot_be_opened_is_buried_whole_and_holds_nobody_up(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         good = records.build_batch([records.Record(n, 1, None, b"v" * 100, []) for n in range(3)], codec=4)
         header = records.header(good)
         broken = records.assemble(header, b"\xff" * 40)
@@ -241,8 +237,7 @@ def test_a_header_that_says_more_records_than_there_are_bytes_stands_for_one_let
     folder: Path | None,
 ) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         good = records.build_batch([records.Record(0, 1, None, b"v", [])], codec=4)
         header = records.header(good)
         header.count, header.last_offset_delta = 2_000_000_000, 1_999_999_999
@@ -264,8 +259,7 @@ def test_a_header_that_says_more_records_than_there_are_bytes_stands_for_one_let
 
 def test_many_die_in_one_commit(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         for _ in range(4):
             await world.produce(*(b"%d" % n for n in range(100)))
         await world.fetch(at)

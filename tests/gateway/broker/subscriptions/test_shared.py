@@ -10,14 +10,12 @@ from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from store.api import Family, Refused, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore
-from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, World, run
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, Waiter, World, run
 
 
 def test_records_are_delivered_once_each_and_never_again_when_acknowledged(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a", b"b", b"c")
+        at = await world.subscribed(b"a", b"b", b"c")
         await world.produce(b"d")
         first = await world.fetch(at, "one", 2)
         assert first == {0: (b"a", 1), 1: (b"b", 1), 2: (b"c", 1)}, "to the end of the batch"
@@ -33,9 +31,7 @@ def test_records_are_delivered_once_each_and_never_again_when_acknowledged(folde
 
 def test_a_strict_limit_ends_within_a_batch(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(*(b"%d" % n for n in range(10)))
+        at = await world.subscribed(*(b"%d" % n for n in range(10)))
         assert list(await world.fetch(at, "one", 4, strict=True)) == [0, 1, 2, 3]
         assert list(await world.fetch(at, "two", 4, strict=True)) == [4, 5, 6, 7]
         assert list(await world.fetch(at, "one", 4, strict=True)) == [8, 9]
@@ -47,9 +43,7 @@ def test_what_was_not_acknowledged_comes_back_after_a_crash_and_its_count_surviv
     folder: Path | None,
 ) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a", b"b", b"c")
+        at = await world.subscribed(b"a", b"b", b"c")
         await world.fetch(at)
         assert not await world.ack(at, 1)
         assert not await world.ack(at, 2, kind=RELEASE)
@@ -69,9 +63,7 @@ def test_acknowledgements_of_what_one_does_not_hold_are_refused_and_change_nothi
     folder: Path | None,
 ) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a", b"b")
+        at = await world.subscribed(b"a", b"b")
         await world.fetch(at, "one", 1, strict=True)
         at.attach("two")
         assert await world.ack(at, 0, consumer="two") == Error.INVALID_RECORD_STATE
@@ -85,9 +77,7 @@ def test_released_records_are_sent_again_without_their_neighbours_when_they_are_
     folder: Path | None,
 ) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(*(b"%03d" % n * 20 for n in range(100)))
+        at = await world.subscribed(*(b"%03d" % n * 20 for n in range(100)))
         await world.fetch(at)
         released = [3, 4, 50, 99]
         assert not await world.ack(at, *(n for n in range(100) if n not in released))
@@ -109,9 +99,7 @@ def test_released_records_are_sent_again_without_their_neighbours_when_they_are_
 
 def test_a_consumer_that_crashes_counts_and_one_that_leaves_does_not(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a")
+        at = await world.subscribed(b"a")
         await world.fetch(at, "one")
         at.detach("one", graceful=True)
         assert await world.fetch(at, "two") == {0: (b"a", 1)}
@@ -126,9 +114,7 @@ def test_a_consumer_that_crashes_counts_and_one_that_leaves_does_not(folder: Pat
 
 def test_a_lock_that_runs_out_gives_the_record_to_the_next(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a")
+        at = await world.subscribed(b"a")
         await world.fetch(at, "one")
         at.attach("two")
         woken = Waiter("two")
@@ -143,31 +129,9 @@ def test_a_lock_that_runs_out_gives_the_record_to_the_next(folder: Path | None) 
     run(test, folder)
 
 
-class Waiter:
-    """A parked request that fetches when it is woken."""
-
-    def __init__(self, consumer: str, limit: int = 500) -> None:
-        self.consumer = consumer
-        self.times = 0
-        self.limit = limit
-        self.got: list[int] = []
-
-    def wake(self, at: object) -> None:
-        self.times += 1
-
-
-class Taker(Waiter):
-    def wake(self, at) -> None:  # type: ignore[no-untyped-def]
-        self.times += 1
-        given = at.fetch(self.consumer, self.limit, 1 << 20, True)
-        for each in given.acquired:
-            self.got += range(each.first, each.last + 1)
-
-
 def test_whoever_waits_longest_is_woken_and_nobody_for_nothing(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         takers = [Taker(f"c{n}", 2) for n in range(50)]
         for each in takers:
             at.attach(each.consumer)
@@ -224,9 +188,7 @@ def test_a_topic_that_is_deleted_takes_its_subscriptions_along_and_a_new_one_has
     folder: Path | None,
 ) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a", b"b")
+        at = await world.subscribed(b"a", b"b")
         await world.fetch(at)
         await world.ack(at, 0, kind=RELEASE)
         waiter = Waiter("w")
@@ -313,8 +275,7 @@ def test_whoever_waits_at_a_subscription_that_is_deleted_does_not_bring_it_back(
 
 def test_records_below_the_start_of_the_log_are_gone(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         for value in (b"a", b"b", b"c"):
             await world.produce(value)
         assert list(await world.fetch(at, "one", 1)) == [0]
@@ -342,9 +303,7 @@ def test_after_a_commit_that_failed_the_cursor_says_what_is_stored(outcome: Stor
     async def test(world: World) -> None:
         store = HeldStore()
         await world.start(store)  # type: ignore[arg-type]
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a", b"b", b"c")
+        at = await world.subscribed(b"a", b"b", b"c")
         await world.fetch(at)
         assert not await world.ack(at, 0)
         store.holding = True
@@ -393,8 +352,7 @@ def test_an_empty_hand_is_left_and_bytes_are_bounded(folder: Path | None) -> Non
     """A limit of bytes takes the first batch whole; nothing is acquired that is not sent."""
 
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
+        at = await world.subscribed()
         for _ in range(4):
             await world.produce(b"x" * 1000, b"y" * 1000)
         assert list(await world.fetch(at, "one", max_bytes=10)) == [0, 1]
@@ -411,9 +369,7 @@ def test_a_cursor_that_nobody_uses_is_let_go_and_knows_everything_when_it_is_bac
     folder: Path | None,
 ) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a", b"b", b"c")
+        at = await world.subscribed(b"a", b"b", b"c")
         await world.fetch(at)
         await world.ack(at, 1)
         subscriptions = world.broker.subscriptions
@@ -432,9 +388,7 @@ def test_a_cursor_that_nobody_uses_is_let_go_and_knows_everything_when_it_is_bac
 
 def test_a_clean_stop_counts_nothing(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a")
+        at = await world.subscribed(b"a")
         await world.fetch(at)
         world.broker.subscriptions.stop()
         at.detach("c", graceful=False)
@@ -479,9 +433,7 @@ def test_a_gap_among_what_is_delivered_again_is_passed_over(folder: Path | None)
 
 def test_what_happens_to_deliveries_is_counted(folder: Path | None) -> None:
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a", b"b", b"c", b"d")
+        at = await world.subscribed(b"a", b"b", b"c", b"d")
         await world.fetch(at, "one")
         await world.ack(at, 0, 1, consumer="one")
         await world.ack(at, 2, consumer="one", kind=RELEASE)
@@ -507,9 +459,7 @@ def test_a_fault_in_one_subscription_stores_nothing_by_halves(
         raise RuntimeError("a fault")
 
     async def test(world: World) -> None:
-        await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a", b"b")
+        at = await world.subscribed(b"a", b"b")
         await world.fetch(at)
         with monkeypatch.context() as patched:
             patched.setattr(type(at.ready()), "writes", broken)

@@ -77,6 +77,31 @@ class Slot:
             self.told.set_result(outcome)
 
 
+class Waiter:
+    """A parked request that counts how often it is woken."""
+
+    def __init__(self, consumer: str, limit: int = 500) -> None:
+        self.consumer = consumer
+        self.limit = limit
+        # how often it was woken
+        self.times = 0
+        # the offsets that it has taken
+        self.got: list[int] = []
+
+    def wake(self, at: object) -> None:
+        self.times += 1
+
+
+class Taker(Waiter):
+    """A parked request that takes what there is when it is woken."""
+
+    def wake(self, at: Any) -> None:
+        self.times += 1
+        given = at.fetch(self.consumer, self.limit, 1 << 20, True)
+        for each in given.acquired:
+            self.got += range(each.first, each.last + 1)
+
+
 class World:
     """`folder` None: the memory store."""
 
@@ -141,6 +166,14 @@ class World:
         if reset is not None:
             await self.configure(group, share__auto__offset__reset=reset)
         return (await self.broker.subscriptions.ensure(group, topic)).partition(index)
+
+    async def subscribed(self, *values: bytes) -> SubscriptionPartition:
+        """The topic t, read by the subscription g from its start, and these records in it as one batch."""
+        await self.topic()
+        at = await self.subscribe()
+        if values:
+            await self.produce(*values)
+        return at
 
     def at(self, group: str = "g", topic: str = "t", index: int = 0) -> SubscriptionPartition:
         found = self.broker.subscriptions.get(group, topic)
