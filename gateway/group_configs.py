@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from gateway.config.schema import INT_MAX, Described, Kind, Source, Synonym, Value, complaint, nearest, quoted
+from gateway.config.schema import (
+    INT_MAX,
+    Described,
+    Kind,
+    Source,
+    Synonym,
+    Value,
+    complaint,
+    described,
+    nearest,
+    quoted,
+)
 from gateway.config.settings import Settings
 from gateway.group_config_table import GROUP_CONFIGS, STICKY, OffsetReset, Row, offset_reset, sticky_ranges
 from semantics.subscriptions.backoff import Backoff
@@ -229,22 +240,8 @@ def describe(configs: Mapping[str, str], settings: Settings) -> Iterator[Describ
     """All group configs for DescribeConfigs, with where each value comes from (KIP-226)."""
     for name, row in GROUP_CONFIGS.items():
         text = configs.get(name)
-        synonyms = _synonyms(row, settings)
-        if text is not None:
-            value: str | None = text
-            synonyms = (Synonym(name, text, Source.GROUP), *synonyms)
-        else:
-            value = row.setting.render(_fallback(row, settings))
-        yield Described(
-            name,
-            value,
-            synonyms[0].source if synonyms else Source.DEFAULT,
-            False,
-            False,
-            synonyms,
-            row.setting.kind,
-            row.setting.doc,
-        )
+        own = None if text is None else Synonym(name, text, Source.GROUP)
+        yield described(row.setting, own, _fallback(row, settings), _synonyms(row, settings))
 
 
 def _fallback(row: Row, settings: Settings) -> Value:

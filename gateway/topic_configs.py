@@ -21,6 +21,7 @@ from gateway.config.schema import (
     at_least,
     between,
     complaint,
+    described,
     nearest,
     quoted,
 )
@@ -390,22 +391,8 @@ def describe(configs: Mapping[str, str], settings: Settings) -> Iterator[Describ
         text = configs.get(name)
         if row.hidden and text is None:
             continue
-        synonyms = _synonyms(row, settings)
-        if text is not None:
-            value: str | None = text
-            synonyms = (Synonym(name, text, Source.TOPIC), *synonyms)
-        else:
-            value = row.setting.render(_fallback(row, settings))
-        yield Described(
-            name,
-            value,
-            synonyms[0].source if synonyms else Source.DEFAULT,
-            False,
-            row.setting.sensitive,
-            synonyms,
-            row.setting.kind,
-            row.setting.doc,
-        )
+        own = None if text is None else Synonym(name, text, Source.TOPIC)
+        yield described(row.setting, own, _fallback(row, settings), _synonyms(row, settings))
 
 
 def _fallback(row: Row, settings: Settings) -> Value:

@@ -211,6 +211,28 @@ class Setting(NamedTuple):
         return value
 
 
+def described(
+    setting: Setting, own: Synonym | None, below: Value, synonyms: tuple[Synonym, ...]
+) -> Described:
+    """A config of a topic or a group for DescribeConfigs, with where its value comes from (KIP-226).
+
+    `own` was set for the resource itself; `below` is what the config falls back to, and `synonyms` are the places
+    that give that, strongest first.
+    """
+    if own is not None:
+        synonyms = (own, *synonyms)
+    return Described(
+        setting.name,
+        setting.render(below) if own is None else own.value,
+        synonyms[0].source if synonyms else Source.DEFAULT,
+        False,
+        setting.sensitive,
+        synonyms,
+        setting.kind,
+        setting.doc,
+    )
+
+
 _EXPECTED = {
     Kind.BOOLEAN: "true or false",
     Kind.STRING: "text in quotes",
