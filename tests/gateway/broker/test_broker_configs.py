@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -12,8 +11,8 @@ from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
-from store.api import Refused
-from tests.gateway.broker.held import HeldStore, part, run, run_held, serving_on
+from tests.gateway.broker.altering import setting
+from tests.gateway.broker.held import part, run, serving_on
 from tests.gateway.serving import Client, batch, create, produce_body
 
 
@@ -22,14 +21,6 @@ async def taken(client: Client, size: int) -> bool:
     code = part(answer).error_code
     assert code in (0, Error.MESSAGE_TOO_LARGE)
     return bool(code == 0)
-
-
-def setting(name: str, value: str | None) -> Callable[[dict[str, str]], dict[str, str]]:
-    def change(old: dict[str, str]) -> dict[str, str]:
-        rest = {key: each for key, each in old.items() if key != name}
-        return rest if value is None else {**rest, name: value}
-
-    return change
 
 
 def test_a_topics_default_follows_and_its_own_config_wins() -> None:
@@ -79,45 +70,3 @@ def test_what_cannot_be_altered(name: str, value: str) -> None:
         assert gateway.broker.broker_configs.cluster == {}
 
     run(test)
-
-
-def test_only_checked_changes_nothing() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        count = len(store.commits)
-        await gateway.broker.broker_configs.alter("", setting("log.retention.bytes", "5"), validate_only=True)
-        assert gateway.broker.settings.integer("log.retention.bytes") == -1
-        assert len(store.commits) == count
-
-    run_held(test)
-
-
-def test_two_changes_at_once_both_hold() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        configs = gateway.broker.broker_configs
-        store.holding = True
-        changes = [
-            asyncio.ensure_future(configs.alter("", setting("log.retention.bytes", "5"))),
-            asyncio.ensure_future(configs.alter("", setting("message.max.bytes", "1000"))),
-        ]
-        await store.has(1)
-        store.release()
-        await asyncio.gather(*changes)
-        assert configs.cluster == {"log.retention.bytes": "5", "message.max.bytes": "1000"}
-
-    run_held(test)
-
-
-def test_a_change_that_is_not_stored_is_not_in_force() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        store.holding = True
-        change = asyncio.ensure_future(
-            gateway.broker.broker_configs.alter("", setting("log.retention.bytes", "5"))
-        )
-        await store.has(1)
-        store.fail(Refused("no"))
-        with pytest.raises(KafkaError):
-            await change
-        assert gateway.broker.settings.integer("log.retention.bytes") == -1
-        assert gateway.broker.broker_configs.cluster == {}
-
-    run_held(test)

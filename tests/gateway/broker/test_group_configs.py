@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -11,17 +10,10 @@ from gateway.broker.errors import KafkaError
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from store import memory
-from store.api import Family, Refused
-from tests.gateway.broker.held import HeldStore, run, run_held, serving_on
+from store.api import Family
+from tests.gateway.broker.altering import setting
+from tests.gateway.broker.held import run, serving_on
 from tests.gateway.serving import Client
-
-
-def setting(name: str, value: str | None) -> Callable[[dict[str, str]], dict[str, str]]:
-    def change(old: dict[str, str]) -> dict[str, str]:
-        rest = {key: each for key, each in old.items() if key != name}
-        return rest if value is None else {**rest, name: value}
-
-    return change
 
 
 def test_in_force_at_once_for_this_group_alone() -> None:
@@ -93,47 +85,3 @@ def test_the_type_stays_while_members_are_connected() -> None:
             await configs.alter("busy", setting("pulsar.key.shared.mode", "consistent_hashing"))
 
     run(test)
-
-
-def test_only_checked_changes_nothing() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        count = len(store.commits)
-        configs = gateway.broker.group_configs
-        await configs.alter("g", setting("pulsar.nack.delay.ms", "7"), validate_only=True)
-        assert configs.get("g").subscription.nack_delay_ms == 0
-        assert len(store.commits) == count
-
-    run_held(test)
-
-
-def test_two_changes_at_once_both_hold() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        configs = gateway.broker.group_configs
-        store.holding = True
-        changes = [
-            asyncio.ensure_future(configs.alter("g", setting("pulsar.nack.delay.ms", "7"))),
-            asyncio.ensure_future(configs.alter("g", setting("share.isolation.level", "read_committed"))),
-        ]
-        await store.has(1)
-        store.release()
-        await asyncio.gather(*changes)
-        assert dict(configs.own("g")) == {
-            "pulsar.nack.delay.ms": "7",
-            "share.isolation.level": "read_committed",
-        }
-
-    run_held(test)
-
-
-def test_a_change_that_is_not_stored_is_not_in_force() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        configs = gateway.broker.group_configs
-        store.holding = True
-        change = asyncio.ensure_future(configs.alter("g", setting("pulsar.nack.delay.ms", "7")))
-        await store.has(1)
-        store.fail(Refused("no"))
-        with pytest.raises(KafkaError):
-            await change
-        assert configs.get("g").subscription.nack_delay_ms == 0
-
-    run_held(test)
