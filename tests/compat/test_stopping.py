@@ -35,6 +35,8 @@ def main():
         print(process.exitcode)
 
 if __name__ == "__main__":
+    # it is ignored where the tests themselves run in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with stoppable(at_once="at-once" in sys.argv):
         main()
 """
