@@ -23,9 +23,6 @@ log = logging.getLogger("magnetar.listener")
 
 _numbers = itertools.count(1)
 
-LINES = 20
-"""Connections whose end is logged at once; the room for more grows by one a second. The others are counted."""
-
 CLOSING_SECONDS = 10
 """How long a closed connection may take to send what it has: a client that reads nothing would keep it for ever."""
 
@@ -53,10 +50,6 @@ class Listener:
         self._by_host: Counter[str] = Counter()
         # connections that were closed and still have something to send, and how many seconds are left to each
         self._closing: dict[Connection, int] = {}
-        # lines of log that may be written now, and the connections that got none, with the last reason
-        self._lines = LINES
-        self._untold = 0
-        self._last_untold = ""
         self._acceptor: Acceptor | None = None
         self._stopping: asyncio.Event | None = None
         metrics = broker.metrics
@@ -110,14 +103,9 @@ class Listener:
         self._accepted.value += 1
 
     def closing(self, connection: Connection, reason: str) -> None:
-        """The gateway ends a connection: say so, unless there is too much to say."""
+        """The gateway ends a connection."""
         self._closing[connection] = CLOSING_SECONDS
-        if self._lines > 0:
-            self._lines -= 1
-            log.info("closing a connection", extra={"client": connection.host, "reason": reason})
-        else:
-            self._untold += 1
-            self._last_untold = reason
+        log.info("closing a connection", extra={"client": connection.host, "reason": reason})
 
     def closed(self, connection: Connection) -> None:
         self._files -= 1
@@ -138,20 +126,13 @@ class Listener:
             histogram.observe(seconds)
 
     def second(self) -> None:
-        """Once a second: renew the clock, end what was closed or idle for too long, say what was not said."""
+        """Once a second: renew the clock, end what was closed or idle for too long."""
         self.now = self.broker.clock.monotonic_ms()
         for connection, left in list(self._closing.items()):
             if left > 0:
                 self._closing[connection] = left - 1
             else:
                 connection.abort()
-        if self._lines < LINES:
-            self._lines += 1
-        if self._untold and self._lines >= LINES // 2:
-            log.info(
-                "closed more connections", extra={"count": self._untold, "last_reason": self._last_untold}
-            )
-            self._untold = self._lines = 0
         self.close_idle()
 
     def close_idle(self) -> None:

@@ -7,6 +7,8 @@ gives one line on stderr, whatever a client put into a name:
 
     2026-01-31T12:00:00.123Z INFO    topic created  topic=orders partitions=4
     {"time": "2026-01-31T12:00:00.123Z", "level": "info", "logger": "gateway.broker", "message": ...}
+
+What is said again and again is written some times and counted from then on: see `log_budget.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
+from gateway.log_budget import LogBudget
+
 # what logging itself puts on every record; the rest came in by `extra`
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -25,6 +29,10 @@ _COLOURS = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "31;1"}
 
 # printable, and not a character that would make a bare word ambiguous
 _QUOTED = frozenset(' "=\\')
+
+
+# the handler that writes, and what it may write
+_writing: tuple[logging.Handler, LogBudget] | None = None
 
 
 def setup(level: str = "info", form: str = "text", stream: TextIO | None = None) -> None:
@@ -35,6 +43,10 @@ def setup(level: str = "info", form: str = "text", stream: TextIO | None = None)
         handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(TextFormatter(coloured=stream.isatty() and not os.environ.get("NO_COLOR")))
+    budget = LogBudget()
+    handler.addFilter(budget)
+    global _writing
+    _writing = handler, budget
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -44,6 +56,14 @@ def setup(level: str = "info", form: str = "text", stream: TextIO | None = None)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     # a reader of stderr that went away must not put tracebacks between the answers to clients
     logging.raiseExceptions = False
+
+
+def tell_untold() -> None:
+    """Write how many lines were left out where something was said too often: call it once a second."""
+    if _writing is not None:
+        handler, budget = _writing
+        for record in budget.untold():
+            handler.emit(record)
 
 
 def fields(record: logging.LogRecord) -> Iterator[tuple[str, object]]:

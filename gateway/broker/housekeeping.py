@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from gateway import logs
 from gateway.broker.clock_watch import KEEP_MS, keep_time
 from gateway.broker.partition import TopicRuntime
 from store.api import Family, SegmentInfo, StoreError, Trim, Write
@@ -91,6 +92,7 @@ class Housekeeping:
         self._broker.clock_watch.look()
         for listener in self._listeners:
             listener.second()
+        logs.tell_untold()
 
     async def _time(self) -> None:
         keep_time(self._broker)
