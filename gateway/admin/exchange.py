@@ -67,7 +67,7 @@ class Call:
             return None
         try:
             return msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RefusedError(400, f"The body is not JSON: {error}.") from None
 
 

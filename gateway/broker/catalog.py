@@ -174,7 +174,7 @@ def partition_names(rows: _Rows) -> dict[int, str]:
     """What clients call each log of a store, by partition id. A row that makes no sense is left out."""
     names: dict[int, str] = {}
     for _, value in rows.scan(Family.CATALOG, _NAME):
-        with contextlib.suppress(msgspec.MsgspecError):
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             topic = _decoder.decode(value)
             for index, partition in enumerate(topic.partitions):
                 names[partition] = f'topic "{topic.name}", partition {index}'

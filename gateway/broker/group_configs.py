@@ -118,7 +118,7 @@ class GroupConfigs:
                 configs = _decoder.decode(row) if row else {}
             except StoreError as error:
                 raise from_store(error) from error
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise KafkaError(
                     Error.UNKNOWN_SERVER_ERROR, f"The configs of group {group_id} cannot be read: {error}"
                 ) from error

@@ -14,6 +14,9 @@ from store.api import Delete, Family, Put
 
 VERSION = 1
 
+# what its decoder raises for bytes of another shape, and for text that is not UTF-8
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+
 
 class Kind(IntEnum):
     """Kafka's group types. One name space: a group id belongs to one group of one type."""
@@ -127,7 +130,7 @@ def head(value: bytes) -> GroupHead:
     """What every row begins with. Raises RowError."""
     try:
         found = _head.decode(value)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise RowError(f"the row of a group cannot be read: {error}") from None
     if found.version > VERSION:
         raise RowError(
@@ -141,7 +144,7 @@ def classic(value: bytes) -> ClassicRow:
     head(value)
     try:
         return _classic.decode(value)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise RowError(f"the row of a classic group cannot be read: {error}") from None
 
 
@@ -150,5 +153,5 @@ def share(value: bytes) -> ShareRow:
     head(value)
     try:
         return _share.decode(value)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise RowError(f"the row of a share group cannot be read: {error}") from None

@@ -120,6 +120,7 @@ def test_metadata_tells_plain_from_partitioned(serve: Serve) -> None:
         ("PUT", "P/new/partitions", "{}", 400, "number of partitions"),
         ("PUT", "P/new/partitions", "nonsense", 400, "not JSON"),
         ("PUT", "P/new/partitions", "[" * 100_000, 400, "not JSON"),
+        ("PUT", "P/new/partitions", b'"\xff"', 400, "not JSON"),
         ("PUT", "P/new", "nonsense", 400, "not JSON"),
         ("PUT", "P/new", '{"owner":"me"}', 501, "not kept yet"),
         ("PUT", "P/new/partitions", '{"partitions":1,"properties":{"a":"b"}}', 501, "not kept yet"),
@@ -159,7 +160,9 @@ def test_metadata_tells_plain_from_partitioned(serve: Serve) -> None:
         ),
     ],
 )
-def test_refusals(serve: Serve, method: str, path: str, body: str | None, status: int, word: str) -> None:
+def test_refusals(
+    serve: Serve, method: str, path: str, body: str | bytes | None, status: int, word: str
+) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("plain")
         await admin.partitioned("orders", 3)
