@@ -31,6 +31,16 @@ class KafkaPython(Producing):
             request_timeout_ms=10_000,
             **self.conf,
         )
+        try:
+            self._produce(producer)
+            if not self.world.abandoned:
+                producer.flush(60)
+        finally:
+            self._close(producer)
+        if self.sent != self.moved and not self.world.abandoned:
+            self.fail(f"{self.sent - self.moved} records were never acknowledged")
+
+    def _produce(self, producer: KafkaProducer) -> None:
         while not self.world.stop.is_set():
             for _ in range(self.chance.choice((1, 3, 10))):
                 if self.sent - self.moved > 200:
@@ -47,13 +57,13 @@ class KafkaPython(Producing):
                 sent.add_callback(functools.partial(self._delivered, sequence))
                 sent.add_errback(self._given_up)
             self.world.stop.wait(self.chance.random() * 0.1)
-        if self.world.abandoned:
-            producer.close(0)
-            return
-        producer.flush(60)
-        producer.close(10)
+
+    def _close(self, producer: KafkaProducer) -> None:
+        """Its own `close` waits for what is unacknowledged, and leaves everything running when that does not come."""
         if self.sent != self.moved:
-            self.fail(f"{self.sent - self.moved} records were never acknowledged")
+            producer._sender.force_close()
+            producer._sender.join(10)
+        producer.close(10)
 
     def _given_up(self, error: BaseException) -> None:
         if not self.world.abandoned:
