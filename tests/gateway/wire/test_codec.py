@@ -17,7 +17,7 @@ from kafka.protocol.api_message import ApiMessage
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 
-from gateway.wire import codec, compiler, messages, schema
+from gateway.wire import codec, compiler, decoder, messages, schema
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.codec import Malformed
 from tests.gateway.wire.values import Values
@@ -424,7 +424,7 @@ def test_a_request_that_names_too_much_is_refused(version: int, partitions: int)
     """The elements of all its arrays count together: 1,000 topics of 100 partitions are as much as 100,000 topics."""
     request = messages.OffsetFetchRequest(group_id="g", topics=[])
     topic = messages.OffsetFetchRequest.OffsetFetchRequestTopic
-    fits = compiler.MAX_ELEMENTS // (partitions + 1)
+    fits = decoder.MAX_ELEMENTS // (partitions + 1)
     for count in (fits, fits + 1):
         request.topics = [topic(name="t", partition_indexes=[0] * partitions)] * count
         data = codec.encode_request(9, version, request)
