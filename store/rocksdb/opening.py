@@ -50,7 +50,8 @@ async def open(
     said = []
     if marked is None or not here or marked.boot != here:
         try:
-            said = powerloss.put_in_order(path / DATABASE, path / quarantine.FOLDER)
+            synced = marked.synced if marked is not None else 0
+            said = powerloss.put_in_order(path / DATABASE, path / quarantine.FOLDER, synced)
         except OSError as error:
             found = plain(error, f"open the data folder {path}")
             raise found if isinstance(found, Refused) else StoreError(str(found)) from error

@@ -9,6 +9,10 @@ a WAL that it had closed, and not yet synced, ends early at the border of a reco
 rows are missing in the middle. Nothing behind such a hole was ever synced, because a sync takes all WALs, and tables
 are written only after the closed ones are synced; so what stands there goes, as it would behind a damaged record.
 
+RocksDB notes the number of the oldest WAL that it needs. After a flush that is a WAL's; after a start it is no file's:
+all WALs are put into tables then, and what is noted is one number more than the last of them had. Which rows a start
+finds in tables at most is noted as well, and where a WAL begins stands in it.
+
 Bytes are moved aside, never destroyed. The end of the MANIFEST is cut off only while the WALs are there that hold what
 it spoke of; and were the rest wrong, the mark would tell that synced rows are gone.
 """
@@ -19,6 +23,7 @@ import fcntl
 import os
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from store.rocksdb.files import sync_folder
 from store.rocksdb.logformat import BLOCK, HEAD, intact, next_block, records, text, varint
@@ -29,16 +34,26 @@ UNSYNCED = 4096
 _BATCH = struct.Struct("<QI")  # sequence of its first row, rows
 
 # fields of a MANIFEST's record
-_LOG_NUMBER, _LEAST_LOG, _COLUMN_FAMILY, _DROP = 2, 10, 200, 202
-_NUMBERS = {_LOG_NUMBER, 3, 4, 9, _LEAST_LOG, _COLUMN_FAMILY, 203, 300}
+_LOG_NUMBER, _LAST_SEQUENCE, _LEAST_LOG, _COLUMN_FAMILY, _DROP = 2, 4, 10, 200, 202
+_NUMBERS = {_LOG_NUMBER, 3, _LAST_SEQUENCE, 9, _LEAST_LOG, _COLUMN_FAMILY, 203, 300}
 _TEXTS = {1, 201}
 _DELETED_FILE, _COMPACT_POINTER, _NEW_FILE = 6, 5, 103
 _IGNORABLE = 1 << 13
 _LAST_CUSTOM = 1
 
 
-def put_in_order(database: Path, keep: Path) -> list[str]:
-    """Do both, before RocksDB opens the folder `database`; what is cut off goes to `keep`. Answers what to say."""
+class Noted(NamedTuple):
+    """What a MANIFEST says: the number of the oldest WAL that is needed, and of the last row that is in a table."""
+
+    least: int
+    row: int
+
+
+def put_in_order(database: Path, keep: Path, synced: int = 0) -> list[str]:
+    """Do both, before RocksDB opens the folder `database`; what is cut off goes to `keep`. Answers what to say.
+
+    `synced`: so many rows were surely synced, by the mark.
+    """
     path = _manifest(database)
     if path is None:
         return []
@@ -48,8 +63,11 @@ def put_in_order(database: Path, keep: Path) -> list[str]:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return []
-        said = cut_torn_end(path, keep)
-        said += cut_at_hole(database, path.read_bytes(), keep)
+        said = cut_torn_end(path, keep, synced)
+        manifest = path.read_bytes()
+        if _end(manifest) == len(manifest):
+            # of a damaged one nobody knows which WALs are needed: RocksDB will refuse it
+            said += cut_at_hole(database, manifest, keep)
     return said
 
 
@@ -64,14 +82,19 @@ def _manifest(database: Path) -> Path | None:
 # the MANIFEST
 
 
+def _end(data: bytes) -> int:
+    """Where its whole records end."""
+    end = 0
+    for record in records(data):
+        end = record.end
+    return end
+
+
 def torn_at(data: bytes) -> int | None:
     """Where the end begins that no sync took: at the first record that is not whole. None when all are, or when it
     stands so far from the end, with whole ones behind it, that it must be damage to what had been synced.
     """
-    end = 0
-    for record in records(data):
-        end = record.end
-    at = end
+    end = at = _end(data)
     while at < len(data):
         # fragments of the record that is not whole
         if BLOCK - at % BLOCK < HEAD.size:
@@ -91,13 +114,13 @@ def torn_at(data: bytes) -> int | None:
     return None if any(intact(data, place) for place in places) else end
 
 
-def cut_torn_end(path: Path, keep: Path) -> list[str]:
+def cut_torn_end(path: Path, keep: Path, synced: int) -> list[str]:
     data = path.read_bytes()
     at = torn_at(data)
     if not at:
         return []
-    least = least_log(data[:at])
-    if least is None or not (path.parent / f"{least:06d}.log").exists():
+    found = noted(data[:at])
+    if found is None or not _complete(path, found, synced):
         # WALs go when the change that made them needless is synced: this one was, and is damaged
         return []
     keep.mkdir(exist_ok=True)
@@ -112,10 +135,24 @@ def cut_torn_end(path: Path, keep: Path) -> list[str]:
     ]
 
 
-def least_log(manifest: bytes) -> int | None:
-    """The number of the oldest WAL that RocksDB still needs; None when the MANIFEST has a field nobody here knows."""
+def _complete(manifest: Path, found: Noted, synced: int) -> bool:
+    """Whether the WALs are there that hold what no table of the first part of a MANIFEST has."""
+    wals = _wals(manifest.parent, found.least)
+    if any(number == found.least for number, _ in wals):
+        return True
+    # files are numbered by one counter; at a start the WAL's number is the one before the MANIFEST's
+    if found.least >= int(manifest.name.rpartition("-")[2]) - 1:
+        return False
+    if synced <= found.row:
+        return True
+    first = next(filter(None, (sequences(path.read_bytes()) for _, path in wals)), None)
+    return first is not None and first[0] <= found.row + 1
+
+
+def noted(manifest: bytes) -> Noted | None:
+    """None when it has a field nobody here knows."""
     logs: dict[int, int] = {}
-    least = 0
+    least = row = 0
     for record in records(manifest):
         data, at, family = record.data, 0, 0
         number = -1
@@ -128,6 +165,8 @@ def least_log(manifest: bytes) -> int | None:
                     family = value
                 elif tag == _LOG_NUMBER:
                     number = value
+                elif tag == _LAST_SEQUENCE:
+                    row = max(row, value)
                 elif tag == _LEAST_LOG:
                     least = max(least, value)
             elif tag in _TEXTS:
@@ -150,7 +189,7 @@ def least_log(manifest: bytes) -> int | None:
             logs[family] = number
         else:
             logs.setdefault(family, 0)
-    return max(least, min(logs.values(), default=0))
+    return Noted(max(least, min(logs.values(), default=0)), row)
 
 
 def _new_file(data: bytes, at: int) -> int:
@@ -184,20 +223,22 @@ def sequences(wal: bytes) -> tuple[int, int] | None:
     return _BATCH.unpack_from(first.data)[0], begin + count
 
 
+def _wals(database: Path, least: int) -> list[tuple[int, Path]]:
+    """(number, path) of each WAL from the number `least` on, ascending."""
+    numbered = ((int(path.stem), path) for path in database.glob("*.log") if path.stem.isdigit())
+    return sorted(each for each in numbered if each[0] >= least)
+
+
 def cut_at_hole(database: Path, manifest: bytes, keep: Path) -> list[str]:
-    wals = sorted((int(path.stem), path) for path in database.glob("*.log") if path.stem.isdigit())
-    if len(wals) < 2:
+    noticed = noted(manifest)
+    if noticed is None:
         return []
-    least = least_log(manifest)
-    if least is None:
-        return []
-    expected = -1
+    # the row with which the next WAL begins at the latest
+    expected = noticed.row + 1
     behind: list[Path] = []
-    for number, path in wals:
-        if number < least:
-            continue
+    for _, path in _wals(database, noticed.least):
         found = None if behind else sequences(path.read_bytes())
-        if behind or (found is not None and expected >= 0 and found[0] > expected):
+        if behind or (found is not None and found[0] > expected):
             behind.append(path)
         elif found is not None:
             expected = found[1]

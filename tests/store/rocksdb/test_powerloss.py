@@ -19,6 +19,9 @@ from store.rocksdb import powerloss
 from store.rocksdb.logformat import BLOCK, HEAD, records
 from tests.store.rocksdb.faults import crash
 
+HALF = HEAD.pack(7, 200, 1) + b"half" * 20 + bytes(120)
+"""The size of a record and the beginning of its bytes, which RocksDB refuses. (A shorter file it puts in order.)"""
+
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
     def run(folder: Path) -> None:
@@ -66,9 +69,7 @@ async def test_a_whole_database_is_left_alone(data: Path) -> None:
     assert (await keys(data))[0] == list(range(20))
 
 
-@pytest.mark.parametrize(
-    "tail", [HEAD.pack(7, 200, 1) + b"half" * 20, HEAD.pack(7, 8, 1) + bytes(8), bytes(100)]
-)
+@pytest.mark.parametrize("tail", [HALF, HEAD.pack(7, 8, 1) + bytes(8), bytes(100)])
 def test_half_a_record_at_the_end_of_the_manifest(folder: Path, tail: bytes) -> None:
     async def main() -> None:
         database = await stopped(folder / "data")
@@ -82,6 +83,89 @@ def test_half_a_record_at_the_end_of_the_manifest(folder: Path, tail: bytes) -> 
         assert kept.read_bytes() == tail
 
     asyncio.run(main())
+
+
+async def started_twice(data: Path) -> Path:
+    """A store that was killed, started, and killed again before it wrote all families to tables."""
+    await stopped(data)
+    store = await rocksdb.open(data, boot="one")
+    await store.write([Put(Family.GROUP, bytes([20]), b"x" * 300)], Durability.OS)
+    store._database._families["meta"].flush(True)
+    await store.write([Put(Family.GROUP, bytes([21]), b"x" * 300)], Durability.OS)
+    await crash(store)
+    return data / "db"
+
+
+@in_a_loop
+async def test_half_a_record_after_a_second_start(data: Path) -> None:
+    database = await started_twice(data)
+    found = powerloss.noted(manifest(database).read_bytes())
+    assert found is not None
+    assert not (database / f"{found.least:06d}.log").exists(), "no WAL has the number that a start notes"
+    with manifest(database).open("ab") as file:
+        file.write(HALF)
+    rows, notices = await keys(data)
+    assert rows == list(range(22))
+    assert "half of a record" in notices[0]
+
+
+@in_a_loop
+async def test_half_a_record_after_a_second_start_whose_wal_is_gone_with_what_was_synced(data: Path) -> None:
+    database = await started_twice(data)
+    store = await rocksdb.open(data, boot="one")
+    await store.write([Put(Family.GROUP, bytes([22]), b"x" * 300)], Durability.FSYNC)
+    await crash(store)
+    (wal,) = [each for each in database.glob("*.log") if powerloss.sequences(each.read_bytes()) is not None]
+    wal.unlink()
+    with manifest(database).open("ab") as file:
+        file.write(HALF)
+    with pytest.raises(StoreError, match="damaged"):
+        await rocksdb.open(data, boot="another")
+
+
+@pytest.mark.parametrize("family", [1, 5, 20])
+def test_half_a_record_at_the_very_first_start(folder: Path, family: int) -> None:
+    async def main() -> None:
+        data = folder / "data"
+        await crash(await rocksdb.open(data, boot="one"))
+        path = manifest(data / "db")
+        whole = path.read_bytes()
+        # the families are made one after the other, each by a record of its own
+        end = list(records(whole))[4 + family].end
+        path.write_bytes(whole[:end] + HALF)
+        for wal in (data / "db").glob("*.log"):
+            os.truncate(wal, 0)
+        (data / "mark").unlink()
+        rows, notices = await keys(data)
+        assert rows == []
+        assert "half of a record" in notices[0]
+
+    asyncio.run(main())
+
+
+@in_a_loop
+async def test_a_wal_that_is_lost_as_a_whole_leaves_a_hole(data: Path) -> None:
+    database = await started_twice(data)
+    first, _ = sorted(database.glob("*.log"))
+    first.write_bytes(b"")
+    rows, notices = await keys(data)
+    assert rows == list(range(20)), "what the start had put into tables, and nothing from behind the hole"
+    assert "behind it" in notices[0]
+    assert len(list((data / "quarantine").glob("*.log"))) == 1
+
+
+@in_a_loop
+async def test_no_wal_is_moved_for_a_damaged_manifest(data: Path) -> None:
+    database = await started_twice(data)
+    path = manifest(database)
+    whole = path.read_bytes()
+    # what was noted of tables, long ago
+    broken = list(records(whole))[4]
+    path.write_bytes(whole[: broken.end - 1] + b"\xff" + whole[broken.end :])
+    before = sorted(each.name for each in database.glob("*.log"))
+    with pytest.raises(StoreError, match="damaged"):
+        await rocksdb.open(data, boot="another")
+    assert sorted(each.name for each in database.glob("*.log")) == before
 
 
 def test_damage_far_from_the_end_of_the_manifest_is_not_cut_off(
