@@ -1,15 +1,14 @@
 """The reading end of one log.
 
-What was just written is answered from the tail cache; the rest from its segment: the sparse index names a
-place at most 20 KB before the batch, and headers lead on from there. A read is written once, as a generator
+What was just written is answered from the tail cache; the rest from its segment: the sparse index (`places.py`)
+names a place at most 20 KB before the batch, and headers lead on from there. A read is written once, as a generator
 that asks for bytes; it is driven on the loop while the page cache has them, and goes on in a thread from the
 first miss. `integrity.py` knows which bytes need no look at their CRC.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple, TypeVar
 
 from store import batch
@@ -21,6 +20,7 @@ from store.rocksdb.check import header as look
 from store.rocksdb.check import sound
 from store.rocksdb.commits import Published
 from store.rocksdb.database import Database
+from store.rocksdb.places import Places
 from store.rocksdb.reader import Reader, Reading, Request, Segment, Work, damaged
 from store.rocksdb.rows import LogRow
 
@@ -66,13 +66,11 @@ class RocksLog:
         # the end when everything in the queue is done
         self.queued_end = row.end
         self.tail = tail
-        self._row: tuple[int, ...] = row
         self._database = database
         self._reader = reader
         self._configure = configure
         self._key = rows.U32.pack(partition)
-        # closed segments, once somebody asked
-        self._closed: list[Segment] | None = None
+        self._places = Places(partition, row, database)
         # (segment number, offset of the batch with its largest timestamp) by where the search begins
         self._resolved: dict[tuple[int, int], int] = {}
         self._trust = integrity.Trust(row.number, row.segment_size if row.flags & rows.ACTIVE else 0)
@@ -85,33 +83,21 @@ class RocksLog:
     def publish(self, news: Published) -> None:
         """Take over what a group committed."""
         row = news.row
-        self._row = row
+        self._places.row = row
         self.start_offset = row[1]
         self.end_offset = row[2]
         self.size = row[3]
         if row[5] != self._trust.number:
             closed = [(each.row.number, each.row.size, each.row.next_offset) for each in news.rolled]
             self._trust.rolled(closed, row[5])
-        if news.rolled and self._closed is not None:
-            self._closed += [
-                Segment(
-                    each.base,
-                    each.row.next_offset,
-                    each.row.number,
-                    each.row.size,
-                    each.row.max_timestamp,
-                    each.row.max_timestamp_from,
-                    each.row.created_at,
-                )
-                for each in news.rolled
-            ]
+        if news.rolled:
+            self._places.rolled(news.rolled)
         add = self.tail.add
         for base, data in news.chunks:
             add(base, data)
         if news.trimmed:
             self.tail.drop_below(self.start_offset)
-            if self._closed is not None:
-                self._closed = [each for each in self._closed if each.next_offset > self.start_offset]
+            self._places.trimmed(self.start_offset)
 
     def configure(self, *, segment_bytes: int | None = None, segment_ms: int | None = None) -> None:
         self._configure(self.partition, segment_bytes, segment_ms)
@@ -142,7 +128,7 @@ class RocksLog:
         while True:
             if position == segment.size:
                 # the offset lies in a gap at the segment's end
-                following = self._segment_after(segment)
+                following = self._places.segment_after(segment)
                 if following is None:
                     return []
                 segment, position, due, exact = following, 0, following.base, True
@@ -164,7 +150,7 @@ class RocksLog:
             if (
                 base > due
                 and not problem
-                and (exact or following_offset > self._bound(segment, position, due))
+                and (exact or following_offset > self._places.bound(segment, position, due))
             ):
                 problem = f"offset {base} where {due} was due"
             if not problem and following_offset <= offset:
@@ -237,10 +223,10 @@ class RocksLog:
         return self._drive(self._by_time(timestamp, max(self.start_offset, from_offset)))
 
     def _by_time(self, timestamp: int, start: int) -> Reading[list[Buffer]]:
-        for segment in self._segments():
+        for segment in self._places.segments():
             if segment.max_timestamp < timestamp or segment.next_offset <= start:
                 continue
-            position, due = self._time_floor(segment, timestamp, start)
+            position, due = self._places.before_time(segment, timestamp, start)
             found = yield from self._walk(
                 segment,
                 position,
@@ -251,36 +237,12 @@ class RocksLog:
                 return (yield from self._whole(found))
         return []
 
-    def _time_floor(self, segment: Segment, timestamp: int, start: int) -> tuple[int, int]:
-        """(position, offset) of the last index row all of whose earlier batches are before the timestamp."""
-        low, high = max(segment.base, start), segment.next_offset - 1
-        position, due = 0, segment.base
-        first = self._database.at_or_before(Family.INDEX, _key(self.partition, low))
-        if first is not None:
-            row = rows.index_row(first[1])
-            if row.number == segment.number:
-                position, due = row.position, rows.PARTITION_OFFSET.unpack(first[0])[1]
-        while low <= high:
-            middle = (low + high) // 2
-            found = self._database.at_or_before(Family.INDEX, _key(self.partition, middle))
-            if found is None:
-                break
-            row = rows.index_row(found[1])
-            offset = rows.PARTITION_OFFSET.unpack(found[0])[1]
-            if row.number != segment.number or row.earlier_max < timestamp:
-                if row.number == segment.number and row.position > position:
-                    position, due = row.position, offset
-                low = middle + 1
-            else:
-                high = offset - 1
-        return position, due
-
     def max_timestamp_batch(self) -> list[Buffer] | Awaitable[list[Buffer]]:
         return self._drive(self._latest())
 
     def _latest(self) -> Reading[list[Buffer]]:
         start = self.start_offset
-        segments = [each for each in self._segments() if each.next_offset > start]
+        segments = [each for each in self._places.segments() if each.next_offset > start]
         if not segments:
             return []
         segment = max(segments, key=lambda each: each.max_timestamp)
@@ -302,11 +264,7 @@ class RocksLog:
 
     def _first_with(self, segment: Segment, timestamp: int, offset: int) -> Reading[Header | None]:
         """The first batch of a segment with just this largest timestamp, at or after the one at `offset`."""
-        found = self._database.at_or_before(Family.INDEX, _key(self.partition, offset))
-        position = 0
-        if found is not None:
-            row = rows.index_row(found[1])
-            position = row.position if row.number == segment.number else 0
+        position, _ = self._places.floor(segment, offset)
         return (
             yield from self._walk(
                 segment, position, lambda header: header.max_timestamp == timestamp and header.base >= offset
@@ -361,19 +319,19 @@ class RocksLog:
         return self._now(self._position_of(offset))
 
     def _position_of(self, offset: int) -> Reading[Position]:
-        segment, position, row = self._locate(offset)
-        found = yield from self._walk(segment, position, lambda header: header.next_offset > offset)
+        segment, _, row = self._place(offset)
+        found = yield from self._walk(segment, row.position, lambda header: header.next_offset > offset)
         while found is None:
             # in a gap at a segment's end
-            following = self._segment_after(segment)
+            following = self._places.segment_after(segment)
             if following is None:
                 raise IndexError(f"offset {offset} has no record at or after it")
-            segment, position, row = self._locate(following.base)
-            found = yield from self._walk(segment, position, lambda header: True)
+            segment, _, row = self._place(following.base)
+            found = yield from self._walk(segment, row.position, lambda header: True)
         if found.base > offset:
             # in a gap: a ledger may have begun behind it, and only its own index row says so
-            segment, position, row = self._locate(found.base)
-            found = yield from self._walk(segment, position, lambda header: header.next_offset > offset)
+            segment, _, row = self._place(found.base)
+            found = yield from self._walk(segment, row.position, lambda header: header.next_offset > offset)
             assert found is not None
         return Position(row.ledger, row.entry + found.nth, max(0, offset - found.base))
 
@@ -381,7 +339,7 @@ class RocksLog:
         value = self._database.get(Family.LEDGER, _key(self.partition, ledger))
         if value is None or entry < 0:
             raise KeyError((ledger, entry))
-        row = LogRow._make(self._row)
+        row = LogRow._make(self._places.row)
         closed = rows.ledger_row(value)
         entries = row.ledger_entries if row.ledger == ledger else closed.entries
         if entry >= entries:
@@ -401,7 +359,7 @@ class RocksLog:
         if best is None:
             raise KeyError((ledger, entry))
         base, index = best
-        segment = self._segment_of(base)
+        segment = self._places.segment_of(base)
         if segment is None or segment.number != index.number:
             raise KeyError((ledger, entry))
         nth = entry - index.entry
@@ -422,9 +380,9 @@ class RocksLog:
         return (known, self.end_offset) if known >= 0 else (-1, -1)
 
     def segments(self) -> list[SegmentInfo]:
-        active = self._active()
+        active = self._places.active()
         found = []
-        for each in self._segments():
+        for each in self._places.segments():
             offset = self._resolved.get((each.number, each.max_from), -1)
             if offset < 0:
                 if len(self._resolved) > 1000:
@@ -449,7 +407,7 @@ class RocksLog:
         return found
 
     def ledgers(self) -> list[LedgerInfo]:
-        row = LogRow._make(self._row)
+        row = LogRow._make(self._places.row)
         found: list[LedgerInfo] = []
         for key, value in self._database.scan(Family.LEDGER, self._key):
             ledger = rows.PARTITION_OFFSET.unpack(key)[1]
@@ -464,81 +422,16 @@ class RocksLog:
             found.append(LedgerInfo(ledger, each.first_offset, entries, size, each.opened_at))
         return found
 
-    # places
-
-    def _active(self) -> Segment | None:
-        row = self._row
-        if not row[0] & rows.ACTIVE:
-            return None
-        head = LogRow._make(row)
-        return Segment(
-            head.segment_base,
-            head.end,
-            head.number,
-            head.segment_size,
-            head.segment_max,
-            head.segment_max_from,
-            head.segment_created,
-        )
-
-    def _segments(self) -> list[Segment]:
-        active = self._active()
-        if self._closed is None:
-            self._closed = list(self._load_closed(active))
-        return self._closed if active is None else [*self._closed, active]
-
-    def _load_closed(self, active: Segment | None) -> Iterator[Segment]:
-        for key, value in self._database.scan(Family.SEGMENT, self._key):
-            base = rows.PARTITION_OFFSET.unpack(key)[1]
-            if active is not None and base >= active.base:
-                # rolled by a group that is not published yet
-                return
-            row = rows.segment_row(value)
-            yield Segment(
-                base,
-                row.next_offset,
-                row.number,
-                row.size,
-                row.max_timestamp,
-                row.max_timestamp_from,
-                row.created_at,
-            )
-
-    def _segment_of(self, offset: int) -> Segment | None:
-        """The segment that holds an offset, or the next one when it lies in a gap between two."""
-        segments = self._segments()
-        index = bisect_right(segments, offset, key=lambda each: each.next_offset)
-        return segments[index] if index < len(segments) else None
-
-    def _segment_after(self, segment: Segment) -> Segment | None:
-        return self._segment_of(segment.next_offset)
-
-    def _locate(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
-        """Where to begin to look for the batch that holds an offset, or follows it."""
-        segment, _, row = self._place(offset)
-        return segment, row.position, row
-
     def _place(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
-        """The segment of an offset, and the index row at or before it with the offset of its batch."""
-        segment = self._segment_of(offset)
+        """See `Places.place`. Raises Corrupt when no row speaks of the offset."""
+        segment = self._places.segment_of(offset)
         if segment is None:
-            what = "no segment is known for them"
-            raise damaged(self.partition, offset, self.end_offset, what)
-        found = self._database.at_or_before(Family.INDEX, _key(self.partition, max(offset, segment.base)))
-        row = None if found is None else rows.index_row(found[1])
-        if found is None or row is None or row.number != segment.number:
+            raise damaged(self.partition, offset, self.end_offset, "no segment is known for them")
+        found = self._places.place(segment, offset)
+        if found is None:
             what = f"{self._reader.name(self.partition, segment)}: no row of the index speaks of them"
             raise damaged(self.partition, offset, segment.next_offset, what)
-        return segment, rows.PARTITION_OFFSET.unpack(found[0])[1], row
-
-    def _bound(self, segment: Segment, position: int, due: int) -> int:
-        """What offsets of a batch at a position must stay below: the index knows of a batch a little further on."""
-        start = _key(self.partition, due)
-        for key, value in self._database.scan(Family.INDEX, self._key, start, 2):
-            row = rows.index_row(value)
-            if row.number == segment.number and row.position > position:
-                return int(rows.PARTITION_OFFSET.unpack(key)[1])
-        return segment.next_offset
+        return segment, *found
 
     def _now(self, reading: Reading[T]) -> T:
         return self._reader.now(reading, self._missed)

@@ -1,0 +1,130 @@
+"""Where in its files a log holds an offset: its segments, and the sparse index of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from store.api import Family
+from store.rocksdb import rows
+from store.rocksdb.append import Rolled
+from store.rocksdb.database import Database
+from store.rocksdb.reader import Segment
+from store.rocksdb.rows import LogRow
+
+_key = rows.PARTITION_OFFSET.pack
+
+
+class Places:
+    """The segments of one log, oldest first, as they are committed, and what the index says of them."""
+
+    def __init__(self, partition: int, row: LogRow, database: Database) -> None:
+        self.partition = partition
+        # the log's row as it is committed: a LogRow, or a plain tuple of the same shape
+        self.row: tuple[int, ...] = row
+        self._database = database
+        self._prefix = rows.U32.pack(partition)
+        # closed segments, once somebody asked
+        self._closed: list[Segment] | None = None
+
+    def rolled(self, segments: Iterable[Rolled]) -> None:
+        """These were closed."""
+        if self._closed is not None:
+            self._closed += [_closed(each.base, each.row) for each in segments]
+
+    def trimmed(self, start: int) -> None:
+        """The log begins with this offset now."""
+        if self._closed is not None:
+            self._closed = [each for each in self._closed if each.next_offset > start]
+
+    def active(self) -> Segment | None:
+        """The segment that takes what comes; None before the first batch and after a trim of all."""
+        if not self.row[0] & rows.ACTIVE:
+            return None
+        head = LogRow._make(self.row)
+        return Segment(
+            head.segment_base,
+            head.end,
+            head.number,
+            head.segment_size,
+            head.segment_max,
+            head.segment_max_from,
+            head.segment_created,
+        )
+
+    def segments(self) -> list[Segment]:
+        """All of them; the active one is last."""
+        active = self.active()
+        if self._closed is None:
+            self._closed = list(self._load(active))
+        return self._closed if active is None else [*self._closed, active]
+
+    def _load(self, active: Segment | None) -> Iterator[Segment]:
+        for key, value in self._database.scan(Family.SEGMENT, self._prefix):
+            base = rows.PARTITION_OFFSET.unpack(key)[1]
+            if active is not None and base >= active.base:
+                # rolled by a group that is not published yet
+                return
+            yield _closed(base, rows.segment_row(value))
+
+    def segment_of(self, offset: int) -> Segment | None:
+        """The segment that holds an offset, or the next one when it lies in a gap between two."""
+        segments = self.segments()
+        index = bisect_right(segments, offset, key=lambda each: each.next_offset)
+        return segments[index] if index < len(segments) else None
+
+    def segment_after(self, segment: Segment) -> Segment | None:
+        return self.segment_of(segment.next_offset)
+
+    def place(self, segment: Segment, offset: int) -> tuple[int, rows.IndexRow] | None:
+        """The index row of a segment at or before an offset, behind the offset of its batch."""
+        found = self._database.at_or_before(Family.INDEX, _key(self.partition, max(offset, segment.base)))
+        if found is None:
+            return None
+        row = rows.index_row(found[1])
+        return (rows.PARTITION_OFFSET.unpack(found[0])[1], row) if row.number == segment.number else None
+
+    def floor(self, segment: Segment, offset: int) -> tuple[int, int]:
+        """(position, offset) to begin at to find all from an offset on: the index row, or the segment's start."""
+        found = self.place(segment, offset)
+        return (0, segment.base) if found is None else (found[1].position, found[0])
+
+    def before_time(self, segment: Segment, timestamp: int, start: int) -> tuple[int, int]:
+        """(position, offset) of the last index row all of whose earlier batches are before the timestamp."""
+        low, high = max(segment.base, start), segment.next_offset - 1
+        position, due = self.floor(segment, low)
+        while low <= high:
+            middle = (low + high) // 2
+            found = self._database.at_or_before(Family.INDEX, _key(self.partition, middle))
+            if found is None:
+                break
+            row = rows.index_row(found[1])
+            offset = rows.PARTITION_OFFSET.unpack(found[0])[1]
+            if row.number != segment.number or row.earlier_max < timestamp:
+                if row.number == segment.number and row.position > position:
+                    position, due = row.position, offset
+                low = middle + 1
+            else:
+                high = offset - 1
+        return position, due
+
+    def bound(self, segment: Segment, position: int, due: int) -> int:
+        """What offsets of a batch at a position must stay below: the index knows of a batch a little further on."""
+        start = _key(self.partition, due)
+        for key, value in self._database.scan(Family.INDEX, self._prefix, start, 2):
+            row = rows.index_row(value)
+            if row.number == segment.number and row.position > position:
+                return int(rows.PARTITION_OFFSET.unpack(key)[1])
+        return segment.next_offset
+
+
+def _closed(base: int, row: rows.SegmentRow) -> Segment:
+    return Segment(
+        base,
+        row.next_offset,
+        row.number,
+        row.size,
+        row.max_timestamp,
+        row.max_timestamp_from,
+        row.created_at,
+    )
