@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from gateway.wire import delays as delay_headers
 from gateway.wire import properties
 from gateway.wire.batch import BatchError, Buffer, Header, batches
 from gateway.wire.opened import LIMIT, Found, Opened, Range, Slots, Unreadable
@@ -29,8 +30,7 @@ __all__ = [
     "subset",
 ]
 
-DELAY_MARK = b"pulsar-deliver-"
-"""What the (decompressed) bytes of a batch with a delayed record hold."""
+DELAY_MARK = delay_headers.MARK
 _ORDERING_MARK = properties.ORDERING_KEY.encode()
 _RETRY_MARKS = (
     properties.DELAY_TIME.encode(),
@@ -86,11 +86,20 @@ def scan(
     ordered = listed is not None and _ORDERING_MARK in payload
     if ordered:
         marks.append(_ORDERING_MARK)
+    gaps = opened.gaps()
+    delayed: Sequence[tuple[int, int]] = ()
+    listing: list[tuple[int, int]] = []
     if delays and DELAY_MARK in payload:
-        marks.append(DELAY_MARK)
+        if retry or gaps:
+            marks.append(DELAY_MARK)
+        else:
+            try:
+                delayed = delay_headers.find(payload, opened.header)
+            except delay_headers.Damaged as error:
+                raise Unreadable(str(error)) from None
+            delays = False
     if retry:
         marks += [mark for mark in _RETRY_MARKS if mark in payload]
-    delayed: list[tuple[int, int]] = []
     reconsumed: list[tuple[int, int]] = []
     for offset, timestamp, key, _, headers in opened.mentioning(marks) if marks else ():
         if ordered:
@@ -102,13 +111,13 @@ def scan(
         if delays:
             due = properties.deliver_at(headers, timestamp, retry=retry)
             if due is not None:
-                delayed.append((offset, due))
+                listing.append((offset, due))
         if retry:
             served, said = properties.reconsume_times(headers)
             times = said if served is None else served
             if times is not None:
                 reconsumed.append((offset, times))
-    return Scan(None if listed is None else array("H", listed), delayed, reconsumed, opened.gaps())
+    return Scan(None if listed is None else array("H", listed), delayed or listing, reconsumed, gaps)
 
 
 def subset(batch: Buffer, ranges: Sequence[Range], limit: int = LIMIT) -> Buffer:

@@ -232,9 +232,8 @@ class Cursor(Moves):
                     for begin, last, reason in dead:
                         for chunk, at, stop in window.runs(max(begin, position), last + 1, AVAILABLE_RUN):
                             self._doom(chunk, at, stop, AVAILABLE, reason)
-                    for offset, due in delayed:
-                        if offset >= known:
-                            self._delay(offset, due, wall)
+                    if delayed:
+                        self._delay(delayed, known, wall)
                     if self._keyed is not None:
                         known_slots = (0,) * (end - first) if slots is None else slots
                         self._keyed.fed(position, end, known_slots[position - first :])

@@ -19,12 +19,14 @@ from semantics.subscriptions.leases import pack, unpack
 from semantics.subscriptions.rows import Row
 from semantics.subscriptions.states import DueFrom
 
-MOST = 65_536
+MOST = 32_768
 """runs kept in memory before the later half goes"""
 FEW = MOST // 4
 """runs in memory below which more are loaded"""
-ROWS_AT_ONCE = 4_096
+ROWS_AT_ONCE = 1_024
 RUNS_A_ROW = 512
+POPPED = 4_096
+"""runs that come due in one go, or those of one millisecond: others have their turn before the next"""
 
 
 class _Group:
@@ -71,12 +73,46 @@ class DueTimes:
             if self._size > MOST:
                 self._spill()
 
+    def add_all(self, delayed: Iterable[tuple[int, int]]) -> None:
+        """(offset, due) each, the offsets ascending."""
+        found: dict[int, array[int]] = {}
+        get = found.get
+        for offset, due in delayed:
+            runs = get(due)
+            if runs is None:
+                found[due] = array("Q", (offset << SHIFT,))
+                continue
+            last = runs[-1]
+            if offset & MASK and (last >> SHIFT) + (last & MASK) + 1 == offset:
+                runs[-1] = last + 1  # one longer
+            else:
+                runs.append(offset << SHIFT)
+        horizon, pending, groups, heap = self.horizon, self._pending, self._groups, self._heap
+        for due, runs in found.items():
+            if horizon is None or due < horizon[0] or (due == horizon[0] and horizon[1]):
+                group = groups.get(due)
+                if group is None:
+                    group = groups[due] = _Group()
+                    group.runs = runs[:]
+                    heappush(heap, due)
+                else:
+                    group.runs.extend(runs)
+                self._size += len(runs)
+            if due in pending:
+                pending[due].extend(runs)
+            else:
+                pending[due] = runs
+        if self._size > MOST:
+            self._spill()
+
     def pop(self, wall: int) -> Iterator[int]:
-        """The runs whose time has come."""
+        """The runs whose time has come, as many as make sense in one go: there are more while `next` is not later."""
         heap = self._heap
-        while heap and heap[0] <= wall:
+        left = POPPED
+        while heap and heap[0] <= wall and left > 0:
             due = heappop(heap)
             group = self._groups.pop(due)
+            left -= len(group.runs)
             self._size -= len(group.runs)
             self._pending.pop(due, None)
             self._gone.extend([(due, first) for first in group.firsts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heappush
 
 from semantics.subscriptions.chunks import DONE_RUN, FILL, KIND, MASK, NOT_SETTLED_RUN, SHIFT, Chunk, Window
@@ -135,22 +136,32 @@ class Moves:
             read = chunk.base + done.end()
         self.read = keyed.read = read
 
-    def _delay(self, offset: int, due: int, wall: int) -> None:
-        """The offset, just read and AVAILABLE, is due later."""
-        due = min(due, wall + self._config.max_delay_ms)
-        if not self._config.strict_delay:
-            due -= TICK_MS
-        chunk = self._window.chunk_of(offset)
-        at = offset & MASK
-        if due <= wall or chunk.state[at] != AVAILABLE:
-            return
-        chunk.state[at] = DELAYED
+    def _delay(self, delayed: Iterable[tuple[int, int]], known: int, wall: int) -> None:
+        """(offset, due) each, ascending: those from `known` on are just read and AVAILABLE, and due later."""
+        latest = wall + self._config.max_delay_ms
+        early = 0 if self._config.strict_delay else TICK_MS
         window = self._window
-        window.n[AVAILABLE] -= 1
-        window.n[DELAYED] += 1
-        window.dirty.add(chunk.number)
-        self._due.add(due, offset, 1)
-        self._changed = True
+        later: list[tuple[int, int]] = []
+        number = -1
+        state = bytearray()
+        for offset, due in delayed:
+            if due > latest:
+                due = latest
+            due -= early
+            if due <= wall or offset < known:
+                continue
+            if offset >> SHIFT != number:
+                number = offset >> SHIFT
+                state = window.chunk_of(offset).state
+                window.dirty.add(number)
+            if state[offset & MASK] == AVAILABLE:
+                state[offset & MASK] = DELAYED
+                later.append((offset, due))
+        if later:
+            window.n[AVAILABLE] -= len(later)
+            window.n[DELAYED] += len(later)
+            self._due.add_all(later)
+            self._changed = True
 
     def _fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
         """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.

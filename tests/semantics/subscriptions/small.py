@@ -17,8 +17,8 @@ MOST = 8
 CHANGES = {
     "chunks": {"SHIFT = 10": "SHIFT = 4", "count > 255": "count > 2"},
     "due": {
-        "MOST = 65_536": f"MOST = {MOST}",
-        "ROWS_AT_ONCE = 4_096": "ROWS_AT_ONCE = 2",
+        "MOST = 32_768": f"MOST = {MOST}",
+        "ROWS_AT_ONCE = 1_024": "ROWS_AT_ONCE = 2",
         "RUNS_A_ROW = 512": "RUNS_A_ROW = 3",
     },
 }

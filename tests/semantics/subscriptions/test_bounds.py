@@ -36,9 +36,9 @@ def test_five_thousand_scattered_records_take_less_than_0_32_mb(step: int, nack:
 
 
 def test_delayed_records_take_a_byte_each_and_the_nearest_due_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies beyond that costs its state alone. With an eighth of the due times in memory, to be quick."""
-    monkeypatch.setattr(due_times, "MOST", due_times.MOST // 8)
-    monkeypatch.setattr(due_times, "FEW", due_times.FEW // 8)
+    """What lies beyond that costs its state alone. With a quarter of the due times in memory, to be quick."""
+    monkeypatch.setattr(due_times, "MOST", due_times.MOST // 4)
+    monkeypatch.setattr(due_times, "FEW", due_times.FEW // 4)
 
     def load(count: int) -> Cursor:
         cursor = Cursor.fresh(bounds.MANY, 0)

@@ -86,7 +86,7 @@ class Machine(RuleBasedStateMachine):
     cursors: type[Cursor] = Cursor
     # of an offset, to the number of its chunk
     shift = 10
-    most_due = 65_536
+    most_due = 32_768
 
     @initialize(
         start=st.sampled_from([0, 1, 1020, 2**40 + 1023]),

@@ -161,3 +161,54 @@ def test_mending_takes_out_what_the_log_lost() -> None:
     assert kept.pop(99) == [110]
     kept.commit()
     assert kept.rows == {}
+
+
+def test_many_added_in_one_go_are_what_they_are_one_by_one() -> None:
+    dice = random.Random(4)
+    delayed = [(offset, 100 + dice.randrange(3)) for offset in range(900, 5000) if dice.random() < 0.8]
+    single, bulk = Kept(), Kept()
+    for offset, at in delayed:
+        single.times.add(at, offset, 1)
+    bulk.times.add_all(delayed[:70])
+    bulk.times.add_all(delayed[70:])
+    bulk.commit()
+    bulk.restart()
+    bulk.load()
+    for at in (100, 101, 102):
+        assert sorted(bulk.pop(at)) == sorted(single.pop(at)) == [n for n, due in delayed if due == at]
+
+
+def test_neighbours_that_are_due_together_take_the_room_of_one() -> None:
+    kept = Kept()
+    kept.times.add_all([(offset, 7) for offset in range(1000, 2100)])
+    kept.commit()
+    assert kept.times._size == 3  # no run reaches beyond its chunk
+    assert sum(len(row.value or b"") for row in kept.rows.values()) == 24
+    assert kept.pop(7) == list(range(1000, 2100))
+
+
+def test_bulk_goes_to_the_rows_beyond_the_memory_there_is(small: None) -> None:
+    kept = Kept()
+    kept.times.add_all([(offset, offset * 2) for offset in range(500)])
+    assert kept.times._size <= 64
+    popped: list[int] = []
+    for wall in range(1000):
+        kept.load()
+        popped += kept.pop(wall)
+    assert popped == list(range(500))
+
+
+def test_a_great_many_that_are_due_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are served in between: what is left is due at once."""
+    monkeypatch.setattr(due, "POPPED", 10)
+    kept = Kept()
+    kept.times.add_all([(offset * 2, 5 + offset // 3) for offset in range(40)])
+    kept.commit()
+    parts = []
+    while (upcoming := kept.times.next()) is not None and upcoming <= 50:
+        parts.append(kept.pop(50))
+        kept.commit()
+    assert [offset for part in parts for offset in part] == [offset * 2 for offset in range(40)]
+    assert len(parts) == 4
+    assert max(map(len, parts)) <= 12
+    assert kept.rows == {}

@@ -1,0 +1,262 @@
+"""When the records of a batch are due: one pass over its bytes, in which only those that mention a delay are parsed.
+
+Half of what is asked of a batch of delayed records is this, a million times for a million of them, so nothing is made
+of a record but two numbers. What a header says is as in `properties`; what is damaged is so as in `records.walk`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from gateway.wire.batch import LOG_APPEND_TIME, Header
+from gateway.wire.properties import DELIVER_AFTER, DELIVER_AT, FOR_EVER, number
+
+MARK = b"pulsar-deliver-"
+"""What the (decompressed) bytes of a batch with a delayed record hold."""
+
+_AT, _AFTER = DELIVER_AT.encode(), DELIVER_AFTER.encode()
+# their lengths, as a header's name has them before it
+_AT_SIZE, _AFTER_SIZE = 2 * len(_AT), 2 * len(_AFTER)
+# one header and no more, with thirteen digits: what nearly all of them look like until the year 2286
+_DIGITS = 13
+_ALONE = bytes((2, _AT_SIZE)) + _AT + bytes((2 * _DIGITS,))
+_ALONE_SIZE = len(_ALONE)
+
+_PASSED = 16
+"""Records with no delay that may be passed over for each that is asked for: they cost so many times less."""
+
+_NEAR = 1 << 20
+
+
+class Damaged(ValueError):
+    """The records are not what their batch says, or each other."""
+
+
+class Delays(Sequence[tuple[int, int]]):
+    """(offset, when to deliver in ms since 1970), ascending: sixteen bytes each."""
+
+    __slots__ = ("dues", "offsets")
+
+    def __init__(self, offsets: array[int] | None = None, dues: array[int] | None = None) -> None:
+        self.offsets = offsets if offsets is not None else array("q")
+        self.dues = dues if dues is not None else array("q")
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Delays: ...
+    def __getitem__(self, at: int | slice) -> tuple[int, int] | Delays:
+        if isinstance(at, slice):
+            return Delays(self.offsets[at], self.dues[at])
+        return self.offsets[at], self.dues[at]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.offsets, self.dues, strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def between(self, first: int, end: int) -> Delays:
+        """Those of the offsets [first, end)."""
+        offsets = self.offsets
+        return self[bisect_left(offsets, first) : bisect_left(offsets, end)]
+
+
+class Finder:
+    """Looks through a decompressed payload whose records have the offset deltas 0, 1, 2 …, some at a time."""
+
+    __slots__ = ("_delta", "_header", "_hit", "_payload", "_position")
+
+    def __init__(self, payload: bytes, found: Header) -> None:
+        self._payload = payload
+        self._header = found
+        # the next record, where it begins, and before where there is no mark
+        self._delta = self._position = self._hit = 0
+
+    @property
+    def reached(self) -> int:
+        """Records before this offset were looked at."""
+        return self._header.base_offset + self._delta
+
+    @property
+    def done(self) -> bool:
+        return self._delta >= self._header.count
+
+    @property
+    def size(self) -> int:
+        """Bytes that it keeps."""
+        return len(self._payload)
+
+    def more(self, most: int, delays: Delays) -> None:
+        """Add the next `most` delays or so, or what there is of them in so many times the records. Raises Damaged."""
+        payload, found = self._payload, self._header
+        add_offset, add_due = delays.offsets.append, delays.dues.append
+        base, base_stamp = found.base_offset, found.base_timestamp
+        stamped = found.max_timestamp if found.attributes & LOG_APPEND_TIME else None
+        search, starts = payload.find, payload.startswith
+        size = len(payload)
+        hit, position, begin = self._hit, self._position, self._delta
+        delta = begin - 1
+        left = most
+        try:
+            for delta in range(begin, min(found.count, begin + most * _PASSED)):
+                length = payload[position]
+                position += 1
+                if length > 127:
+                    byte = payload[position]
+                    position += 1
+                    length = length & 127 | byte << 7
+                    if byte > 127:
+                        length, position = _varint(payload, position - 2, 5)
+                if length & 1:
+                    raise _damaged("a record's length")
+                stop = position + (length >> 1)
+                if hit >= stop:
+                    position = stop
+                    continue
+                if stop > size:
+                    raise _damaged("a record's length")
+                # behind the attributes: when, as a difference, which is read if somebody asks
+                when = position = position + 1
+                while payload[position] > 127:
+                    position += 1
+                if position - when > 9:
+                    raise _damaged("a varint")
+                position += 1
+                byte = payload[position]
+                position += 1
+                if byte > 127:
+                    byte, position = _varint(payload, position - 1, 5)
+                if byte != delta << 1:
+                    raise _damaged("the order of offsets")
+                # the key, the value
+                length = payload[position]
+                position += 1
+                if length > 127:
+                    length, position = _varint(payload, position - 1, 5)
+                if length & 1:
+                    if length != 1:
+                        raise _damaged("a key's length")
+                else:
+                    position += length >> 1
+                length = payload[position]
+                position += 1
+                if length > 127:
+                    length, position = _varint(payload, position - 1, 5)
+                if length & 1:
+                    if length != 1:
+                        raise _damaged("a value's length")
+                else:
+                    position += length >> 1
+                if (
+                    starts(_ALONE, position)
+                    and position + _ALONE_SIZE + _DIGITS == stop
+                    and (digits := payload[stop - _DIGITS : stop]).isdigit()
+                ):
+                    due = int(digits)
+                else:
+                    due = _due(payload, position, stop, when, base_stamp, stamped)
+                position = stop
+                hit = search(MARK, stop, stop + _NEAR)
+                if hit < 0:
+                    # one search over many megabytes takes long: beyond, it goes on from there
+                    hit = min(stop + _NEAR - len(MARK), size)
+                if due > 0:
+                    add_offset(base + delta)
+                    add_due(due)
+                    left -= 1
+                    if not left:
+                        break
+        except IndexError:
+            raise _damaged("the end of the records") from None
+        delta += 1
+        if delta >= found.count and position != size:
+            raise _damaged("the number of records")
+        self._hit, self._position, self._delta = hit, position, delta
+
+
+def find(payload: bytes, found: Header) -> Delays:
+    """All delays of a payload. Raises Damaged."""
+    finder, delays = Finder(payload, found), Delays()
+    while not finder.done:
+        finder.more(found.count, delays)
+    return delays
+
+
+def _due(payload: bytes, position: int, stop: int, when: int, base: int, stamped: int | None) -> int:
+    """When a record whose headers begin at `position` is due; 0 when they do not say."""
+    count = payload[position]
+    position += 1
+    if count > 127:
+        count, position = _varint(payload, position - 1, 5)
+    if count & 1 or count > stop - position:
+        raise _damaged("the number of headers")
+    due = 0
+    for _ in range(count >> 1):
+        size = payload[position]
+        position += 1
+        if size > 127:
+            size, position = _varint(payload, position - 1, 5)
+        if size & 1:
+            raise _damaged("a header's name")
+        name = position
+        position += size >> 1
+        length = payload[position]
+        position += 1
+        if length > 127:
+            length, position = _varint(payload, position - 1, 5)
+        if length & 1:
+            if length != 1:
+                raise _damaged("a header's value")
+            continue
+        begin = position
+        position += length >> 1
+        if position > stop:
+            raise _damaged("a header's value")
+        if size == _AT_SIZE and payload.startswith(_AT, name):
+            value = payload[begin:position]
+            said = number(value)
+            if said is None and len(value) == 8 and value[:2] == b"\0\0":
+                # up to the year 10889, so that no text is taken for a number
+                said = int.from_bytes(value, "big")
+            if said is not None:
+                due = said
+        elif size == _AFTER_SIZE and payload.startswith(_AFTER, name):
+            said = number(payload[begin:position])
+            if said is not None:
+                if stamped is None:
+                    delta, _ = _varint(payload, when, 10)
+                    due = base + ((delta >> 1) ^ -(delta & 1)) + said
+                else:
+                    due = stamped + said
+    if position != stop:
+        raise _damaged("a record's length")
+    return min(due, FOR_EVER)
+
+
+def _varint(payload: bytes, position: int, most: int) -> tuple[int, int]:
+    """(value, still in zigzag, position behind it) of a varint of at most `most` bytes."""
+    value = shift = 0
+    for _ in range(most):
+        byte = payload[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            return value, position
+        shift += 7
+    raise _damaged("a varint")
+
+
+def _damaged(what: str) -> Damaged:
+    return Damaged(f"The records are damaged: {what} is wrong.")
