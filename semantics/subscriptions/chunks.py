@@ -330,6 +330,9 @@ class Window:
                     chunk.undone -= open_before
                     chunk.state[at:stop] = FILL[DONE][: stop - at]
                     self.dirty.add(chunk.number)
+                    if not chunk.undone:
+                        # what lies behind it in the chunk was settled before
+                        self.close(chunk)
         if to > self.known:
             # the chunk in which reading goes on is made anew
             last = self.chunks.get(self.known >> SHIFT)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from semantics.subscriptions.config import SubscriptionConfig
@@ -29,6 +29,8 @@ class Facts:
     wait: int = 0
     """wall ms before which it may not be delivered again"""
     dying: Reason | None = None
+    limit: int = 0
+    """of deliveries, as it was when they were used up"""
     end: str | None = None
     """acked, dead, dropped or expired"""
 
@@ -205,10 +207,11 @@ class Ledger:
             count == message.now.failures, offset, f"dies after {count}, not {message.now.failures}"
         )
         self._promise(count <= message.deliveries, offset, f"dies after {count} of {message.deliveries}")
-        limit = self.config.delivery_limit
         if reason is Reason.MAX_DELIVERIES:
             self._promise(
-                message.deliveries >= limit > 0, offset, f"dead after {message.deliveries} deliveries"
+                message.deliveries >= message.now.limit > 0,
+                offset,
+                f"dead after {message.deliveries} deliveries, of {message.now.limit}",
             )
         else:
             self._promise(message.rejected, offset, "dies as rejected, and nobody rejected it")
@@ -262,6 +265,7 @@ class Ledger:
     def _failed(self, message: Message, wall: int, delay: int) -> None:
         message.now.failures += 1
         if 0 < self.config.delivery_limit <= message.now.failures:
+            message.now.limit = self.config.delivery_limit
             self._dies(message, Reason.MAX_DELIVERIES)
         else:
             message.now.wait = wall + delay if delay else 0
@@ -288,7 +292,7 @@ class Ledger:
             facts = message.now
             if facts.end is not None and message.stored.end is None:
                 self.counts[facts.end] += 1
-            message.stored = Facts(facts.failures, facts.wait, facts.dying, facts.end)
+            message.stored = replace(facts)
         self._touched.clear()
         self.dead_letters += self._dead_unsaved
         self._dead_unsaved = []
@@ -305,7 +309,7 @@ class Ledger:
             if message.now.end is not None and stored.end is None:
                 insort(self._open[message.slot], offset)
                 self.open += 1
-            message.now = Facts(stored.failures, stored.wait, stored.dying, stored.end)
+            message.now = replace(stored)
         self._touched.clear()
         self._dead_unsaved = []
 

@@ -83,6 +83,18 @@ def test_a_trim_takes_the_counters_along() -> None:
     assert not made.chunks
 
 
+def test_a_trim_up_to_what_is_done_to_the_end_of_its_chunk_leaves_nothing_of_it() -> None:
+    for settled in (SIZE, 3 * SIZE):
+        made = window(0, 3 * SIZE + 10)
+        finish(made, 700, settled)
+        made.chunks[0].stored = True
+        made.trim(700)
+        assert made.start == settled
+        assert min(made.chunks) == settled // SIZE
+        assert made.gone == {0}, "its row goes with it"
+        assert made.by_start == made.by_end == {}
+
+
 def test_counts_need_a_byte_until_they_do_not() -> None:
     chunk = Chunk(0)
     assert list(chunk.count_runs(3, 9)) == [(3, 9, 0)]
