@@ -1,8 +1,8 @@
 """One group of commits made durable: the commit protocol, step by step.
 
 1. Every write of every commit is planned: rows go into one WriteBatch, batches to their place in a segment.
-2. Segment bytes are written, without a sync. 3. What must not be lost with the machine is secured: small
-payloads as journal rows in the WriteBatch, the rest by
+2. Segment bytes are written, without a sync.
+3. What must not be lost with the machine is secured: small payloads as journal rows in the WriteBatch, the rest by
    syncing its segment now.
 4. The WriteBatch, not synced. This is the commit point.
 5. When a commit of the group wants `fsync`: the WAL is synced. At most two syncs, however many partitions.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from store.api import (
     Append,
@@ -36,10 +36,9 @@ from store.rocksdb.append import LogWriter
 from store.rocksdb.behind import KICK_BYTES, WriteBehind
 from store.rocksdb.commits import Commit, Published, Result
 from store.rocksdb.database import Database, plain
-from store.rocksdb.files import TOO_MANY, Files
+from store.rocksdb.files import Files
 from store.rocksdb.mark import Mark
-
-T = TypeVar("T")
+from store.rocksdb.openfiles import OpenFiles
 
 JOURNAL_BYTES = 128 * 1024
 """Up to here all of a group's synced payload goes into the journal; above, the largest log syncs its segment.
@@ -86,11 +85,10 @@ class Executor:
         self._mark = mark
         self._clock = clock
         self._next_ledger = next_ledger
-        self._open_limit = open_files
+        self._open = OpenFiles(files, open_files)
         self._configured = configured
         self.handles = database.handles
         self._writers: dict[int, LogWriter] = {}
-        self._opened: dict[int, LogWriter] = {}
         # logs whose active file takes no more appends
         self._seals: set[int] = set()
         # of each log: what `LogWriter.unsynced` tells; outlives the writers that failures throw away
@@ -115,12 +113,11 @@ class Executor:
         self._batch: Any = None
         self._created: list[tuple[int, int, int]] = []
         self._fresh: set[int] = set()
-        self._closing: list[int] = []
         self._ledgers_taken = False
 
     @property
     def open_files(self) -> int:
-        return len(self._opened)
+        return len(self._open)
 
     # the group
 
@@ -172,8 +169,8 @@ class Executor:
             self._unsynced.get(doomed[0], {}).pop(doomed[1:], None)
         for log in touched:
             log.finish()
-        if self._closing:
-            self._close_old()
+        if self._open.closing:
+            self._open.close_old()
         self.since_checkpoint += result.size
         return result
 
@@ -274,68 +271,24 @@ class Executor:
         return self._next_ledger - 1
 
     def create(self, log: LogWriter, base: int) -> None:
-        descriptor, number = self._open(lambda: self.files.create(log.partition, base, log.number + 1))
+        descriptor, number = self._open.attempt(
+            lambda: self.files.create(log.partition, base, log.number + 1)
+        )
         self._created.append((log.partition, base, number))
         self._unnamed.add((log.partition, base, number))
-        if log.descriptor >= 0:
-            # its bytes of this group are yet to be written
-            self._closing.append(log.descriptor)
-            del self._opened[log.partition]
         log.number = number
-        self._register(log, descriptor)
+        self._open.hold(log, descriptor)
 
     def descriptor(self, log: LogWriter) -> int:
         if log.descriptor < 0:
             file = (log.partition, log.segment_base, log.number)
-            self._register(log, self._open(lambda: self.files.open(*file, write=True)))
+            self._open.hold(log, self._open.attempt(lambda: self.files.open(*file, write=True)))
         return log.descriptor
-
-    def _open(self, opening: Callable[[], T]) -> T:
-        """Open a file; when there are too many, close another log's and try once more."""
-        try:
-            return opening()
-        except OSError as error:
-            other = next((each for each in self._opened.values() if not each.touched), None)
-            if other is None or error.errno not in TOO_MANY:
-                raise
-            self._forget(other)
-            return opening()
-
-    def _register(self, log: LogWriter, descriptor: int) -> None:
-        log.descriptor = descriptor
-        self._opened[log.partition] = log
-        if len(self._opened) > self._open_limit:
-            self._close_idle()
-
-    def _close_idle(self) -> None:
-        """Close a quarter of the files, those first that were not used since the last time."""
-        want = self._open_limit * 3 // 4
-        for second in (False, True):
-            for log in list(self._opened.values()):
-                if len(self._opened) <= want:
-                    return
-                if not log.touched and (second or not log.recent):
-                    self._forget(log)
-                elif not second:
-                    log.recent = False
-
-    def _forget(self, log: LogWriter) -> None:
-        if log.descriptor >= 0:
-            self.files.close(log.descriptor)
-            log.descriptor = -1
-            self._opened.pop(log.partition, None)
-
-    def _close_old(self) -> None:
-        for descriptor in self._closing:
-            self.files.close(descriptor)
-        self._closing.clear()
 
     def _drop(self, partition: int, touched: list[LogWriter], result: Result) -> None:
         log = self._touch(partition, touched)
         removal.drop(log, self._database, self._batch, result)
-        if log.descriptor >= 0:
-            self._closing.append(log.descriptor)
-            self._opened.pop(partition, None)
+        self._open.leave(log)
         touched.remove(log)
         del self._writers[partition]
         self._seals.discard(partition)
@@ -343,10 +296,8 @@ class Executor:
 
     def _trim(self, log: LogWriter, offset: int, result: Result) -> None:
         removal.trim(log, offset, self._database, self._batch, result)
-        if not log.open and log.descriptor >= 0:
-            self._closing.append(log.descriptor)
-            log.descriptor = -1
-            self._opened.pop(log.partition, None)
+        if not log.open:
+            self._open.leave(log)
 
     # steps 2 and 3
 
@@ -403,7 +354,7 @@ class Executor:
                 except FileNotFoundError:
                     # of a group that failed, and cut back
                     continue
-                self._closing.append(descriptor)
+                self._open.closing.append(descriptor)
                 descriptors[base, number] = descriptor
         for (base, number), descriptor in descriptors.items():
             try:
@@ -460,10 +411,8 @@ class Executor:
             else:
                 self._cut_back(log)
             self._writers.pop(log.partition, None)
-            self._opened.pop(log.partition, None)
-            if log.descriptor >= 0:
-                self.files.close(log.descriptor)
-        self._close_old()
+            self._open.forget(log)
+        self._open.close_old()
         if not unknown:
             for partition, base, number in self._created:
                 self.dirty.pop((partition, base, number), None)
@@ -509,7 +458,7 @@ class Executor:
             return
         for partition, log in list(self._writers.items()):
             if log.generation < self.generation - 2 and not log.seal:
-                self._forget(log)
+                self._open.forget(log)
                 del self._writers[partition]
                 if not self._unsynced.get(partition):
                     self._unsynced.pop(partition, None)
@@ -535,8 +484,7 @@ class Executor:
             log.seal = log.open
 
     def close(self) -> None:
-        for log in list(self._opened.values()):
-            self._forget(log)
+        self._open.close()
 
 
 _EMPTY_LOG = rows.LOG.pack(*rows.LogRow())

@@ -1,0 +1,80 @@
+"""The segment files that appends have open: no more than so many, those of idle logs are closed first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from store.rocksdb.append import LogWriter
+from store.rocksdb.files import TOO_MANY, Files
+
+T = TypeVar("T")
+
+
+class OpenFiles:
+    """Which logs have the file open that takes what comes; `LogWriter.descriptor` is -1 for the others."""
+
+    def __init__(self, files: Files, limit: int) -> None:
+        self._files = files
+        self._limit = limit
+        self._logs: dict[int, LogWriter] = {}
+        # left by their logs, but the group at work may still write to them or sync them
+        self.closing: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def attempt(self, opening: Callable[[], T]) -> T:
+        """Open a file; when there are too many, close another log's and try once more. Raises OSError."""
+        try:
+            return opening()
+        except OSError as error:
+            other = next((each for each in self._logs.values() if not each.touched), None)
+            if other is None or error.errno not in TOO_MANY:
+                raise
+            self.forget(other)
+            return opening()
+
+    def hold(self, log: LogWriter, descriptor: int) -> None:
+        """From now on this file takes what comes into the log."""
+        self.leave(log)
+        log.descriptor = descriptor
+        self._logs[log.partition] = log
+        if len(self._logs) > self._limit:
+            self._close_idle()
+
+    def leave(self, log: LogWriter) -> None:
+        """Nothing more comes into the log's file: it is closed when the group at work is done."""
+        if log.descriptor >= 0:
+            self.closing.append(log.descriptor)
+            log.descriptor = -1
+            self._logs.pop(log.partition, None)
+
+    def forget(self, log: LogWriter) -> None:
+        """Close the log's file now."""
+        if log.descriptor >= 0:
+            self._files.close(log.descriptor)
+            log.descriptor = -1
+            self._logs.pop(log.partition, None)
+
+    def close_old(self) -> None:
+        """The group is done: close what its logs have left."""
+        for descriptor in self.closing:
+            self._files.close(descriptor)
+        self.closing.clear()
+
+    def close(self) -> None:
+        for log in list(self._logs.values()):
+            self.forget(log)
+
+    def _close_idle(self) -> None:
+        """Close a quarter of the files, those first that were not used since the last time."""
+        want = self._limit * 3 // 4
+        for second in (False, True):
+            for log in list(self._logs.values()):
+                if len(self._logs) <= want:
+                    return
+                if not log.touched and (second or not log.recent):
+                    self.forget(log)
+                elif not second:
+                    log.recent = False
