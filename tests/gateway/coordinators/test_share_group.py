@@ -16,28 +16,25 @@ from gateway.coordinators.share_events import Answer, Beat, Gone, Heartbeat, Lea
 from gateway.coordinators.share_group import ShareGroup
 from store.api import Delete as DeleteRow
 from store.api import Put, Write
+from tests.gateway.coordinators.bench import Bench
 
 SESSION = 45_000
 INTERVAL = 5000
 T, U = TopicView(b"t" * 16, 3), TopicView(b"u" * 16, 1)
 
 
-class Bench:
-    """A group with a clock that stands still, and topics that can change."""
+class ShareBench(Bench):
+    """A share group on the bench, and topics that can change."""
 
     def __init__(self, max_size: int = 200) -> None:
+        super().__init__()
         self.max_size = max_size
         self.group = ShareGroup("g", max_size, 0)
-        self.now = 1_000_000
         self.topics = {"t": T, "u": U}
         self.version = 0
         self.gone: list[Gone] = []
         self.writes: list[Write] = []
         self.row = b""
-
-    @property
-    def state(self) -> str:
-        return self.group.state.shown
 
     def send(self, event: Any) -> Any:
         """The answer to this event."""
@@ -87,14 +84,6 @@ class Bench:
                 self.topics[name] = view
         self.version += 1
 
-    def pass_time(self, ms: int) -> None:
-        """Let the time pass, with a Tick at each instant the group asks for."""
-        end = self.now + ms
-        while (due := self.group.next_due()) is not None and due <= end:
-            self.now = max(self.now, due)
-            self.send(Tick())
-        self.now = end
-
     def crash(self) -> None:
         """The group again from the row that was written last."""
         self.group = ShareGroup.load("g", group_rows.share(self.row), self.max_size, SESSION, self.now)
@@ -102,12 +91,12 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> ShareBench:
+    return ShareBench()
 
 
 class TestJoining:
-    def test_the_first_answer_is_the_assignment(self, bench: Bench) -> None:
+    def test_the_first_answer_is_the_assignment(self, bench: ShareBench) -> None:
         """Kafka's is empty, and the next heartbeat is 5 s away."""
         answer = bench.beat("m", 0, "t", "missing")
         assert answer == Beat(Code.NONE, None, "m", 2, INTERVAL, (T,))
@@ -115,24 +104,24 @@ class TestJoining:
         assert bench.group.epoch == 2
         assert [type(write) for write in bench.writes] == [Put]
 
-    def test_everybody_gets_every_partition(self, bench: Bench) -> None:
+    def test_everybody_gets_every_partition(self, bench: ShareBench) -> None:
         assert bench.beat("m1", 0, "u", "t").assignment == (T, U)
         assert bench.beat("m2", 0, "t").assignment == (T,)
         assert bench.beat("m3", 0, "t", "u", "t").assignment == (T, U)
 
-    def test_another_bumps_the_epoch_and_the_first_goes_along_untold(self, bench: Bench) -> None:
+    def test_another_bumps_the_epoch_and_the_first_goes_along_untold(self, bench: ShareBench) -> None:
         bench.beat("m1", 0, "t")
         assert bench.beat("m2", 0, "t").epoch == 3
         assert bench.beat("m1", 2) == Beat(Code.NONE, None, "m1", 3, INTERVAL, None)
         assert bench.writes == [], "a member's epoch alone is not worth a row"
 
-    def test_again_with_epoch_0_is_told_again_and_changes_nothing(self, bench: Bench) -> None:
+    def test_again_with_epoch_0_is_told_again_and_changes_nothing(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         assert bench.beat("m", 0, "t") == Beat(Code.NONE, None, "m", 2, INTERVAL, (T,))
         assert bench.writes == []
 
     def test_no_room(self) -> None:
-        bench = Bench(max_size=2)
+        bench = ShareBench(max_size=2)
         bench.beat("m1", 0, "t")
         bench.beat("m2", 0, "t")
         full = Beat(
@@ -145,30 +134,30 @@ class TestJoining:
 
 
 class TestHeartbeats:
-    def test_nothing_new(self, bench: Bench) -> None:
+    def test_nothing_new(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         assert bench.beat("m", 2) == Beat(Code.NONE, None, "m", 2, INTERVAL, None)
         assert bench.writes == []
 
-    def test_names_are_always_answered_with_the_assignment(self, bench: Bench) -> None:
+    def test_names_are_always_answered_with_the_assignment(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         assert bench.beat("m", 2, "t").assignment == (T,)
         assert bench.group.epoch == 2
 
-    def test_another_subscription(self, bench: Bench) -> None:
+    def test_another_subscription(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         assert bench.beat("m", 2, "u") == Beat(Code.NONE, None, "m", 3, INTERVAL, (U,))
         assert bench.group.topics == {"u": U}
         assert bench.group.subscribed() == {"u"}
 
-    def test_a_stranger(self, bench: Bench) -> None:
+    def test_a_stranger(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         unknown = Beat(Code.UNKNOWN_MEMBER_ID, "Member x is not a member of group g.")
         assert bench.beat("x", 2) == unknown
         assert bench.send(Leave(None, "x")) == unknown
 
     @pytest.mark.parametrize("epoch", [5, 99])
-    def test_an_epoch_that_was_never_told(self, bench: Bench, epoch: int) -> None:
+    def test_an_epoch_that_was_never_told(self, bench: ShareBench, epoch: int) -> None:
         bench.beat("m", 0, "t")
         bench.beat("m", 2, "u")
         answer = bench.beat("m", epoch)
@@ -179,7 +168,7 @@ class TestHeartbeats:
         )
 
     def test_the_epoch_before_is_taken_since_an_answer_may_be_lost_and_older_ones_are_not(
-        self, bench: Bench
+        self, bench: ShareBench
     ) -> None:
         bench.beat("m", 0, "t")
         bench.beat("m", 2, "u")
@@ -193,14 +182,14 @@ class TestHeartbeats:
             "rejoin.",
         )
 
-    def test_refused_ones_are_no_sign_of_life(self, bench: Bench) -> None:
+    def test_refused_ones_are_no_sign_of_life(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         bench.pass_time(SESSION - 1)
         bench.beat("m", 99)
         bench.pass_time(1)
         assert bench.gone == [Gone("m", False)]
 
-    def test_who_it_says_it_is_is_stored_without_a_new_epoch(self, bench: Bench) -> None:
+    def test_who_it_says_it_is_is_stored_without_a_new_epoch(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t", rack="a")
         bench.beat("m", 2, client="other", host="/elsewhere")
         assert len(bench.writes) == 1
@@ -210,13 +199,13 @@ class TestHeartbeats:
 
 
 class TestTopics:
-    def test_made_later(self, bench: Bench) -> None:
+    def test_made_later(self, bench: ShareBench) -> None:
         assert bench.beat("m", 0, "t", "late").assignment == (T,)
         late = TopicView(b"l" * 16, 2)
         bench.change(late=late)
         assert bench.beat("m", 2) == Beat(Code.NONE, None, "m", 3, INTERVAL, (late, T))
 
-    def test_others_do_not_matter(self, bench: Bench) -> None:
+    def test_others_do_not_matter(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         bench.change(other=TopicView(b"o" * 16, 2))
         assert bench.beat("m", 2) == Beat(Code.NONE, None, "m", 2, INTERVAL, None)
@@ -224,7 +213,7 @@ class TestTopics:
         assert bench.group.seen == bench.version, "it need not be told again"
 
     @pytest.mark.parametrize("now", [TopicView(b"t" * 16, 5), TopicView(b"n" * 16, 3)])
-    def test_grown_or_made_anew(self, bench: Bench, now: TopicView) -> None:
+    def test_grown_or_made_anew(self, bench: ShareBench, now: TopicView) -> None:
         bench.beat("m1", 0, "t")
         bench.beat("m2", 0, "t")
         bench.change(t=now)
@@ -233,13 +222,13 @@ class TestTopics:
             "told once the other was"
         )
 
-    def test_deleted(self, bench: Bench) -> None:
+    def test_deleted(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         bench.change(t=None)
         assert bench.beat("m", 2) == Beat(Code.NONE, None, "m", 3, INTERVAL, ())
         assert bench.beat("m", 3).assignment is None
 
-    def test_a_heartbeat_that_is_refused_leaves_the_news_for_the_next(self, bench: Bench) -> None:
+    def test_a_heartbeat_that_is_refused_leaves_the_news_for_the_next(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         bench.change(t=None)
         assert bench.beat("m", 77).error == Code.FENCED_MEMBER_EPOCH
@@ -247,7 +236,7 @@ class TestTopics:
 
 
 class TestLeaving:
-    def test_by_itself(self, bench: Bench) -> None:
+    def test_by_itself(self, bench: ShareBench) -> None:
         bench.beat("m1", 0, "t")
         bench.beat("m2", 0, "u")
         assert bench.send(Leave(None, "m1")) == Beat(Code.NONE, None, "m1", -1)
@@ -256,7 +245,7 @@ class TestLeaving:
         assert bench.group.topics == {"u": U}
         assert bench.beat("m2", 3) == Beat(Code.NONE, None, "m2", 4, INTERVAL, None)
 
-    def test_the_last(self, bench: Bench) -> None:
+    def test_the_last(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         bench.send(Leave(None, "m"))
         assert bench.state == "Empty"
@@ -264,7 +253,7 @@ class TestLeaving:
         assert bench.group.idle
         assert bench.beat("m", 0, "t").epoch == 4
 
-    def test_the_silent_are_out_after_their_session(self, bench: Bench) -> None:
+    def test_the_silent_are_out_after_their_session(self, bench: ShareBench) -> None:
         bench.beat("m1", 0, "t")
         bench.beat("m2", 0, "t")
         bench.pass_time(SESSION - 1)
@@ -276,7 +265,7 @@ class TestLeaving:
         bench.pass_time(SESSION)
         assert bench.state == "Empty"
 
-    def test_several_at_once_are_one_epoch(self, bench: Bench) -> None:
+    def test_several_at_once_are_one_epoch(self, bench: ShareBench) -> None:
         for name in "abc":
             bench.beat(name, 0, "t")
         epoch = bench.group.epoch
@@ -286,14 +275,14 @@ class TestLeaving:
 
 
 class TestAdministrators:
-    def test_made_empty(self, bench: Bench) -> None:
+    def test_made_empty(self, bench: ShareBench) -> None:
         assert bench.send(Make(None)) == Plain(Code.NONE)
         assert [type(write) for write in bench.writes] == [Put]
         assert bench.send(Make(None)) == Plain(Code.NONE)
         assert bench.writes == []
         assert bench.state == "Empty"
 
-    def test_deleted_when_empty(self, bench: Bench) -> None:
+    def test_deleted_when_empty(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         assert bench.send(Delete(None)) == Plain(Code.NON_EMPTY_GROUP)
         bench.send(Leave(None, "m"))
@@ -301,7 +290,7 @@ class TestAdministrators:
         assert [type(write) for write in bench.writes] == [DeleteRow]
         assert bench.state == "Dead"
 
-    def test_of_the_dead_nobody_hears(self, bench: Bench) -> None:
+    def test_of_the_dead_nobody_hears(self, bench: ShareBench) -> None:
         bench.send(Make(None))
         bench.send(Delete(None))
         assert bench.beat("m", 0, "t").error == Code.COORDINATOR_NOT_AVAILABLE
@@ -312,7 +301,7 @@ class TestAdministrators:
 
 
 class TestRestarts:
-    def test_members_go_on_with_their_epochs(self, bench: Bench) -> None:
+    def test_members_go_on_with_their_epochs(self, bench: ShareBench) -> None:
         bench.beat("m1", 0, "t", rack="a")
         bench.beat("m2", 0, "u")
         before = [one._replace(epoch=0) for one in bench.group.describe()]
@@ -322,7 +311,7 @@ class TestRestarts:
         assert bench.beat("m2", 3) == Beat(Code.NONE, None, "m2", 3, INTERVAL, (U,))
         assert bench.group.epoch == 3
 
-    def test_an_epoch_that_was_told_but_not_written_is_taken_once(self, bench: Bench) -> None:
+    def test_an_epoch_that_was_told_but_not_written_is_taken_once(self, bench: ShareBench) -> None:
         bench.beat("m1", 0, "t")
         bench.beat("m2", 0, "t")
         bench.beat("m1", 2)  # told 3
@@ -331,13 +320,13 @@ class TestRestarts:
         bench.crash()
         assert bench.beat("m1", 4).error == Code.FENCED_MEMBER_EPOCH
 
-    def test_topics_that_changed_meanwhile(self, bench: Bench) -> None:
+    def test_topics_that_changed_meanwhile(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         bench.crash()
         bench.change(t=TopicView(b"t" * 16, 9))
         assert bench.beat("m", 2) == Beat(Code.NONE, None, "m", 3, INTERVAL, (TopicView(b"t" * 16, 9),))
 
-    def test_whoever_does_not_come_back_is_out_after_a_session(self, bench: Bench) -> None:
+    def test_whoever_does_not_come_back_is_out_after_a_session(self, bench: ShareBench) -> None:
         bench.beat("m1", 0, "t")
         bench.beat("m2", 0, "t")
         bench.crash()
@@ -350,7 +339,7 @@ class TestRestarts:
         with pytest.raises(RowError, match="cannot be read"):
             group_rows.share(group_rows.put("g", ShareGroup("g", 1, 0).row()).value[:-1])
 
-    def test_the_head_of_the_row_says_what_it_is(self, bench: Bench) -> None:
+    def test_the_head_of_the_row_says_what_it_is(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
         (write,) = bench.writes
         assert isinstance(write, Put)
@@ -371,7 +360,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_whatever_happens(steps: list[tuple[str, str, list[str]]]) -> None:
     """Epochs grow, also over crashes; members are who said so; all of them have all of what they subscribe to."""
-    bench = Bench()
+    bench = ShareBench()
     told: dict[str, int] = {}
     names: dict[str, set[str]] = {}
     has: dict[str, tuple[TopicView, ...]] = {}
