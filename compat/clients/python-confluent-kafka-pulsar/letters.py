@@ -9,7 +9,18 @@ from base import admin, consumer, create, describe, produce, read
 from common import Context, Record, case, check, restart_case, same, sample
 from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from share import ACCEPT, REJECT, RELEASE, Sharer, configure, counts, nothing_else, offsets, share_group
+from share import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    Sharer,
+    configure,
+    counts,
+    nothing_else,
+    offsets,
+    share_group,
+    sharing,
+)
 
 
 def headers(message: Message) -> dict[str, bytes]:
@@ -100,9 +111,7 @@ def pulsar_rejected(ctx: Context) -> None:
 
 @case
 def pulsar_no_dead_letters(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx, pulsar__dead__letter__enable="false")
-    produce(ctx, topic, sample(5))
-    member = Sharer(ctx, group, topic)
+    topic, group, member = sharing(ctx, 5, pulsar__dead__letter__enable="false")
     member.acknowledge(member.hold(5), REJECT)
     nothing_else(ctx, member, topic)
     check(
@@ -178,9 +187,7 @@ def pulsar_retry_letters(ctx: Context) -> None:
 
 @restart_case
 def restart_pulsar_counts(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx, pulsar__max__redeliver__count=3)
-    produce(ctx, topic, sample(10))
-    first = Sharer(ctx, group, topic)
+    topic, group, first = sharing(ctx, 10, pulsar__max__redeliver__count=3)
     first.acknowledge(first.hold(10), RELEASE)
     found = first.hold(10)
     same(counts(found), [2] * 10, "delivery counts before the restart")
@@ -204,9 +211,7 @@ def restart_pulsar_counts(ctx: Context) -> None:
 
 @case
 def pulsar_configs_of_a_running_group(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx)
-    produce(ctx, topic, sample(2))
-    member = Sharer(ctx, group, topic)
+    topic, group, member = sharing(ctx, 2)
     member.acknowledge(member.hold(2), RELEASE)
     configure(ctx, group, pulsar__max__redeliver__count=1)  # in force at once: the next delivery is the last
     same(counts(member.take(2, RELEASE)), [2, 2], "delivery counts")

@@ -8,7 +8,7 @@ from typing import Any
 from base import create, produce, read
 from common import Context, Record, case, check, restart_case, same, sample
 from confluent_kafka import Message
-from share import ACCEPT, RELEASE, Sharer, configure, counts, nothing_else, offsets, share_group
+from share import ACCEPT, RELEASE, Sharer, configure, counts, nothing_else, offsets, share_group, sharing
 
 EARLY = 0.002
 """Seconds by which two clocks of one machine may differ when each is read to the millisecond."""
@@ -36,9 +36,7 @@ def pulsar_nack_backoff(ctx: Context) -> None:
 
 @case
 def pulsar_nack_delay(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx, pulsar__nack__delay__ms=400)
-    produce(ctx, topic, sample(3))
-    member = Sharer(ctx, group, topic)
+    topic, group, member = sharing(ctx, 3, pulsar__nack__delay__ms=400)
     for message in member.hold(3):
         member.client.acknowledge(message, RELEASE if message.offset() == 1 else ACCEPT)
     began = time.monotonic()

@@ -8,7 +8,18 @@ from typing import Any
 from base import as_records, create, produce
 from common import CODECS, Context, Record, case, check, same, sample
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from share import ACCEPT, LOCK_MS, REJECT, RELEASE, Sharer, counts, nothing_else, offsets, share_group
+from share import (
+    ACCEPT,
+    LOCK_MS,
+    REJECT,
+    RELEASE,
+    Sharer,
+    counts,
+    nothing_else,
+    offsets,
+    share_group,
+    sharing,
+)
 
 
 @case
@@ -48,9 +59,7 @@ def share_explicit(ctx: Context) -> None:
 
 @case
 def share_commit_callback(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx)
-    produce(ctx, topic, sample(10))
-    first = Sharer(ctx, group, topic)
+    topic, _, first = sharing(ctx, 10)
     told: list[tuple[list[int], Any]] = []
 
     def committed(found: dict[TopicPartition, set[int]], error: KafkaException | None) -> None:
@@ -70,9 +79,7 @@ def share_commit_callback(ctx: Context) -> None:
 
 @case
 def share_release(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx)
-    produce(ctx, topic, sample(10))
-    first = Sharer(ctx, group, topic)
+    topic, group, first = sharing(ctx, 10)
     for message in first.hold(10):
         first.client.acknowledge(message, RELEASE if message.offset() % 2 else ACCEPT)
     first.commit()
@@ -89,9 +96,7 @@ def share_release(ctx: Context) -> None:
 
 @case
 def share_reject(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx)
-    produce(ctx, topic, sample(10))
-    first = Sharer(ctx, group, topic)
+    topic, _, first = sharing(ctx, 10)
     first.acknowledge(first.hold(10), REJECT)
     nothing_else(ctx, first, topic)
 
@@ -117,9 +122,7 @@ def share_individual_acks(ctx: Context) -> None:
 
 @case
 def share_lock_timeout(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx, share__record__lock__duration__ms=LOCK_MS)
-    produce(ctx, topic, sample(10))
-    first = Sharer(ctx, group, topic)
+    topic, group, first = sharing(ctx, 10, share__record__lock__duration__ms=LOCK_MS)
     began = time.monotonic()
     held = first.hold(10)
     second = Sharer(ctx, group, topic)
@@ -136,9 +139,7 @@ def share_lock_timeout(ctx: Context) -> None:
 
 @case
 def share_delivery_limit(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx, share__delivery__count__limit=3)
-    produce(ctx, topic, sample(5))
-    first = Sharer(ctx, group, topic)
+    topic, _, first = sharing(ctx, 5, share__delivery__count__limit=3)
     found = first.take(15, RELEASE)  # Kafka gives what fails again and again record by record
     same(
         sorted(zip(offsets(found), counts(found), strict=True)),
@@ -150,9 +151,7 @@ def share_delivery_limit(ctx: Context) -> None:
 
 @case
 def share_wrong_use(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx)
-    produce(ctx, topic, sample(2))
-    first = Sharer(ctx, group, topic)
+    topic, _, first = sharing(ctx, 2)
     held = first.hold(2)
     first.acknowledge(held)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from base import create, produce
 from common import Context, Record, case, check, restart_case, same, sample
 from confluent_kafka import Consumer, KafkaError, KafkaException
-from share import ACCEPT, REJECT, RELEASE, Sharer, counts, nothing_else, offsets, share_group, spread
+from share import ACCEPT, REJECT, RELEASE, Sharer, counts, nothing_else, offsets, share_group, sharing, spread
 
 CROWD = 50
 
@@ -174,9 +174,7 @@ def share_unsubscribe(ctx: Context) -> None:
 
 @case
 def share_group_id_taken(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx)
-    produce(ctx, topic, sample(2))
-    member = Sharer(ctx, group, topic)
+    topic, group, member = sharing(ctx, 2)
     member.take(2)
     settings = {"bootstrap.servers": ctx.bootstrap, "auto.offset.reset": "earliest"}
     classic = Consumer({**settings, "group.id": group})
@@ -205,9 +203,7 @@ def share_group_id_taken(ctx: Context) -> None:
 
 @restart_case
 def restart_share_acknowledgements(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx)
-    produce(ctx, topic, sample(30))
-    first = Sharer(ctx, group, topic)
+    topic, group, first = sharing(ctx, 30)
     found = first.hold(30)
     for message in found:
         first.client.acknowledge(message, (RELEASE, ACCEPT, REJECT)[message.offset() % 3])
@@ -223,9 +219,7 @@ def restart_share_acknowledgements(ctx: Context) -> None:
 
 @restart_case
 def restart_share_in_hand(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx)
-    produce(ctx, topic, sample(10))
-    first = Sharer(ctx, group, topic)
+    topic, _, first = sharing(ctx, 10)
     held = first.hold(10)
     ctx.restart()
     for message in held:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from base import admin, config, failure, produce
-from common import Context, Record, check, same
+from base import admin, config, create, failure, produce
+from common import Context, Record, check, same, sample
 from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, ShareConsumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
@@ -102,6 +102,13 @@ def share_group(ctx: Context, **configs: Any) -> str:
     name = ctx.name("g")
     configure(ctx, name, **{"share__auto__offset__reset": "earliest", **configs})
     return name
+
+
+def sharing(ctx: Context, count: int, **configs: Any) -> tuple[str, str, Sharer]:
+    """What most cases begin with: a topic of so many records, a group with these configs, and its first member."""
+    topic, group = create(ctx), share_group(ctx, **configs)
+    produce(ctx, topic, sample(count))
+    return topic, group, Sharer(ctx, group, topic)
 
 
 def configure(ctx: Context, group: str, **configs: Any) -> None:

@@ -8,7 +8,7 @@ from base import admin, config, create, describe, known, produce
 from common import Context, Record, case, check, same, sample
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
-from share import Sharer, configure, nothing_else, offsets, refused_config, share_group
+from share import Sharer, configure, nothing_else, offsets, refused_config, share_group, sharing
 
 HOUR = 3_600_000
 
@@ -22,9 +22,7 @@ def share_reset_earliest(ctx: Context) -> None:
 
 @case
 def share_reset_latest(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx, share__auto__offset__reset="latest")
-    produce(ctx, topic, sample(10))
-    member = Sharer(ctx, group, topic)
+    topic, _, member = sharing(ctx, 10, share__auto__offset__reset="latest")
     for n in range(10, 1000):  # it joins at some moment: what is produced before is not for it
         produce(ctx, topic, [Record(None, b"%d" % n)])
         if found := member.poll(0.3):
@@ -47,9 +45,7 @@ def share_reset_by_duration(ctx: Context) -> None:
 
 @case
 def share_read_committed(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx, share__isolation__level="read_committed")
-    produce(ctx, topic, sample(10))
-    member = Sharer(ctx, group, topic)
+    topic, _, member = sharing(ctx, 10, share__isolation__level="read_committed")
     same(offsets(member.take(10)), list(range(10)), "offsets")
     nothing_else(ctx, member, topic)
 
