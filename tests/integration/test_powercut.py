@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from tests.proofs.powercut import cuts, order, recording, served
+from tests.proofs.powercut import again, cuts, order, recording, served
 from tests.proofs.powercut.__main__ import worst
-from tests.proofs.powercut.cuts import Tally
+from tests.proofs.powercut.cuts import Cut, Tally
 
 pytestmark = [
     pytest.mark.integration,
@@ -49,5 +51,22 @@ def test_a_gateway_that_skips_a_sync_is_found_out(tmp_path: Path, broken: str) -
 
 def test_a_gateway_that_buries_in_two_commits_is_found_out(tmp_path: Path) -> None:
     made = recording.record(tmp_path / "recording", "fsync", 1.0, 7, broken="bury-in-two")
-    tally = examined(made, worst(made, 15, 7))
+    chosen = worst(made, 15, 7)
+    tally = examined(made, chosen)
     assert any("dead letter" in problem for _, problems in tally.failed for problem in problems)
+    _made_again(made, next(cut for cut in chosen if str(cut) in dict(tally.failed)), tmp_path / "image")
+
+
+def _made_again(made: recording.Recording, cut: Cut, target: Path) -> None:
+    """A wrong image, and those of its recovery, can be looked at with what was kept."""
+    tally = cuts.look(made, [cut], again=1)
+    said = [text for text, _ in tally.failed]
+    assert any("recovery-" in text for text in said)
+    for text in said:
+        *_, kept = ["", *(part for part in text.split() if part.startswith("recovery-"))]
+        given = text[text.rindex("--cut") :].split()
+        found = CliRunner().invoke(again.main, [str(made.folder / kept), str(target), *given])
+        assert found.exit_code == 1, found.output
+        assert target.with_name(f"{target.name}.before").is_dir()
+        shutil.rmtree(target)
+        shutil.rmtree(target.with_name(f"{target.name}.before"))

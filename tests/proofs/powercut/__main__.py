@@ -41,7 +41,7 @@ SAYS = {
 @click.option("--jobs", default=2, show_default=True, help="Processes that examine images.")
 @click.option("--seed", default=1, show_default=True, help="Where random numbers begin.")
 @click.option("--no-self-check", is_flag=True, help="Do not try whether broken gateways are found out.")
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep recordings here.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep all recordings, and here.")
 @stoppable()
 def main(
     policies: tuple[str, ...],
@@ -61,19 +61,28 @@ def main(
     everything that was synced, and any part of the rest. A store is opened on each, compared with what clients were
     told, written to, and opened again. The order of syncs and answers is checked for every answer.
 
-    Exit code 1 when anything was lost that was promised, half there, or not said.
+    Exit code 1 when anything was lost that was promised, half there, or not said. Recordings of which an image is
+    wrong stay, and are named: `python -m tests.proofs.powercut.again --help` makes the image again.
     """
     began = time.monotonic()
     folder = keep or Path(tempfile.mkdtemp(prefix="powercut-", dir=_place()))
     right = True
+    wrong: list[Path] = []
     try:
         for policy in policies or POLICIES:
-            right &= _policy(folder, policy, images, recordings, seconds, gateways, jobs, seed)
+            wrong += _policy(folder, policy, images, recordings, seconds, gateways, jobs, seed)
+        right = not wrong
         if not no_self_check:
             right &= self_check(folder, seed, jobs)
     finally:
         if keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            for each in folder.iterdir():
+                if each not in wrong:
+                    shutil.rmtree(each, ignore_errors=True)
+            if not wrong:
+                folder.rmdir()
+        for each in wrong:
+            click.echo(f"kept: {each}", err=True)
     click.echo(f"\n{time.monotonic() - began:.0f} s in all: {'proven' if right else 'FAILED'}")
     sys.exit(0 if right else 1)
 
@@ -93,16 +102,19 @@ def _policy(
     gateways: int,
     jobs: int,
     seed: int,
-) -> bool:
+) -> list[Path]:
+    """The recordings with which something is wrong."""
     began = time.monotonic()
-    tally, answers, events, right = Tally(), Counter[str](), 0, True
+    tally, answers, events = Tally(), Counter[str](), 0
     live: Tally = Tally()
+    wrong: list[Path] = []
     with tqdm(total=images, desc=policy, unit="image") as bar:
         for number in range(recordings):
             place = folder / f"{policy}-{number}"
+            failed = len(tally.failed) + len(live.failed)
             made = recording.record(place, policy, seconds, seed + number)
             events += len(made.events)
-            right &= _report(f"{policy}: the recorder missed something", recording.complete(made))
+            right = _report(f"{policy}: the recorder missed something", recording.complete(made))
             checked = order.Order(made).run()
             answers.update(checked.checked)
             right &= _report(f"{policy}: answers left too early", checked.violations)
@@ -114,6 +126,8 @@ def _policy(
                     bar.update(part.images - part.recoveries_cut)
             count = gateways * (number + 1) // recordings - gateways * number // recordings
             live.merge(served.look(made, served.some(chosen, count)))
+            if not right or len(tally.failed) + len(live.failed) > failed:
+                wrong.append(place)
     click.echo(
         f"\n{policy}: {tally.images} images ({tally.recoveries_cut} of them of a recovery that was cut as well) of "
         f"{recordings} recordings with {events} events, {time.monotonic() - began:.0f} s"
@@ -130,11 +144,11 @@ def _policy(
             click.echo(f"  {tally.seen[word]:7} images: {what}")
     click.echo(f"  {live.images:7} images served by a gateway to clients that went on")
     for found in (tally, live):
-        right &= _report(
+        _report(
             f"{policy}: {len(found.failed)} images are wrong",
             [f"seed {seed} {cut}\n      " + "\n      ".join(each[:5]) for cut, each in found.failed],
         )
-    return right
+    return wrong
 
 
 def _report(title: str, problems: list[str]) -> bool:

@@ -1,7 +1,9 @@
 """One image again, to look at: make it, keep a copy of it as it was, and say what is wrong with it.
 
-python -m tests.proofs.powercut --keep DIR          # recordings that stay; prints what a wrong image was made of
-python -m tests.proofs.powercut.again DIR/os-0 IMAGE --cut 6128 --style short --names subset --chance 0.58
+    python -m tests.proofs.powercut.again DIR/os-0 IMAGE --cut 6128 --style short --names subset --chance 0.58
+    python -m tests.proofs.powercut.again DIR/os-0/recovery-671-0.58 IMAGE --cut 530 ...    # one of a recovery
+
+`make powercut` says what wrong images were made of, and keeps their recordings.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from tests.proofs.powercut.disk import Disk
 def main(kept: Path, target: Path, at: int, style: str, names: str, chance: float) -> None:
     """Make one image of the recording KEPT: TARGET is opened and examined, TARGET.before is left as it was."""
     made = recording.load(kept)
-    disk = Disk(made.root)
+    disk = Disk(made.root, base=made.base)
     for event in made.events[:at]:
         disk.apply(event)
     cut = Cut(at, style, names, chance)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from compat.stopping import deaf
 from tests.proofs.powercut import image, oracle, recorder
+from tests.proofs.powercut import recording as recordings
 from tests.proofs.powercut.disk import Disk
 from tests.proofs.powercut.recorder import Kind
 from tests.proofs.powercut.recording import OTHER_BOOT, Recording
@@ -144,11 +145,12 @@ def build(disk: Disk, target: Path, recording: Recording, cut: Cut) -> None:
     )
 
 
-def examine(target: Path, recording: Recording, cut: Cut, *, told: bool = False) -> oracle.Verdict:
+def examine(target: Path, recording: Recording, cut: Cut) -> oracle.Verdict:
+    # what was acknowledged is what was before the first cut; and what is lost was said by the recovery, perhaps
+    told = recording.failed_at is not None
+    at = cut.at if recording.failed_at is None else recording.failed_at
     try:
-        return asyncio.run(
-            oracle.examine(target, recording.world, cut.at, random.Random(cut.seed), told=told)
-        )
+        return asyncio.run(oracle.examine(target, recording.world, at, random.Random(cut.seed), told=told))
     except Exception as error:
         return oracle.Verdict([f"the examination ended with {type(error).__name__}: {error}"])
 
@@ -167,17 +169,23 @@ def _recovery(recording: Recording, cut: Cut, target: Path, place: Path, tally: 
     if done.returncode:
         tally.add(f"{cut}, its recovery", oracle.Verdict([done.stderr[-500:]]))
     else:
-        second = recording._replace(root=root.resolve(), events=recorder.events(log), base=base)
+        second = recording._replace(
+            root=root.resolve(), events=recorder.events(log), base=base, failed_at=cut.at
+        )
         disk = Disk(second.root, base=base)
+        kept = recording.folder / f"recovery-{cut.at}-{cut.seed}"
+        right = True
         for each in choose(second, CUTS_OF_A_RECOVERY, int(cut.seed * 1e9)):
             while disk.index < each.at:
                 disk.apply(second.events[disk.index])
             build(disk, place / "image-again", second, each)
-            # what was acknowledged is what was before the first cut
-            verdict = examine(place / "image-again", recording, each._replace(at=cut.at), told=True)
-            tally.add(f"{cut}, then its recovery at {each}", verdict)
+            verdict = examine(place / "image-again", second, each)
+            tally.add(f"{cut}, then its recovery {kept.name} {each}", verdict)
             tally.recoveries_cut += 1
+            right = right and not verdict.problems
             shutil.rmtree(place / "image-again")
+        if not right:
+            recordings.keep(second, log, kept)
         del second, disk
     for path in (base, root):
         shutil.rmtree(path)

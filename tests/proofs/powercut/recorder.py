@@ -75,15 +75,18 @@ def environment(root: Path, log: Path) -> dict[str, str]:
 
 
 def events(log: Path) -> list[Event]:
-    """Everything that was recorded. The parts are views into the file, which stays mapped."""
+    """Everything that was recorded, by processes that are over. The parts are views into the file, which stays mapped;
+    what was not used of it is cut off, so that it can be copied.
+    """
     return list(_events(log))
 
 
 def _events(log: Path) -> Iterator[Event]:
-    with log.open("rb") as file:
+    with log.open("rb+") as file:
         (used,) = _USED.unpack(file.read(8))
         if not used:
             raise AssertionError("nothing was recorded: was the library loaded?")
+        file.truncate(used)
         data = memoryview(mmap.mmap(file.fileno(), used, access=mmap.ACCESS_READ))
     at = 8
     while at < used:

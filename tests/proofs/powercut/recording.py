@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,13 +32,18 @@ class Gateway(GatewayProcess):
 
 
 class Recording(NamedTuple):
+    # where it is kept
+    folder: Path
     policy: str
+    # where the gateway's data was: events name it
     root: Path
     events: list[Event]
     world: World
     boot: bytes
     # a copy of the folder as it was before, or None when there was none
     base: Path | None = None
+    # of a recovery: before which event of the run before it the power failed. Answers are those of that run
+    failed_at: int | None = None
 
 
 def record(folder: Path, policy: str, seconds: float, seed: int, *, broken: str = "") -> Recording:
@@ -61,16 +67,35 @@ def record(folder: Path, policy: str, seconds: float, seed: int, *, broken: str 
     events = recorder.events(log)
     world.settle(answers(events))
     boot = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
-    with (folder / "world").open("wb") as file:
-        pickle.dump((policy, world, boot), file)
-    return Recording(policy, root, events, world, boot)
+    made = Recording(folder, policy, root, events, world, boot)
+    _write_world(made)
+    return made
+
+
+def _write_world(recording: Recording) -> None:
+    with (recording.folder / "world").open("wb") as file:
+        root = str(recording.root)
+        pickle.dump((recording.policy, root, recording.world, recording.boot, recording.failed_at), file)
+
+
+def keep(recording: Recording, log: Path, folder: Path) -> None:
+    """Copy a recording, with `log` its events, to the new `folder`: `load` finds it there."""
+    folder.mkdir()
+    shutil.copyfile(log, folder / "events")
+    if recording.base is not None:
+        shutil.copytree(recording.base, folder / "base")
+    _write_world(recording._replace(folder=folder))
 
 
 def load(folder: Path) -> Recording:
     """A recording that was kept."""
     with (folder / "world").open("rb") as file:
-        policy, world, boot = pickle.load(file)
-    return Recording(policy, folder.resolve() / "data", recorder.events(folder / "events"), world, boot)
+        policy, root, world, boot, failed_at = pickle.load(file)
+    base = folder / "base"
+    events = recorder.events(folder / "events")
+    return Recording(
+        folder, policy, Path(root), events, world, boot, base if base.is_dir() else None, failed_at
+    )
 
 
 def answers(events: Sequence[Event]) -> dict[Key, int]:
