@@ -1,99 +1,20 @@
-"""The shell around the cores: writes before answers, the one failure path, timers, the sweep."""
+"""The shell around the cores: writes before answers, the one failure path, timers."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.groups import IDLE_CHECK
-from gateway.broker.machines import Waiter
-from gateway.coordinators import group_rows, offsets
+from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Heartbeat, Join, Leave, Leaver, Plain, Sync
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import GroupHead, Kind, State
-from store.api import Durability, Family, Put, Write
+from store.api import Durability, Family, Put
 from tests.gateway.broker.fake_broker import FakeBroker
-
-SESSION = 10_000
-WEEK = 7 * 24 * 3_600_000
-
-
-class Client:
-    """Sends requests to one group and keeps what came back."""
-
-    def __init__(self, broker: FakeBroker, group_id: str = "g") -> None:
-        self.broker = broker
-        self.group_id = group_id
-
-    def run(self, event: Any) -> Any:
-        return self.broker.groups.run(self.group_id, event)
-
-    def join(self, member_id: str = "", new: str = "m1", instance_id: str | None = None) -> Any:
-        return self.run(
-            Join(
-                waiter(),
-                member_id,
-                new,
-                instance_id,
-                "c",
-                "/h",
-                SESSION,
-                60_000,
-                "consumer",
-                (("range", b""),),
-                False,
-            )
-        )
-
-    def sync(self, member_id: str, generation: int, **assignments: bytes) -> Any:
-        return self.run(Sync(waiter(), member_id, generation, assignments=assignments))
-
-    def beat(self, member_id: str, generation: int) -> Any:
-        answer = value(self.run(Heartbeat(waiter(), member_id, generation)))
-        return None if answer is None else answer.error
-
-    def leave(self, member_id: str) -> Any:
-        return self.run(Leave(waiter(), (Leaver(member_id),)))
-
-    def stable(self) -> None:
-        """One member, m1, of generation 1."""
-        joined = self.join()
-        self.broker.advance(300)
-        assert value(joined).generation == 1
-        assert value(self.sync("m1", 1, m1=b"A")).assignment == b"A"
-
-    def commit(
-        self, topic: str, offset: int, member_id: str = "", generation: int = -1, expires: int = -1
-    ) -> Any:
-        found = self.broker.catalog.get(topic)
-        assert found is not None
-        row = offsets.encode(offset, 3, self.broker.clock.wall_ms(), expires, found.topic_id, "note")
-        rows: list[Write] = [Put(Family.OFFSET, offsets.key(self.group_id, topic, 0), row)]
-        return self.broker.groups.commit_offsets(self.group_id, member_id, None, generation, rows, waiter())
-
-    def offset(self, topic: str) -> int | None:
-        found = self.broker.catalog.get(topic)
-        assert found is not None
-        (row,) = self.broker.groups.committed(self.group_id, found, [0])
-        return None if row is None else row.offset
-
-    def row(self) -> group_rows.ClassicRow | None:
-        raw = self.broker.store.get(Family.GROUP, self.group_id.encode())
-        return None if raw is None else group_rows.classic(raw)
-
-
-def waiter() -> Waiter:
-    return Waiter(lambda answer: answer)
-
-
-def value(answer: Any) -> Any:
-    """The answer, None while it is awaited."""
-    if isinstance(answer, asyncio.Future):
-        return answer.result() if answer.done() else None
-    return answer
+from tests.gateway.broker.group_client import SESSION, Client, value, waiter
 
 
 @pytest.fixture
@@ -411,102 +332,6 @@ def test_in_flight_ends_when_commits_fail(broker: FakeBroker, client: Client, fa
     assert future is not None
     broker.fail()
     assert future.done()
-
-
-# -- expiry
-
-
-def offsets_check(broker: FakeBroker) -> None:
-    """A sweep, whenever the last was."""
-    broker.advance(broker.settings.integer("offsets.retention.check.interval.ms"))
-
-
-def test_simple_groups_expire_by_commit(broker: FakeBroker, client: Client) -> None:
-    broker.topic("t")
-    broker.topic("u")
-    client.commit("t", 1)
-    broker.advance(WEEK // 2)
-    client.commit("u", 2)
-    broker.advance(WEEK // 2)
-    offsets_check(broker)
-    assert client.offset("t") is None
-    assert client.offset("u") == 2
-    broker.advance(WEEK // 2)
-    offsets_check(broker)
-    assert client.offset("u") is None
-    assert client.row() is None
-    assert broker.groups.listing() == []
-    assert broker.groups.look("g") is None
-
-
-def test_a_group_expires_from_when_it_became_empty(broker: FakeBroker, client: Client) -> None:
-    broker.topic("t")
-    client.stable()
-    client.commit("t", 1, "m1", 1)
-    broker.clock.ahead += 2 * WEEK
-    for _ in range(61):
-        broker.advance(SESSION - 1)
-        client.beat("m1", 1)
-    assert client.offset("t") == 1
-    client.leave("m1")
-    broker.advance(WEEK - 3_600_000)
-    assert client.offset("t") == 1
-    broker.advance(3_600_000)
-    offsets_check(broker)
-    assert client.offset("t") is None
-    assert client.row() is None
-
-
-def test_offsets_with_a_time_of_their_own(broker: FakeBroker, client: Client) -> None:
-    broker.topic("t")
-    client.commit("t", 1, expires=broker.clock.wall_ms() + 1_000)
-    offsets_check(broker)
-    assert client.offset("t") is None
-
-
-def test_rows_of_deleted_topics_go(broker: FakeBroker, client: Client) -> None:
-    broker.topic("t")
-    broker.topic("u")
-    client.commit("t", 1)
-    client.commit("u", 1)
-    broker.drop_topic("t")
-    offsets_check(broker)
-    assert [offsets.place(key).topic for key, _ in broker.store.scan(Family.OFFSET)] == ["u"]
-    assert client.row() is not None
-
-
-def test_an_empty_group_without_offsets_goes(broker: FakeBroker, client: Client) -> None:
-    client.stable()
-    client.leave("m1")
-    assert client.row() is not None
-    offsets_check(broker)
-    assert client.row() is None
-
-
-def test_the_sweep_leaves_a_group_alone_that_is_being_written(broker: FakeBroker, client: Client) -> None:
-    broker.topic("t")
-    client.commit("t", 1, expires=broker.clock.wall_ms() + 1)
-    broker.at_once = False
-    client.commit("t", 2)
-    offsets_check(broker)
-    assert len(broker.queue) == 1
-    broker.land()
-    offsets_check(broker)
-    assert client.offset("t") == 2
-
-
-def test_a_group_with_many_offsets_is_swept_in_pieces(broker: FakeBroker, client: Client) -> None:
-    topic = broker.topic("t", 1)
-    value_of = offsets.encode(1, 0, 0, -1, topic.topic_id, "")
-    rows: list[Write] = [Put(Family.OFFSET, offsets.key("g", "t", index), value_of) for index in range(1_200)]
-    broker.groups.commit_offsets("g", "", None, -1, rows, waiter())
-    before = len(broker.committed)
-    broker.advance(0)
-    deletions = [len(writes) for writes in broker.committed[before:]]
-    assert deletions == [500, 500, 200]
-    assert client.row() is not None
-    offsets_check(broker)
-    assert client.row() is None
 
 
 def test_delete_group_takes_the_offsets_along(broker: FakeBroker, client: Client) -> None:

@@ -1,17 +1,15 @@
-"""Starts after a crash, and what damage the store finds, says and survives."""
+"""Starts after a crash: what comes back, what is put aside, and what is said of damage."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,44 +19,20 @@ from store.api import (
     CreateLog,
     Delete,
     DeleteRange,
-    DiskFull,
     DropLog,
     Durability,
     Family,
-    Locked,
     Outcome,
     Put,
     Refused,
-    StoreError,
     Trim,
-    Unknown,
 )
-from store.rocksdb import RocksStore
-from store.rocksdb.database import Database, plain
 from store.rocksdb.files import Files
 from store.rocksdb.recovery import Lost, Rows
 from store.rocksdb.verify import verify
 from tests.store.making import append, bases, content, soon
 from tests.store.rocksdb.faults import crash
-
-Main = Callable[[Path], Coroutine[Any, Any, None]]
-
-
-def in_a_loop(main: Main) -> Callable[[Path], None]:
-    def test(folder: Path) -> None:
-        asyncio.run(main(folder / "data"))
-
-    test.__name__ = main.__name__
-    test.__doc__ = main.__doc__
-    return test
-
-
-def segment_files(data: Path) -> list[Path]:
-    return sorted((data / "segments").glob("*/*.seg"))
-
-
-async def opened(data: Path, **options: Any) -> RocksStore:
-    return await rocksdb.open(data, **options)
+from tests.store.rocksdb.starting import in_a_loop, opened, segment_files
 
 
 @in_a_loop
@@ -396,138 +370,6 @@ async def test_a_damaged_header_is_corrupt_for_those_who_read_it_and_nobody_else
     with pytest.raises(Corrupt, match="missing"):
         await soon(log.read(6, 500))
     await store.close()
-
-
-@in_a_loop
-async def test_verify_counts_and_shows_progress(data: Path) -> None:
-    store = await opened(data)
-    await store.write([CreateLog(1), CreateLog(2)], Durability.OS)
-    await store.write([append(1, 0, [500] * 100), append(2, 0, [30_000] * 20)], Durability.OS)
-    size = store.log(1).size + store.log(2).size
-    with pytest.raises(Locked):
-        verify(data)
-    await store.close()
-    shown: list[tuple[int, int]] = []
-    report = verify(data, progress=lambda done, total: shown.append((done, total)))
-    assert (report.ok, report.logs, report.segments, report.batches, report.bytes) == (True, 2, 2, 120, size)
-    assert shown == sorted(shown)
-    assert shown[-1] == (size, size)
-
-
-@in_a_loop
-async def test_verify_finds_one_wrong_bit_and_extra_bytes(data: Path) -> None:
-    store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0, [500] * 100)], Durability.OS)
-    await store.close()
-    (path,) = segment_files(data)
-    with path.open("r+b") as file:
-        file.seek(40 * 561 + 300)
-        byte = file.read(1)[0]
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte ^ 4]))
-        file.seek(0, os.SEEK_END)
-        file.write(b"extra")
-    report = verify(data)
-    assert [(each.position, each.acknowledged) for each in report.problems] == [
-        (40 * 561, True),
-        (56_100, False),
-    ]
-    assert "CRC" in str(report.problems[0])
-    report = verify(data, repair=True)
-    assert len(report.repaired) == 1
-    assert path.stat().st_size == 56_100
-    assert [each.acknowledged for each in verify(data).problems] == [True]
-
-
-def test_verify_without_a_store(folder: Path) -> None:
-    with pytest.raises(StoreError, match="no store"):
-        verify(folder)
-
-
-# folders
-
-
-@in_a_loop
-async def test_a_second_owner_is_told_in_plain_words(data: Path) -> None:
-    store = await opened(data)
-    with pytest.raises(Locked, match="in use by another process"):
-        await opened(data)
-    code = f"import asyncio, pathlib, store.rocksdb as r; asyncio.run(r.open(pathlib.Path({str(data)!r})))"
-    other = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    assert "Locked: The data folder" in other.stderr
-    await store.close()
-
-
-def test_a_folder_that_cannot_be_written(folder: Path) -> None:
-    file = folder / "file"
-    file.touch()
-    with pytest.raises(StoreError, match="is a file"):
-        asyncio.run(opened(file))
-    with pytest.raises(StoreError):
-        asyncio.run(opened(file / "below"))
-    if os.geteuid() != 0:
-        (folder / "bare").mkdir(mode=0o500)
-        with pytest.raises(Refused, match="read-only"):
-            asyncio.run(opened(folder / "bare"))
-
-
-def test_a_read_only_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda *arguments: False)
-    with pytest.raises(Refused, match="the folder is read-only or belongs to another user"):
-        asyncio.run(opened(folder / "data"))
-
-
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_too_many_open_files_are_told_with_what_to_do(number: int) -> None:
-    for error in (OSError(number, os.strerror(number)), Exception(f"IO error: {os.strerror(number)}: x")):
-        assert "raise the limit with ulimit -n" in str(plain(error, "open the data folder d"))
-
-
-@in_a_loop
-async def test_no_space_for_what_a_start_writes(data: Path) -> None:
-    """The caller can tell it from other troubles, and the folder is let go of."""
-
-    class Full(Database):
-        def write(self, batch: Any, *, wait: bool = True) -> bool:
-            raise Unknown("the database cannot be written") from OSError(errno.ENOSPC, "full")
-
-    with pytest.raises(DiskFull, match="no space is left") as caught:
-        await opened(data, database=Full)
-    # at once, while somebody still holds the error and with it the frames of the failure
-    await (await opened(data)).close()
-    assert caught.value.__traceback__ is not None
-
-
-@in_a_loop
-async def test_a_database_that_cannot_make_tables_is_closed_all_the_same(data: Path) -> None:
-    class Stuck:
-        def __init__(self, inner: Any) -> None:
-            self.inner = inner
-
-        def close(self) -> None:
-            raise OSError(errno.ENOSPC, "full")
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.inner, name)
-
-    store = await opened(data)
-    await store.write([CreateLog(1), Put(Family.GROUP, b"g", b"x")], Durability.OS)
-    store._database._db = Stuck(store._database._db)
-    await store.close()
-    again = await opened(data)
-    assert again.get(Family.GROUP, b"g") == b"x"
-    await again.close()
-
-
-@in_a_loop
-async def test_a_folder_of_a_newer_version(data: Path) -> None:
-    store = await opened(data)
-    await store.write([Put(Family.META, b"store.format", b"99")], Durability.OS)
-    await store.close()
-    with pytest.raises(StoreError, match="newer Magnetar"):
-        await opened(data)
 
 
 @in_a_loop
