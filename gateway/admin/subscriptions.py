@@ -6,6 +6,7 @@ Failover, and is there once the group has committed an offset of the topic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin import messages, share_stats
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.partition import Partition
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from semantics.subscriptions.cursor import Cursor
 
 FAILOVER = "failover"
 TYPES = ("shared", "key_shared", FAILOVER)
@@ -166,12 +168,7 @@ async def skip_all(context: Context, call: Call) -> Reply:
     if not at.shared:
         await _commit(broker, at.found, at.name, ends)
         return DONE
-    for index, end in ends.items():
-        cursor_of = _cursor(broker, at, index)
-        cursor_of.ready().clear(end)
-        cursor_of.touch()
-    await broker.write([])
-    return DONE
+    return await _moved(broker, at, ends, lambda cursor, end: cursor.clear(end))
 
 
 async def reset(context: Context, call: Call) -> Reply:
@@ -198,9 +195,16 @@ async def reset(context: Context, call: Call) -> Reply:
     if not at.shared:
         await _commit(broker, at.found, at.name, targets)
         return DONE
+    return await _moved(broker, at, targets, lambda cursor, offset: cursor.seek(offset))
+
+
+async def _moved(
+    broker: Broker, at: Named, targets: dict[int, int], move: Callable[[Cursor, int], object]
+) -> Reply:
+    """Move the cursors of a shared subscription, by partition, all in one commit."""
     for index, offset in targets.items():
         cursor_of = _cursor(broker, at, index)
-        cursor_of.ready().seek(offset)
+        move(cursor_of.ready(), offset)
         cursor_of.touch()
         cursor_of.serve_soon()
     await broker.write([])

@@ -108,16 +108,8 @@ class Adopter:
     def _begin_segment(self, partition: int, row: LogRow, base: int, number: int) -> LogRow:
         """A file that no row speaks of becomes the active segment; the one that was is closed."""
         if row.flags & rows.ACTIVE:
-            closed = rows.SegmentRow(
-                row.number,
-                row.end,
-                row.segment_size,
-                row.segment_max,
-                row.segment_max_from,
-                row.segment_created,
-            )
             key = rows.PARTITION_OFFSET.pack(partition, row.segment_base)
-            self._batch.put(key, rows.SEGMENT.pack(*closed), self._handles["segment"])
+            self._batch.put(key, rows.SEGMENT.pack(*row.closed()), self._handles["segment"])
         return row._replace(
             flags=row.flags | rows.ACTIVE,
             number=number,

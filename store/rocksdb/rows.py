@@ -43,6 +43,20 @@ everything).
 """
 
 
+class SegmentRow(NamedTuple):
+    """A segment that takes no more appends."""
+
+    number: int
+    next_offset: int
+    size: int
+    max_timestamp: int
+    max_timestamp_from: int
+    created_at: int
+
+
+SEGMENT = struct.Struct(">IQQqQq")
+
+
 class LogRow(NamedTuple):
     """The head of a log. Sizes in bytes, times in ms since 1970, offsets Kafka's."""
 
@@ -65,22 +79,19 @@ class LogRow(NamedTuple):
     ledger_opened: int = 0
     epoch: int = -1  # last leader epoch with an EPOCH row
 
+    def closed(self) -> SegmentRow:
+        """The row of the active segment once it takes no more appends."""
+        return SegmentRow(
+            self.number,
+            self.end,
+            self.segment_size,
+            self.segment_max,
+            self.segment_max_from,
+            self.segment_created,
+        )
+
 
 LOG = struct.Struct(">BQQQQIQQqqQIQQQQqi")
-
-
-class SegmentRow(NamedTuple):
-    """A segment that takes no more appends."""
-
-    number: int
-    next_offset: int
-    size: int
-    max_timestamp: int
-    max_timestamp_from: int
-    created_at: int
-
-
-SEGMENT = struct.Struct(">IQQqQq")
 
 
 class IndexRow(NamedTuple):

@@ -275,16 +275,8 @@ class Verification:
                 done = "takes records again; what is damaged stays as it is"
                 if row.flags & rows.ACTIVE:
                     lifted = lifted._replace(flags=lifted.flags & ~rows.ACTIVE)
-                    closed = rows.SegmentRow(
-                        row.number,
-                        row.end,
-                        row.segment_size,
-                        row.segment_max,
-                        row.segment_max_from,
-                        row.segment_created,
-                    )
                     key = rows.PARTITION_OFFSET.pack(partition, row.segment_base)
-                    batch.put(key, rows.SEGMENT.pack(*closed), self._database.handles["segment"])
+                    batch.put(key, rows.SEGMENT.pack(*row.closed()), self._database.handles["segment"])
             batch.put(rows.U32.pack(partition), rows.LOG.pack(*lifted), self._database.handles["log"])
             self._report.repaired.append(f"{self._called(partition)}: {done}")
         if len(batch):
