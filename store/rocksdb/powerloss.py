@@ -34,9 +34,10 @@ UNSYNCED = 4096
 _BATCH = struct.Struct("<QI")  # sequence of its first row, rows
 
 # fields of a MANIFEST's record
-_LOG_NUMBER, _LAST_SEQUENCE, _LEAST_LOG, _COLUMN_FAMILY, _DROP = 2, 4, 10, 200, 202
-_NUMBERS = {_LOG_NUMBER, 3, _LAST_SEQUENCE, 9, _LEAST_LOG, _COLUMN_FAMILY, 203, 300}
-_TEXTS = {1, 201}
+_LOG_NUMBER, _LAST_SEQUENCE, _LEAST_LOG, _DROP = 2, 4, 10, 202
+COLUMN_FAMILY, FAMILY_NAME = 200, 201
+_NUMBERS = {_LOG_NUMBER, 3, _LAST_SEQUENCE, 9, _LEAST_LOG, COLUMN_FAMILY, 203, 300}
+_TEXTS = {1, FAMILY_NAME}
 _DELETED_FILE, _COMPACT_POINTER, _NEW_FILE = 6, 5, 103
 _IGNORABLE = 1 << 13
 _LAST_CUSTOM = 1
@@ -154,42 +155,48 @@ def noted(manifest: bytes) -> Noted | None:
     logs: dict[int, int] = {}
     least = row = 0
     for record in records(manifest):
-        data, at, family = record.data, 0, 0
-        number = -1
-        dropped = False
-        while at < len(data):
-            tag, at = varint(data, at)
-            if tag in _NUMBERS:
-                value, at = varint(data, at)
-                if tag == _COLUMN_FAMILY:
-                    family = value
-                elif tag == _LOG_NUMBER:
-                    number = value
-                elif tag == _LAST_SEQUENCE:
-                    row = max(row, value)
-                elif tag == _LEAST_LOG:
-                    least = max(least, value)
-            elif tag in _TEXTS:
-                at = text(data, at)
-            elif tag == _DROP:
-                dropped = True
-            elif tag == _DELETED_FILE:
-                at = varint(data, varint(data, at)[1])[1]
-            elif tag == _COMPACT_POINTER:
-                at = text(data, varint(data, at)[1])
-            elif tag == _NEW_FILE:
-                at = _new_file(data, at)
-            elif tag & _IGNORABLE:
-                at = text(data, at)
-            else:
-                return None
-        if dropped:
+        try:
+            found = numbers(record.data)
+        except ValueError:
+            return None
+        least = max(least, found.get(_LEAST_LOG, 0))
+        row = max(row, found.get(_LAST_SEQUENCE, 0))
+        family = found.get(COLUMN_FAMILY, 0)
+        if _DROP in found:
             logs.pop(family, None)
-        elif number >= 0:
-            logs[family] = number
+        elif _LOG_NUMBER in found:
+            logs[family] = found[_LOG_NUMBER]
         else:
             logs.setdefault(family, 0)
     return Noted(max(least, min(logs.values(), default=0)), row)
+
+
+def numbers(record: bytes) -> dict[int, int]:
+    """The fields of a MANIFEST's record that are numbers, by tag; of texts, where they begin in it.
+
+    Raises ValueError at a field nobody here knows.
+    """
+    found: dict[int, int] = {}
+    at = 0
+    while at < len(record):
+        tag, at = varint(record, at)
+        if tag in _NUMBERS:
+            found[tag], at = varint(record, at)
+        elif tag in _TEXTS:
+            found[tag], at = at, text(record, at)
+        elif tag == _DROP:
+            found[tag] = 1
+        elif tag == _DELETED_FILE:
+            at = varint(record, varint(record, at)[1])[1]
+        elif tag == _COMPACT_POINTER:
+            at = text(record, varint(record, at)[1])
+        elif tag == _NEW_FILE:
+            at = _new_file(record, at)
+        elif tag & _IGNORABLE:
+            at = text(record, at)
+        else:
+            raise ValueError(f"a MANIFEST with a field {tag}")
+    return found
 
 
 def _new_file(data: bytes, at: int) -> int:

@@ -33,6 +33,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
     checked = order.Order(made).run()
     assert checked.violations == []
     assert (checked.checked["batches"] > 100) == (policy != "os")
+    assert bool(checked.checked["acknowledgements"]) == (policy == "fsync")
+    assert checked.checked[order.COMMITS]
     chosen = cuts.choose(made, 30, 7)
     tally = examined(made, chosen)
     assert tally.images > 30, "a recovery was cut too"
@@ -45,12 +47,15 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
 @pytest.mark.parametrize("broken", ["no-wal-sync", "no-segment-sync"])
 def test_a_gateway_that_skips_a_sync_is_found_out(tmp_path: Path, broken: str) -> None:
     made = recording.record(tmp_path / "recording", "fsync", 0.7, 7, broken=broken)
-    assert order.Order(made).run().violations
+    violations = order.Order(made).run().violations
+    assert any("bytes are" in text or "rows are" in text for text in violations)
+    assert any("acknowledgement" in text for text in violations) == (broken == "no-wal-sync")
     assert examined(made, worst(made, 10, 7)).failed
 
 
 def test_a_gateway_that_buries_in_two_commits_is_found_out(tmp_path: Path) -> None:
     made = recording.record(tmp_path / "recording", "fsync", 1.0, 7, broken="bury-in-two")
+    assert any("have ended unaccepted" in text for text in order.Order(made).run().violations)
     chosen = worst(made, 15, 7)
     tally = examined(made, chosen)
     assert any("dead letter" in problem for _, problems in tally.failed for problem in problems)

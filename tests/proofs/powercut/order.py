@@ -1,7 +1,8 @@
 """No answer leaves before what it promises is on disk: read off the recorded order of syncs and answers.
 
 RocksDB's WAL is parsed as far as it is durable, name and all, and so are the segments. When an answer leaves, the
-rows of its commit must be in the one, and its batch in the one (as journal rows) or the other.
+rows of its commit must be in the one, and its batch in the one (as journal rows) or the other. Of a share group more is
+looked at, see `share_order.py`.
 """
 
 from __future__ import annotations
@@ -11,19 +12,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
 from gateway.broker.catalog import Topic as Row
 from gateway.coordinators import offsets
 from store import batch as layout
-from store.rocksdb import rows
+from store.api import Family
+from store.rocksdb import logformat, powerloss, rows
+from store.rocksdb.logformat import varint
+from tests.proofs.powercut import share_order
 from tests.proofs.powercut.disk import Disk, File, Folder
 from tests.proofs.powercut.recorder import Kind
 from tests.proofs.powercut.recording import Recording
-from tests.proofs.powercut.world import Batch, Key, Topic
+from tests.proofs.powercut.share_order import Shares
+from tests.proofs.powercut.world import Batch, Key, Topic, Verdict
 
 BLOCK = 32 * 1024
+COMMITS = "commits of a share group"
 _FRAGMENT = struct.Struct("<IHB")
 _LAST = (1, 4)
 _MORE = (2, 3)
@@ -51,20 +58,23 @@ def wal_records(data: bytes | bytearray, at: int = 0) -> Iterator[tuple[int, byt
             parts.append(bytes(data[begin:at]))
 
 
-def puts_of(record: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-    """(key, value) of a WriteBatch, None for a deletion; of all column families."""
+class Change(NamedTuple):
+    """Of a WriteBatch: a put, or a deletion of `key`, or of all keys from it up to `end`."""
+
+    family: int
+    key: bytes
+    value: bytes | None = None
+    end: bytes | None = None
+
+
+def changes_of(record: bytes) -> Iterator[Change]:
+    """What a WriteBatch says, in order."""
     at = 12
 
     def number() -> int:
         nonlocal at
-        found = shift = 0
-        while True:
-            byte = record[at]
-            at += 1
-            found |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return found
+        found, at = varint(record, at)
+        return found
 
     def text() -> bytes:
         nonlocal at
@@ -77,18 +87,28 @@ def puts_of(record: bytes) -> Iterator[tuple[bytes, bytes | None]]:
         at += 1
         if tag == 13:
             continue
-        if tag in (4, 5, 14):
-            number()
+        family = number() if tag in (4, 5, 14) else 0
         if tag in (1, 5):
             key = text()
-            yield key, text()
+            yield Change(family, key, text())
         elif tag in (0, 4):
-            yield text(), None
+            yield Change(family, text())
         elif tag in (14, 15):
-            text()
-            text()
+            key = text()
+            yield Change(family, key, end=text())
         else:
             raise AssertionError(f"a WriteBatch with a part of type {tag}, which nobody here writes")
+
+
+def families(manifest: bytes) -> Iterator[tuple[int, Family]]:
+    """The column families by the numbers that a WAL has for them."""
+    for record in logformat.records(manifest):
+        found = powerloss.numbers(record.data)
+        if powerloss.FAMILY_NAME in found:
+            size, at = varint(record.data, found[powerloss.FAMILY_NAME])
+            name = record.data[at : at + size].decode()
+            if name != "default":
+                yield found[powerloss.COLUMN_FAMILY], Family(name)
 
 
 @dataclass(slots=True)
@@ -104,15 +124,9 @@ class Facts:
     deleted: set[bytes] = field(default_factory=set)
     stamps: set[tuple[bytes, str]] = field(default_factory=set)
 
-    def row(self, key: bytes, value: bytes | None) -> None:
-        if key.startswith(b"t/"):
-            try:
-                name = key[2:].decode()
-            except UnicodeDecodeError:
-                value = b""
-            if value == b"":
-                # of a topic's subscriptions: its key is an id
-                return
+    def row(self, family: Family, key: bytes, value: bytes | None) -> None:
+        if family is Family.CATALOG and key.startswith(b"t/"):
+            name = key[2:].decode()
             if value is None:
                 self.deleted.add(self.by_name.get(name, b""))
             else:
@@ -121,18 +135,19 @@ class Facts:
                 self.by_name[name] = found.topic_id
         elif value is None:
             return
-        elif len(key) == 4 and len(value) == rows.LOG.size:
+        elif family is Family.LOG:
             partition = rows.U32.unpack(key)[0]
             row = rows.log_row(value)
             self.ends[partition] = row.end
             self.starts[partition] = row.start
-        elif len(key) == rows.JOURNAL_KEY.size and len(value) > rows.JOURNAL_HEAD.size:
+        elif family is Family.JOURNAL and len(value) > rows.JOURNAL_HEAD.size:
             self.payload(rows.JOURNAL_KEY.unpack(key)[1], value[rows.JOURNAL_HEAD.size :])
-        elif len(key) > 10 and len(value) > 40:
-            try:
-                self.stamps.add((key, offsets.decode(value).metadata))
-            except (ValueError, UnicodeDecodeError):
-                pass
+        elif family is Family.OFFSET:
+            self.stamps.add((key, offsets.decode(value).metadata))
+
+    def topic(self, name: str) -> Row | None:
+        """As it was made last."""
+        return self.topics.get(self.by_name.get(name, b""))
 
     def payload(self, partition: int, data: bytes) -> int:
         """Take over whole batches; how many bytes they have."""
@@ -151,6 +166,8 @@ class Order:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._facts = Facts()
+        self._shares = Shares(recording.world, self._facts)
+        self._families: dict[int, Family] = {}
         self._disk = Disk(recording.root, base=recording.base)
         # how much of each file was taken over
         self._taken: dict[int, int] = {}
@@ -184,12 +201,42 @@ class Order:
         if path.startswith("db/") and name.endswith(".log"):
             for end, record in wal_records(data, self._ends.get(file.number, 0)):
                 self._ends[file.number] = end
-                for key, value in puts_of(record):
-                    self._facts.row(key, value)
+                self._committed_rows(list(changes_of(record)))
         elif name.endswith(".seg"):
             begin = self._ends.get(file.number, 0)
             self._ends[file.number] = begin + self._facts.payload(int(name[:8], 16), bytes(data[begin:]))
         self._taken[file.number] = len(data)
+
+    def _committed_rows(self, changes: list[Change]) -> None:
+        touched: set[Family] = set()
+        for family, key, value, end in changes:
+            which = self._family(family)
+            touched.add(which)
+            if which in share_order.FAMILIES:
+                if value is None:
+                    self._shares.durable.delete(which, key, end)
+                else:
+                    self._shares.durable.put(which, key, value)
+            elif end is None:
+                self._facts.row(which, key, value)
+        if touched & {Family.LOG, Family.CURSOR, Family.COUNT, Family.ACK} and self._recording.world.shared:
+            both = self._shares.committed()
+            if both is not None:
+                ended, letters = both
+                text = f"a commit after which {ended} records have ended unaccepted, and {letters} are dead letters"
+                self._check(COMMITS, ended == letters, text)
+
+    def _family(self, number: int) -> Family:
+        if number not in self._families:
+            for name, node in self._database().durable.items():
+                if name.startswith("MANIFEST-") and isinstance(node, File):
+                    self._families.update(families(bytes(node.durable.data)))
+        return self._families[number]
+
+    def _database(self) -> Folder:
+        found = self._disk.top.durable["db"]
+        assert isinstance(found, Folder)
+        return found
 
     def _promises(self) -> Iterator[tuple[Key, Callable[[], None]]]:
         """Each request whose answer promised something, and how to look whether it is kept."""
@@ -210,6 +257,8 @@ class Order:
             for place, commits in world.commits.items():
                 for commit in commits:
                     yield commit.key, partial(self._committed, place, commit.stamp)
+            for key, index, verdict in share_order.promises(world):
+                yield key, partial(self._acknowledged, index, verdict)
 
     def _check(self, kind: str, held: bool, text: str) -> None:
         self.checked[kind] += 1
@@ -242,3 +291,8 @@ class Order:
     def _committed(self, place: tuple[str, str, int], stamp: str) -> None:
         held = (offsets.key(*place), stamp) in self._facts.stamps
         self._check("offsets committed", held, f"commit {stamp} of {place} is not durable")
+
+    def _acknowledged(self, index: int, verdict: Verdict) -> None:
+        held = self._shares.kept(index, verdict)
+        text = f"acknowledgement {verdict.kind} of {verdict.offset} in partition {index} is not durable"
+        self._check("acknowledgements", held, text)

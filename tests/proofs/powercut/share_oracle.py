@@ -7,6 +7,7 @@ never without the other. A record that waits has a time at which it stops to. Wh
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gateway.broker.catalog import Topic as Row
@@ -14,9 +15,10 @@ from gateway.broker.subscriptions import rows
 from gateway.wire.records import records
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
+from semantics.subscriptions.states import RecordState
 from store.rocksdb import RocksStore
 from tests.proofs.powercut.share_load import ACCEPT, GROUP, REDELIVERIES, REJECT, RELEASE
-from tests.proofs.powercut.world import Topic, World
+from tests.proofs.powercut.world import Topic, Verdict, World
 
 if TYPE_CHECKING:
     from tests.proofs.powercut.oracle import Found
@@ -52,8 +54,9 @@ def look(
     seen["dead letters"] += sum(dead.values())
     lost = 0
     for index, partition in enumerate(row.partitions):
-        cursor = _cursor(store, rows.prefix(subscription.id, partition), logs[index])
-        lost += _partition(world, cut, topic, index, cursor, logs[index], dead, wrong, seen)
+        log = logs[index]
+        found = cursor(store, rows.prefix(subscription.id, partition), log.start, log.end)
+        lost += _partition(world, cut, topic, index, found, log, dead, wrong, seen)
     return lost
 
 
@@ -62,24 +65,41 @@ def _dead(letters: list[Found], wrong: list[str]) -> Counter[tuple[int, int]]:
     dead: Counter[tuple[int, int]] = Counter()
     for found in letters:
         for _, _, at, size in found.batches:
-            for *_, headers in records(found.data[at : at + size]):
-                named = dict(headers)
-                place = int(named["__dlq.errors.partition"] or b""), int(named["__dlq.errors.offset"] or b"")
-                dead[place] += 1
-                if dead[place] == 2:
-                    wrong.append(f"record {place} is twice in the dead letter topic")
+            dead.update(places(found.data[at : at + size]))
+    wrong += [
+        f"record {place} is twice in the dead letter topic" for place, count in dead.items() if count > 1
+    ]
     return dead
 
 
-def _cursor(store: RocksStore, prefix: bytes, log: Found) -> Cursor:
-    stored = list(rows.of_cursor(store, prefix))
-    if not stored:
-        return Cursor.fresh(CONFIG, log.start)
-    cursor = Cursor.load(CONFIG, stored, log.start, log.end, 0)
-    while (needs := cursor.needs_due) is not None:
-        found = rows.due(store, prefix, needs.key, min(needs.limit, PAGE))
-        cursor.due_loaded(found, len(found) < min(needs.limit, PAGE))
-    return cursor
+def places(batch: bytes) -> Iterator[tuple[int, int]]:
+    """(partition, offset) of the records whose letters are in a batch."""
+    for *_, headers in records(batch):
+        named = dict(headers)
+        yield int(named["__dlq.errors.partition"] or b""), int(named["__dlq.errors.offset"] or b"")
+
+
+def cursor(stored: rows.Rows, prefix: bytes, start: int, end: int) -> Cursor:
+    """The cursor of a log from `start` to `end`, as it is loaded."""
+    found = list(rows.of_cursor(stored, prefix))
+    if not found:
+        return Cursor.fresh(CONFIG, start)
+    made = Cursor.load(CONFIG, found, start, end, 0)
+    while (needs := made.needs_due) is not None:
+        due = rows.due(stored, prefix, needs.key, min(needs.limit, PAGE))
+        made.due_loaded(due, len(due) < min(needs.limit, PAGE))
+    return made
+
+
+def missing(verdict: Verdict, state: RecordState, buried: bool) -> str:
+    """What was said of a record and is not so, or nothing. `buried`: its letter is in the dead letter topic."""
+    if verdict.kind == ACCEPT and state.state != "DONE":
+        return "was accepted"
+    if verdict.kind == REJECT and not buried and state.state != "DYING":
+        return "was rejected"
+    if verdict.kind == RELEASE and state.state != "DONE" and state.count < verdict.count:
+        return f"was released after delivery {verdict.count}"
+    return ""
 
 
 def _partition(
@@ -113,18 +133,11 @@ def _partition(
                 wrong.append(f"{name} is {state.state}, and has no due time")
         if buried and kinds <= {ACCEPT}:
             wrong.append(f"{name} is a dead letter, and was never refused")
-        missing = ""
-        for each in answered:
-            if each.kind == ACCEPT and state.state != "DONE":
-                missing = "was accepted"
-            elif each.kind == REJECT and not buried and state.state != "DYING":
-                missing = "was rejected"
-            elif each.kind == RELEASE and state.state != "DONE" and state.count < each.count:
-                missing = f"was released after delivery {each.count}"
-        if missing:
+        lacks = [text for each in answered if (text := missing(each, state, buried))]
+        if lacks:
             lost += 1
             if topic.synced:
-                wrong.append(f"{name} {missing}, and is {state.state} with count {state.count}")
+                wrong.append(f"{name} {lacks[-1]}, and is {state.state} with count {state.count}")
         counted = sum(each.kind == RELEASE for each in verdicts)
         if state.state != "DYING" and state.count > counted:
             wrong.append(f"{name} counts {state.count} deliveries, {counted} were released")
