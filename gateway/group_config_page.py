@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def _values(row: Row) -> str:
 
 
 def main() -> int:
+    argparse.ArgumentParser(prog="python -m gateway.group_config_page", description=__doc__).parse_args()
     PAGE.write_text(with_table(PAGE.read_text()))
     return 0
 

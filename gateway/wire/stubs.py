@@ -5,6 +5,7 @@ The stub is what mypy and editors see of `messages`; a test fails when it is not
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from gateway.wire import schema
@@ -110,4 +111,5 @@ def _versions(field: Field, valid: Versions) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python -m gateway.wire.stubs", description=__doc__).parse_args()
     PATH.write_text(generate())

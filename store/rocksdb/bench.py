@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -173,7 +173,9 @@ async def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    where = Path(tempfile.mkdtemp(prefix="magnetar-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
+    parser = argparse.ArgumentParser(prog="python -m store.rocksdb.bench", description=__doc__)
+    parser.add_argument("folder", nargs="?", help="where to make the stores (default: the system's folder)")
+    where = Path(tempfile.mkdtemp(prefix="magnetar-bench-", dir=parser.parse_args().folder))
     try:
         asyncio.run(main(where / "data"))
     finally:
