@@ -106,8 +106,8 @@ def main() -> None:
       magnetar-pipeline replay --input /data/archive --bootstrap localhost:9092 --suffix .again --dry-run
 
     \b
-    On a cluster:
-      spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION pipeline/cli.py archive ...
+    On a cluster, from a checkout:
+      PYTHONPATH=. spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION pipeline/cli.py archive ...
     """
 
 

@@ -174,7 +174,10 @@ def peek_messages(options: Options, topic: str, subscription: str, count: int) -
     "-i", "--initialPosition", "position", type=click.Choice(["earliest", "latest"]), default="latest",
     show_default=True, help="Where to count from.",
 )  # fmt: skip
-@click.option("-m", "--messagePosition", "number", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "-m", "--messagePosition", "number", type=click.IntRange(min=1), default=1, show_default=True,
+    help="Which message from there, from 1.",
+)  # fmt: skip
 @common
 @pass_options
 def examine_messages(options: Options, topic: str, position: str, number: int) -> None:

@@ -19,7 +19,7 @@ topic_argument = click.argument("topic", metavar="TOPIC")
 
 @click.group(context_settings=HELP)
 def topics() -> None:
-    """Make, list, measure and delete topics."""
+    """Topics and their subscriptions: make, list, measure, look into and delete them."""
 
 
 @topics.command("list", epilog="\b\nExample:\n  magnetar-admin topics list public/default")

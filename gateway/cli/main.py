@@ -114,7 +114,10 @@ def announce(line: str) -> None:
     "--defaults", is_flag=True, help="Write an example file: every setting with its default, as comments."
 )
 @click.option("--changed", is_flag=True, help="Leave out what has its default.")
-@click.option("--format", "form", type=click.Choice(["table", "toml"]), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "toml"]), default="table", show_default=True,
+    help="A table for people, or a file that serve --config takes.",
+)  # fmt: skip
 @settings_options
 def config(names: tuple[str, ...], defaults: bool, changed: bool, form: str, **flags: Any) -> None:
     """Show the settings in force and where each comes from; with NAMEs, also what they do."""

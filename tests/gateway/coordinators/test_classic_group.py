@@ -22,6 +22,7 @@ from gateway.coordinators.classic_group import CAME_FROM, ClassicGroup
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import State
 from gateway.coordinators.group_state import Limits
+from gateway.wire.errors import Error
 from store.api import Delete as DeleteRow
 from store.api import DeleteRange, Family
 from tests.gateway.coordinators.classic_bench import DELAY, SESSION, ClassicBench, row_of
@@ -418,6 +419,5 @@ def test_every_state_can_be_entered_and_only_dead_is_final() -> None:
 
 
 def test_codes_are_kafkas() -> None:
-    errors = pytest.importorskip("gateway.wire.errors")
     for code in Code:
-        assert errors.Error[code.name] == code
+        assert Error[code.name] == code
