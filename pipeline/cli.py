@@ -107,7 +107,8 @@ def main() -> None:
 
     \b
     On a cluster, from a checkout:
-      PYTHONPATH=. spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION pipeline/cli.py archive ...
+      PYTHONPATH=. spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION \\
+        pipeline/cli.py archive ...
     """
 
 
