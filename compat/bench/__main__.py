@@ -13,11 +13,12 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from compat.bench import generator, machine, report, results, runner, share_clients
+from compat.bench import generator, machine, pulsar, report, results, runner, share_clients
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
 from compat.bench.servers import PROJECT
 from compat.bench.share import SHARE, needs_clients
+from compat.peers import pulsar as pulsar_peer
 from compat.peers.kafka.jars import JarsError, ensure_jars
 from compat.spark.jars import SparkMissingError, ensure_spark_jars
 
@@ -36,7 +37,13 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="short turns: shows that all works, proves nothing"
     )
-    parser.add_argument("--server", choices=runner.SERVERS, help="one server only, no ratios")
+    parser.add_argument("--server", choices=runner.WITH_PULSAR, help="one server only, no ratios")
+    parser.add_argument(
+        "--pulsar",
+        action="store_true",
+        help="Pulsar 4.2.4 too, by turns, in the loads of the share groups that it has (fetches 242 MB of jars once; "
+        "needs a JDK). Without it the page shows anchors of another day",
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -76,18 +83,22 @@ def main() -> int:
         for load in every
         if load.name in chosen
     ]
-    servers = (options.server,) if options.server else runner.SERVERS
+    usual = runner.WITH_PULSAR if options.pulsar else runner.SERVERS
+    servers = (options.server,) if options.server else usual
     try:
         generator.build()
         if needs_clients(chosen):
             share_clients.build()
         ensure_jars()
+        if "Pulsar" in servers and any(load.pulsar for load in loads):
+            pulsar_peer.ensure_jars()
+            pulsar.build()
         if any(load.name.startswith("spark") for load in loads):
             ensure_spark_jars()
     except (generator.GeneratorError, JarsError, SparkMissingError) as error:
         print(error, file=sys.stderr)
         return 1
-    counts = len(servers) == 2 and not options.quick and not extra
+    counts = not (options.server or options.quick or extra)
 
     def finished(outcome: runner.Outcome) -> None:
         if counts:

@@ -21,7 +21,8 @@ class Metric:
     """One shown figure of a load.
 
     `target` bounds the ratio from below if higher is better, else from above: Magnetar ÷ Kafka, or, where there is an
-    `anchor`, Magnetar ÷ that figure of Pulsar's. `bound` bounds Magnetar's figure itself.
+    `anchor`, Magnetar ÷ Pulsar: what was measured of it, else the anchor, a figure of another day. `bound` bounds
+    Magnetar's figure itself.
     """
 
     figure: str
@@ -88,6 +89,14 @@ class Load:
     rounds: int = 0
     # who gets the load
     servers: tuple[str, ...] = ("Kafka", "Magnetar")
+    # the same with Pulsar's own client, where Pulsar has the thing
+    pulsar: Measure | None = None
+
+    def measure_of(self, server: str) -> Measure | None:
+        """How it is measured of this server; None if the server does not get it."""
+        if server == "Pulsar":
+            return self.pulsar
+        return self.measure if server in self.servers else None
 
 
 def _timed(load: str, *options: str) -> Measure:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from compat.bench.clients import ClientError
 from compat.bench.generator import GeneratorError
 from compat.bench.loads import Load, Metric, Turn
+from compat.bench.pulsar import Pulsar
 from compat.bench.servers import Kafka, Magnetar, Server, ServerError, settle_disk
 from compat.peers.kafka.jars import JarsError
 
 SERVERS = ("Kafka", "Magnetar")
+WITH_PULSAR = ("Kafka", "Pulsar", "Magnetar")
 
 
 @dataclass(slots=True)
@@ -47,10 +49,15 @@ class Outcome:
         values = self.values(server, metric)
         return statistics.median(values) if values else None
 
+    def rival(self, metric: Metric) -> str:
+        """Whose figure Magnetar's is divided by: Pulsar's where there is an anchor or no Kafka, else Kafka's."""
+        return "Kafka" if metric.anchor is None and "Kafka" in self.load.servers else "Pulsar"
+
     def ratio(self, metric: Metric) -> float | None:
-        """Magnetar's median ÷ Kafka's, or ÷ the anchor; None if either is missing (or the divisor is zero)."""
-        kafka, magnetar = (self.median(server, metric) for server in SERVERS)
-        other = kafka if metric.anchor is None else metric.anchor
+        """Magnetar's median ÷ the rival's, or ÷ the anchor; None if either is missing (or the divisor is zero)."""
+        other, magnetar = self.median(self.rival(metric), metric), self.median("Magnetar", metric)
+        if other is None:
+            other = metric.anchor
         if other is None or magnetar is None or other == 0:
             return None
         return magnetar / other
@@ -68,6 +75,8 @@ class Outcome:
 
 def make_server(name: str, load: Load) -> Server:
     """The server of a turn, with the load's settings, not started."""
+    if name == "Pulsar":
+        return Pulsar()
     return Kafka(load.kafka) if name == "Kafka" else Magnetar(load.magnetar)
 
 
@@ -87,7 +96,7 @@ def run(
     say = progress or (lambda line: None)
     outcomes = []
     plan = [
-        (load, min(rounds, load.rounds or rounds), [name for name in servers if name in load.servers])
+        (load, min(rounds, load.rounds or rounds), [name for name in servers if load.measure_of(name)])
         for load in loads
     ]
     total = sum(count * len(names) for _, count, names in plan)
@@ -117,9 +126,11 @@ def run(
 
 
 def _turn(load: Load, name: str, quick: bool, make: Callable[[str, Load], Server]) -> dict[str, float]:
+    measure = load.measure_of(name)
+    assert measure is not None
     settle_disk()
     with make(name, load) as server:
-        return load.measure(Turn(server, quick))
+        return measure(Turn(server, quick))
 
 
 def _brief(outcome: Outcome, server: str) -> str:

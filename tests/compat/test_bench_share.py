@@ -56,7 +56,10 @@ def test_the_page_shows_anchors_in_a_column_and_says_what_they_are() -> None:
     rows = [Row(outcome(ANCHORED, BOUND, p99=5.0, lost=0.0, kafka={"p99": 8.0, "lost": 0.0}), "today", "abc")]
     lines = report.markdown(rows[:0], [], {}, rows).splitlines()
     head = next(i for i, line in enumerate(lines) if "Pulsar" in line and line.startswith("| load"))
-    assert lines[head + 2] == "| X | ms | 8.00 | 10 | 5.00 | 0.500x of Pulsar | ≤ 0.5x | met | today, abc |"
+    assert (
+        lines[head + 2]
+        == "| X | ms | 8.00 | 10 (anchor) | 5.00 | 0.500x of Pulsar | ≤ 0.5x | met | today, abc |"
+    )
     assert lines[head + 3] == "|  | % | 0.000 |  | 0.000 |  | 0 | met |  |"
     assert any("not of this" in line for line in lines)
     assert "Share groups" not in report.markdown(rows[:0], [], {})

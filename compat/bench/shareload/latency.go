@@ -37,9 +37,10 @@ func percentilesOf(samples []time.Duration) percentiles {
 }
 
 type latencyFigures struct {
-	Latency percentiles `json:"latency_ms"`
-	Early   int         `json:"early"`
-	Records int         `json:"records"`
+	Latency      percentiles `json:"latency_ms"`
+	Early        int         `json:"early"`
+	EarlyPercent float64     `json:"early_percent"`
+	Records      int         `json:"records"`
 }
 
 // latency: one producer without linger, one member; from just before the record is handed to the producer until the
@@ -160,6 +161,7 @@ func steady(o *options, compose func(i int, now time.Time) (*kgo.Record, time.Ti
 		}
 	}
 	figures.Latency, figures.Records = percentilesOf(samples), len(samples)
+	figures.EarlyPercent = round(100*float64(figures.Early)/float64(total), 3)
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return nil, err
 	}
