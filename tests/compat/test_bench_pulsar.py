@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from compat.bench import __main__ as command
-from compat.bench import generator, pulsar, report, runner, servers, share_clients
+from compat.bench import generator, pulsar, report, results, runner, servers, share_clients
 from compat.bench.clients import ClientError
 from compat.bench.loads import Load, Metric, Turn
 from compat.bench.runner import Outcome
 from compat.bench.share import SHARE
+from compat.peers import pulsar as pulsar_peer
 from compat.peers.kafka.jars import PROJECT
 from compat.peers.pulsar.jars import pulsar_version
 
@@ -119,11 +120,11 @@ def test_the_option_adds_pulsars_turns(
     monkeypatch.setattr(generator, "build", lambda: None)
     monkeypatch.setattr(share_clients, "build", lambda: None)
     monkeypatch.setattr(pulsar, "build", lambda: fetched.append("client"))
-    monkeypatch.setattr(command.pulsar_peer, "ensure_jars", lambda: fetched.append("server"))
+    monkeypatch.setattr(pulsar_peer, "ensure_jars", lambda: fetched.append("server"))
     monkeypatch.setattr(command, "ensure_jars", lambda: None)
     monkeypatch.setattr(command, "write_page", lambda output, say: 0)
     monkeypatch.setattr(runner, "run", run)
-    monkeypatch.setattr(command.results, "save", saved.append)
+    monkeypatch.setattr(results, "save", saved.append)
     assert command.main() == 0
     assert asked == [who]
     assert fetched == (["server", "client"] if "Pulsar" in who else [])
