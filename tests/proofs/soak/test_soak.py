@@ -40,9 +40,18 @@ def test_a_broken_promise_is_noticed(tmp_path: Path, promise: str) -> None:
     assert soak.violations
 
 
-@pytest.mark.parametrize("promise", ["forget-acks", "forget-counts", "loose-keys", "bury-in-two"])
-def test_a_broken_promise_of_share_groups_is_noticed(tmp_path: Path, promise: str) -> None:
-    plan = Plan(1, kills=30, durabilities=("os",), steps=(), sabotage=promise, kinds=("shares",), quiet=True)
+@pytest.mark.parametrize(
+    ("promise", "kind"),
+    [
+        ("forget-acks", "shares"),
+        ("forget-counts", "shares"),
+        ("loose-keys", "shares"),
+        ("bury-in-two", "shares"),
+        ("forget-counts", "shares_librdkafka"),
+    ],
+)
+def test_a_broken_promise_of_share_groups_is_noticed(tmp_path: Path, promise: str, kind: str) -> None:
+    plan = Plan(1, kills=30, durabilities=("os",), steps=(), sabotage=promise, kinds=(kind,), quiet=True)
     soak = Soak(plan, tmp_path)
     with pytest.raises(Failed):
         soak.run()

@@ -19,7 +19,17 @@ from typing import Any
 from tests.proofs.soak.oracle import Oracle, Place, Producer
 from tests.proofs.soak.wire import Wire
 
-KINDS = ("produce", "produce_python", "groups", "commits", "topics", "trims", "shares", "share_comings")
+KINDS = (
+    "produce",
+    "produce_python",
+    "groups",
+    "commits",
+    "topics",
+    "trims",
+    "shares",
+    "shares_librdkafka",
+    "share_comings",
+)
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "orders": (4, {"internal.segment.bytes": "200000"}),
     "steady": (3, {"internal.segment.bytes": "700000", "durability": "fsync"}),

@@ -55,6 +55,17 @@ def number_of(value: bytes) -> int:
     return int(_NAME.unpack_from(value)[2])
 
 
+def fate_of(value: bytes) -> int | None:
+    """What always becomes of this record, or None when its member may choose."""
+    return {_POISON: RELEASE, _HATED: REJECT}.get(number_of(value) % _EVERY)
+
+
+def due_of(timestamp: int, headers: Iterable[tuple[str, bytes]]) -> int:
+    """Wall ms before which a record that was sent to a group may not come; 0: at once."""
+    after = dict(headers).get("pulsar-deliver-after")
+    return timestamp + int(after) if after is not None else 0
+
+
 class Group:
     """What the members of a group share: its oracle, and what they were told."""
 
@@ -386,11 +397,9 @@ class Member(Load):
             self._acknowledged(said, errors)
 
     def _due(self, given: Given) -> int:
-        headers = dict(given.headers)
         if given.place[0] == self.group.retry:
-            return given.timestamp + int(headers["DELAY_TIME"])
-        after = headers.get("pulsar-deliver-after")
-        return given.timestamp + int(after) if after is not None else 0
+            return given.timestamp + int(dict(given.headers)["DELAY_TIME"])
+        return due_of(given.timestamp, given.headers)
 
     # verdicts
 
@@ -401,20 +410,15 @@ class Member(Load):
         found = {}
         kept = []
         for each in self._hand:
-            what, dice = number_of(each.value) % _EVERY, chance.random()
+            fate, dice = fate_of(each.value), chance.random()
             if not calm and dice < 0.02:
                 continue
             if not calm and dice < 0.1:
                 kept.append(each)
                 continue
-            kind = ACCEPT
-            if what == _POISON:
-                kind = RELEASE
-            elif what == _HATED:
-                kind = REJECT
-            elif not calm and dice > 0.85:
-                kind = RELEASE
-            found[each.place, each.offset] = each, kind
+            if fate is None:
+                fate = RELEASE if not calm and dice > 0.85 else ACCEPT
+            found[each.place, each.offset] = each, fate
         self._hand = kept
         return found
 
