@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from gateway.wire.batch import LOG_APPEND_TIME, Header
@@ -25,8 +25,8 @@ _DIGITS = 13
 _ALONE = bytes((2, _AT_SIZE)) + _AT + bytes((2 * _DIGITS,))
 _ALONE_SIZE = len(_ALONE)
 
-_PASSED = 16
-"""Records with no delay that may be passed over for each that is asked for: they cost so many times less."""
+_PASSED, _PARSED = 16, 5
+"""For each delay that is asked for, so many records may be passed over, or have delays that are over: others wait."""
 
 _NEAR = 1 << 20
 
@@ -67,6 +67,15 @@ class Delays(Sequence[tuple[int, int]]):
     def __repr__(self) -> str:
         return repr(list(self))
 
+    @classmethod
+    def of(cls, listed: Iterable[tuple[int, int]]) -> Delays:
+        """The same, packed."""
+        found = cls()
+        for offset, due in listed:
+            found.offsets.append(offset)
+            found.dues.append(due)
+        return found
+
     def between(self, first: int, end: int) -> Delays:
         """Those of the offsets [first, end)."""
         offsets = self.offsets
@@ -76,10 +85,9 @@ class Delays(Sequence[tuple[int, int]]):
 class Finder:
     """Looks through a decompressed payload whose records have the offset deltas 0, 1, 2 …, some at a time."""
 
-    __slots__ = ("_delta", "_header", "_hit", "_payload", "_position")
+    __slots__ = ("_delta", "_header", "_hit", "_position")
 
-    def __init__(self, payload: bytes, found: Header) -> None:
-        self._payload = payload
+    def __init__(self, found: Header) -> None:
         self._header = found
         # the next record, where it begins, and before where there is no mark
         self._delta = self._position = self._hit = 0
@@ -93,14 +101,12 @@ class Finder:
     def done(self) -> bool:
         return self._delta >= self._header.count
 
-    @property
-    def size(self) -> int:
-        """Bytes that it keeps."""
-        return len(self._payload)
+    def more(self, payload: bytes, delays: Delays, most: int, wall: int = 0) -> None:
+        """Add the next `most` delays that end after `wall`, or what there is of them within some milliseconds' work.
 
-    def more(self, most: int, delays: Delays) -> None:
-        """Add the next `most` delays or so, or what there is of them in so many times the records. Raises Damaged."""
-        payload, found = self._payload, self._header
+        The payload is the same each time. Raises Damaged.
+        """
+        found = self._header
         add_offset, add_due = delays.offsets.append, delays.dues.append
         base, base_stamp = found.base_offset, found.base_timestamp
         stamped = found.max_timestamp if found.attributes & LOG_APPEND_TIME else None
@@ -108,7 +114,7 @@ class Finder:
         size = len(payload)
         hit, position, begin = self._hit, self._position, self._delta
         delta = begin - 1
-        left = most
+        parsed = most * _PARSED
         try:
             for delta in range(begin, min(found.count, begin + most * _PASSED)):
                 length = payload[position]
@@ -172,12 +178,13 @@ class Finder:
                 if hit < 0:
                     # one search over many megabytes takes long: beyond, it goes on from there
                     hit = min(stop + _NEAR - len(MARK), size)
-                if due > 0:
+                parsed -= 1
+                if due > wall:
                     add_offset(base + delta)
                     add_due(due)
-                    left -= 1
-                    if not left:
-                        break
+                    parsed -= _PARSED - 1
+                if parsed <= 0:
+                    break
         except IndexError:
             raise _damaged("the end of the records") from None
         delta += 1
@@ -188,9 +195,9 @@ class Finder:
 
 def find(payload: bytes, found: Header) -> Delays:
     """All delays of a payload. Raises Damaged."""
-    finder, delays = Finder(payload, found), Delays()
+    finder, delays = Finder(found), Delays()
     while not finder.done:
-        finder.more(found.count, delays)
+        finder.more(payload, delays, found.count)
     return delays
 
 

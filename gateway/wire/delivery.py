@@ -11,18 +11,21 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gateway.wire import delays as delay_headers
 from gateway.wire import properties
 from gateway.wire.batch import BatchError, Buffer, Header, batches
-from gateway.wire.opened import LIMIT, Found, Opened, Range, Slots, Unreadable
+from gateway.wire.delays import MARK as DELAY_MARK
+from gateway.wire.delays import Damaged, Delays, find
+from gateway.wire.opened import LIMIT, Found, Opened, Range, Slots, TooLarge, Unreadable
 
 __all__ = [
     "DELAY_MARK",
     "LIMIT",
+    "Delays",
     "Found",
     "Opened",
     "Scan",
     "Slots",
+    "TooLarge",
     "Unreadable",
     "headers_of",
     "records_at",
@@ -30,7 +33,6 @@ __all__ = [
     "subset",
 ]
 
-DELAY_MARK = delay_headers.MARK
 _ORDERING_MARK = properties.ORDERING_KEY.encode()
 _RETRY_MARKS = (
     properties.DELAY_TIME.encode(),
@@ -39,17 +41,22 @@ _RETRY_MARKS = (
 )
 
 
+NO_DELAYS = Delays()
+
+
 class Scan(NamedTuple):
     """What a batch says of its records."""
 
     slots: array[int] | None = None
     """'H', one for each offset of [base, next); None where no keys were asked for."""
-    delayed: Sequence[tuple[int, int]] = ()
+    delayed: Delays = NO_DELAYS
     """(offset, when to deliver in ms since 1970), ascending; whether that is still to come is not looked at."""
     reconsumed: Sequence[tuple[int, int]] = ()
     """On a retry letter topic, (offset, how often the message has been there), ascending."""
     gaps: Sequence[Range] = ()
     """Offsets that have no record, ascending."""
+    reached: int | None = None
+    """Delays of records from this offset on are still to be found; None: they are all there."""
 
 
 def headers_of(buffers: Iterable[Buffer]) -> Iterator[tuple[Buffer, int, Header]]:
@@ -87,15 +94,15 @@ def scan(
     if ordered:
         marks.append(_ORDERING_MARK)
     gaps = opened.gaps()
-    delayed: Sequence[tuple[int, int]] = ()
+    delayed = NO_DELAYS
     listing: list[tuple[int, int]] = []
     if delays and DELAY_MARK in payload:
         if retry or gaps:
             marks.append(DELAY_MARK)
         else:
             try:
-                delayed = delay_headers.find(payload, opened.header)
-            except delay_headers.Damaged as error:
+                delayed = find(payload, opened.header)
+            except Damaged as error:
                 raise Unreadable(str(error)) from None
             delays = False
     if retry:
@@ -117,7 +124,9 @@ def scan(
             times = said if served is None else served
             if times is not None:
                 reconsumed.append((offset, times))
-    return Scan(None if listed is None else array("H", listed), delayed or listing, reconsumed, gaps)
+    return Scan(
+        None if listed is None else array("H", listed), delayed or Delays.of(listing), reconsumed, gaps
+    )
 
 
 def subset(batch: Buffer, ranges: Sequence[Range], limit: int = LIMIT) -> Buffer:

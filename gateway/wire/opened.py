@@ -24,6 +24,7 @@ from gateway.wire.batch import (
     header,
     open_payload,
 )
+from gateway.wire.errors import Error
 from gateway.wire.records import MAX_SKIMMED, Headers, walk
 
 LIMIT = 64 * 1024 * 1024
@@ -45,6 +46,10 @@ Range = tuple[int, int]
 
 class Unreadable(ValueError):
     """A batch that cannot be opened: damaged, larger than the limit, or not what its header says."""
+
+
+class TooLarge(Unreadable):
+    """A batch that unfolds to more than the limit."""
 
 
 class Found(NamedTuple):
@@ -95,7 +100,8 @@ class Opened:
                 raise Unreadable(f"The batch says it has {found.size} bytes, but there are {len(batch)}.")
             self.payload = open_payload(batch, found, limit)
         except BatchError as error:
-            raise Unreadable(str(error)) from None
+            kind = TooLarge if error.code is Error.MESSAGE_TOO_LARGE else Unreadable
+            raise kind(str(error)) from None
         if found.count * SMALLEST_RECORD > len(self.payload):
             raise Unreadable(f"{found.count} records cannot be in {len(self.payload)} bytes.")
         self.batch = batch[: found.size]

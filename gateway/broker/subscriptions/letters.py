@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.reading import Stored, walk
+from gateway.broker.subscriptions.scanning import AT_ONCE
 from gateway.broker.topics import check_name
 from gateway.wire import delivery, letters, properties
 from gateway.wire.batch import BatchError, patch
@@ -102,7 +103,7 @@ class Letters:
             while True:
                 try:
                     data = await waits
-                except (StoreError, IndexError) as error:
+                except (StoreError, IndexError, delivery.Unreadable) as error:
                     waits = steps.throw(error)
                 else:
                     waits = steps.send(data)
@@ -199,7 +200,7 @@ class Letters:
                 parts.append(Dying(first, min(last, batch.next - 1), count, reason))
                 self._shorten(dying, batch.next)
             if parts:
-                size += self._take(at, batch, parts, by_base)
+                size += yield from self._take(at, batch, parts, by_base)
             if not dying or size >= _BYTES:
                 break
         return size
@@ -215,14 +216,14 @@ class Letters:
 
     def _take(
         self, at: SubscriptionPartition, batch: Stored, parts: Sequence[Dying], by_base: dict[str, Collected]
-    ) -> int:
+    ) -> Generator[Awaitable[Any], Any, int]:
         """Letters for those records of a batch: how many bytes."""
         raw = batch.raw()
         ranges = [each[:2] for each in parts]
         # the id of a retry letter is not that of the message which it repeats
         origin = None if at.retries else self._origin(at, batch.base)
         try:
-            found = delivery.records_at(raw, ranges, self._broker.decompression_limit)
+            found = yield from self._opened(batch, ranges)
         except delivery.Unreadable:
             base = _base(at, None, self._broker)
             collected = by_base.setdefault(base, Collected())
@@ -259,6 +260,20 @@ class Letters:
         if missing:
             by_base.setdefault(_base(at, None, self._broker), Collected()).ranges += missing
         return size
+
+    def _opened(
+        self, batch: Stored, ranges: Sequence[tuple[int, int]]
+    ) -> Generator[Awaitable[Any], Any, list[delivery.Found]]:
+        """Some records of a batch; a thread unfolds one that would keep the loop for long. Raises Unreadable."""
+        raw, limit = batch.raw(), self._broker.decompression_limit
+        if limit > AT_ONCE:
+            try:
+                return delivery.records_at(raw, ranges, AT_ONCE)
+            except delivery.TooLarge:
+                run = self._broker.loop.run_in_executor
+                found: list[delivery.Found] = yield run(None, delivery.records_at, bytes(raw), ranges, limit)
+                return found
+        return delivery.records_at(raw, ranges, limit)
 
     def _origin(self, at: SubscriptionPartition, offset: int) -> MessageId | None:
         """The message id of the first record of a batch."""

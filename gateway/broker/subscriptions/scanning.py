@@ -2,17 +2,20 @@
 
 A batch that several subscriptions read is opened once for them all, as long as what was found is among the last
 `cache_bytes`. Nothing is remembered of what costs nothing to find. Batches of Key_Shared stay open for a while, as far
-as `opened_bytes` go: each of its consumers takes a few records of each.
+as `opened_bytes` go: each of its consumers takes a few records of each. So do those with many delays, which are found
+a part at a time: others are served in between. What would take the loop many milliseconds is opened in a thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.wire import delivery
-from gateway.wire.delivery import Opened, Scan
+from gateway.wire.delays import Damaged, Delays, Finder
+from gateway.wire.delivery import Opened, Scan, TooLarge, Unreadable
 from semantics.subscriptions.hashing import slot_of
 from store.api import Buffer
 
@@ -23,9 +26,32 @@ if TYPE_CHECKING:
 CACHE_BYTES = 16 * 1024 * 1024
 OPENED_BYTES = 24 * 1024 * 1024
 
+PART = 1000
+"""Delays that are found, and told to a cursor, in one go."""
+
+AT_ONCE = 4 * 1024 * 1024
+"""Bytes that a batch may unfold to on the loop: beyond, a thread opens it."""
+LARGE = 512 * 1024
+"""Compressed bytes from which on a thread opens a batch without a look at what it unfolds to."""
+MANY_KEYS, MANY_TRIES = 10_000, 2_000
+"""Records of a batch from which on a thread looks for all their keys, or at all their headers."""
+
 _ENTRY_BYTES = 400
 # where each record ends
 _RECORD_BYTES = 48
+_DELAY_BYTES = 16
+_CODEC = 0x07
+
+Key = tuple[int, int, bool, bool]
+"""Partition, base offset, whether keys are asked for, whether it is a RETRY topic."""
+
+
+class Begun(NamedTuple):
+    """A batch that was looked at; with many delays only at its first ones."""
+
+    opened: Opened
+    scan: Scan
+    finder: Finder | None
 
 
 class Scanner:
@@ -38,54 +64,181 @@ class Scanner:
         self._opened: OrderedDict[tuple[int, int], Opened] = OrderedDict()
         self._opened_room = opened_bytes
         self._slots = delivery.Slots(slot_of)
-        self._found: OrderedDict[tuple[int, int, bool, bool], Scan] = OrderedDict()
+        self._found: OrderedDict[Key, Scan | Unreadable] = OrderedDict()
+        # of those with more delays than were looked for
+        self._finders: dict[Key, Finder] = {}
+        # one at a time: each may take the limit
+        self._thread = asyncio.Lock()
         self.bytes = 0
         self.hits = self.misses = 0
 
-    def look(self, at: SubscriptionPartition, batch: Stored, keys: bool) -> Scan:
-        """Raises delivery.Unreadable."""
+    def look(
+        self, at: SubscriptionPartition, batch: Stored, keys: bool, first: int = 0, wall: int = 0
+    ) -> Scan:
+        """What it says of its records. Delays that are over at `wall` may be left out, and are known up to some offset
+        beyond `first`: see Scan.reached. Raises Unreadable.
+        """
         key = (at.id, batch.base, keys, at.retries)
         known = self._found.get(key)
-        if known is not None:
+        if known is None:
+            known = self._begin_now(key, batch, wall, self._limit)
+        else:
             self._found.move_to_end(key)
             self.hits += 1
-            return known
-        self.misses += 1
-        found = self._open(at, batch, keys)
-        self._found[key] = found
-        self.bytes += _cost(found)
-        while self.bytes > self._room:
-            _, old = self._found.popitem(last=False)
-            self.bytes -= _cost(old)
-        return found
+        if isinstance(known, Unreadable):
+            raise Unreadable(str(known))
+        if known.reached is not None and first >= known.reached:
+            return self._go_on(key, known, batch, first, wall)
+        return known
+
+    def at_hand(self, at: SubscriptionPartition, batch: Stored, keys: bool, first: int, wall: int) -> bool:
+        """Whether `look` takes no more than some milliseconds; else wait for `prepare` before."""
+        key = (at.id, batch.base, keys, at.retries)
+        known = self._found.get(key)
+        compressed = batch.attributes & _CODEC
+        if known is not None:
+            return (
+                isinstance(known, Unreadable)
+                or known.reached is None
+                or first < known.reached
+                or key[:2] in self._opened
+                or not compressed
+            )
+        if (keys and batch.count > MANY_KEYS) or (at.retries and batch.count > MANY_TRIES):
+            return False
+        if not compressed or self._limit <= AT_ONCE:
+            return True
+        if batch.size > LARGE:
+            return False
+        # Few bytes may be many, and there is no telling before.
+        return not isinstance(self._begin_now(key, batch, wall, AT_ONCE), TooLarge)
+
+    async def prepare(self, at: SubscriptionPartition, batch: Stored, keys: bool, wall: int) -> list[Buffer]:
+        """Look at it in a thread, for the next `look` of it. Gives nothing."""
+        key = (at.id, batch.base, keys, at.retries)
+        # what was read may be a large piece that this would keep
+        raw = bytes(batch.raw())
+        async with self._thread:
+            if key not in self._found or key in self._finders:
+                run = asyncio.get_running_loop().run_in_executor
+                begun = await run(None, self._begin, raw, keys, at.retries, wall, self._limit)
+                if key in self._finders and isinstance(begun, Begun):
+                    self._keep_open(key, begun.opened)
+                else:
+                    self._keep(key, begun)
+        return []
 
     def subset(self, at: SubscriptionPartition, batch: Stored, ranges: Sequence[tuple[int, int]]) -> Buffer:
-        """A batch of only these records: see `Opened.subset`. Raises delivery.Unreadable."""
+        """A batch of only these records: see `Opened.subset`. One that unfolds to very much stays as it is. Raises
+        Unreadable.
+        """
         opened = self._opened.get((at.id, batch.base))
-        if opened is None or opened.header.size != batch.size:
-            return delivery.subset(batch.raw(), ranges, self._limit)
-        return opened.subset(ranges)
+        if opened is not None and opened.header.size == batch.size:
+            return opened.subset(ranges)
+        try:
+            return delivery.subset(batch.raw(), ranges, min(self._limit, AT_ONCE))
+        except TooLarge:
+            return batch.raw()
 
-    def _open(self, at: SubscriptionPartition, batch: Stored, keys: bool) -> Scan:
-        if not keys:
-            return delivery.scan(batch.raw(), retry=at.retries, limit=self._limit)
-        # bytes of its own: what was read may be a large piece that this would keep
-        opened = Opened(bytes(batch.raw()), self._limit)
-        found = delivery.scan(opened, slots=self._slots, retry=at.retries)
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def _begin(self, raw: Buffer, keys: bool, retries: bool, wall: int, limit: int) -> Begun | Unreadable:
+        """Open a batch and look at it. In a thread, too: nothing is changed but the memory of keys."""
+        slots = self._slots if keys else None
+        finder: Finder | None = None
+        try:
+            opened = Opened(raw, limit)
+            if retries or opened.header.count <= PART or delivery.DELAY_MARK not in opened.payload:
+                return Begun(opened, delivery.scan(opened, slots=slots, retry=retries), None)
+            scan = delivery.scan(opened, slots=slots, delays=False)
+            if scan.gaps:
+                return Begun(opened, scan._replace(delayed=delivery.scan(opened).delayed), None)
+            finder, delays = Finder(opened.header), Delays()
+            finder.more(opened.payload, delays, PART, wall)
+        except Unreadable as error:
+            return error
+        except Damaged as error:
+            return Unreadable(str(error))
+        scan = scan._replace(delayed=delays, reached=None if finder.done else finder.reached)
+        return Begun(opened, scan, None if finder.done else finder)
+
+    def _begin_now(self, key: Key, batch: Stored, wall: int, limit: int) -> Scan | Unreadable:
+        self.misses += 1
+        _, _, keys, retries = key
+        # bytes of its own, if they are kept: what was read may be a large piece that this would keep
+        begun = self._begin(bytes(batch.raw()) if keys else batch.raw(), keys, retries, wall, limit)
+        if isinstance(begun, TooLarge) and limit < self._limit:
+            return begun
+        if isinstance(begun, Begun) and begun.finder is not None and not keys:
+            begun.opened.batch = bytes(begun.opened.batch)
+        return self._keep(key, begun)
+
+    def _go_on(self, key: Key, known: Scan, batch: Stored, first: int, wall: int) -> Scan:
+        """Find the delays of the next part."""
+        finder = self._finders[key]
+        opened = self._opened.get(key[:2])
+        try:
+            if opened is None:
+                opened = Opened(bytes(batch.raw()), self._limit)
+                self._keep_open(key, opened)
+            before = len(known.delayed)
+            while first >= finder.reached and not finder.done:
+                finder.more(opened.payload, known.delayed, PART, wall)
+        except (Damaged, Unreadable) as error:
+            damage = Unreadable(str(error))
+            self._forget(key)
+            self._keep(key, damage)
+            raise damage from None
+        self.bytes += (len(known.delayed) - before) * _DELAY_BYTES
+        known = known._replace(reached=None if finder.done else finder.reached)
+        self._found[key] = known
+        if finder.done:
+            del self._finders[key]
+        self._shrink()
+        return known
+
+    # -- remembering ----------------------------------------------------------------------------------------------
+
+    def _keep(self, key: Key, begun: Begun | Unreadable) -> Scan | Unreadable:
+        if key in self._found:
+            self._forget(key)
+        found = begun.scan if isinstance(begun, Begun) else begun
+        self._found[key] = found
+        self.bytes += _cost(found)
+        if isinstance(begun, Begun):
+            if begun.finder is not None:
+                self._finders[key] = begun.finder
+            if begun.finder is not None or key[2]:
+                self._keep_open(key, begun.opened)
+        self._shrink()
+        return found
+
+    def _keep_open(self, key: Key, opened: Opened) -> None:
         kept = self._opened
-        before = kept.pop((at.id, batch.base), None)
-        kept[at.id, batch.base] = opened
+        before = kept.pop(key[:2], None)
+        kept[key[:2]] = opened
         self._opened_room -= _size(opened) - (_size(before) if before is not None else 0)
-        while self._opened_room < 0:
+        while self._opened_room < 0 and len(kept) > 1:
             _, old = kept.popitem(last=False)
             self._opened_room += _size(old)
-        return found
+
+    def _shrink(self) -> None:
+        # the last one is in use
+        while self.bytes > self._room and len(self._found) > 1:
+            self._forget(next(iter(self._found)))
+
+    def _forget(self, key: Key) -> None:
+        self.bytes -= _cost(self._found.pop(key))
+        self._finders.pop(key, None)
 
 
 def _size(opened: Opened) -> int:
     return opened.header.size + len(opened.payload) + opened.header.count * _RECORD_BYTES + _ENTRY_BYTES
 
 
-def _cost(found: Scan) -> int:
+def _cost(found: Scan | Unreadable) -> int:
+    if isinstance(found, Unreadable):
+        return _ENTRY_BYTES
     slots = 2 * len(found.slots) if found.slots is not None else 0
-    return _ENTRY_BYTES + slots + 100 * (len(found.delayed) + len(found.reconsumed) + len(found.gaps))
+    others = 100 * (len(found.reconsumed) + len(found.gaps))
+    return _ENTRY_BYTES + slots + _DELAY_BYTES * len(found.delayed) + others

@@ -88,10 +88,10 @@ def test_a_mark_is_found_however_far_it_lies_behind_the_one_before(distance: int
 def test_it_looks_on_where_it_stopped() -> None:
     listed = [(NOW, b"k", b"v", [(AFTER, b"%d" % n)] if n % 3 else []) for n in range(1000)]
     payload, found = opened(listed)
-    finder, so_far, steps = delays.Finder(payload, found), delays.Delays(), 0
+    finder, so_far, steps = delays.Finder(found), delays.Delays(), 0
     while not finder.done:
         before = len(so_far)
-        finder.more(50, so_far)
+        finder.more(payload, so_far, 50)
         assert len(so_far) <= before + 50
         assert so_far == [each for each in plainly(payload, found) if each[0] < finder.reached]
         steps += 1
@@ -100,12 +100,22 @@ def test_it_looks_on_where_it_stopped() -> None:
 
 def test_many_records_that_say_nothing_are_passed_over_in_parts() -> None:
     payload, found = opened([(NOW, None, b"v", [(AT, b"5")] if n == 4999 else []) for n in range(5000)])
-    finder, so_far = delays.Finder(payload, found), delays.Delays()
-    finder.more(100, so_far)
+    finder, so_far = delays.Finder(found), delays.Delays()
+    finder.more(payload, so_far, 100)
     assert (len(so_far), finder.done) == (0, False)
     while not finder.done:
-        finder.more(100, so_far)
+        finder.more(payload, so_far, 100)
     assert so_far == [(BASE + 4999, 5)]
+
+
+def test_delays_that_are_over_are_left_out_and_are_work_too() -> None:
+    payload, found = opened([(NOW, None, b"v", [(AT, b"%d" % (NOW + n))]) for n in range(5000)])
+    finder, so_far = delays.Finder(found), delays.Delays()
+    finder.more(payload, so_far, 100, NOW + 4900)
+    assert (len(so_far), finder.done) == (0, False)
+    while not finder.done:
+        finder.more(payload, so_far, 100, NOW + 4900)
+    assert so_far == [(BASE + n, NOW + n) for n in range(4901, 5000)]
 
 
 def test_a_part_of_them_by_offset() -> None:

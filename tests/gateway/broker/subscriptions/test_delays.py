@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from gateway.wire import records
 from gateway.wire.errors import Error
+from semantics.subscriptions.cursor import Cursor
+from semantics.subscriptions.states import Batch
 from tests.gateway.broker.subscriptions.world import RELEASE, Taker, World, run
 
 
@@ -179,3 +184,112 @@ def test_records_that_are_due_are_given_with_one_fetch_whatever_lies_between() -
         assert len(await world.fetch(at, limit=1_800)) == 1_800
 
     run(test)
+
+
+def many(world: World, count: int, due: Callable[[int], int | None]) -> bytes:
+    """One batch; `due` says for each record when, in ms from now."""
+    now = world.clock.wall_ms()
+    return records.build_batch(
+        [
+            records.Record(
+                n,
+                now,
+                b"k%d" % (n % 7),
+                b"%d" % n,
+                [] if at is None else [("pulsar-deliver-at", b"%d" % (now + at))],
+            )
+            for n in range(count)
+            for at in [due(n)]
+        ],
+        codec=3,
+    )
+
+
+@pytest.mark.parametrize("kind", ["shared", "key_shared"])
+def test_a_large_batch_of_delayed_records_is_looked_through_in_parts_and_each_comes_when_it_is_due(
+    folder: Path | None, kind: str
+) -> None:
+    count = 6_000
+
+    def due(n: int) -> int | None:
+        return None if n % 5 == 4 else 10 + n % 3000
+
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.configure("g", pulsar__subscription__type=kind)
+        at = await world.subscribe()
+        began = world.clock.now
+        await world.append(many(world, count, due))
+        await world.produce(b"behind")
+        at.attach("c")
+        await world.settled()
+        came: dict[int, int] = {}
+        # what is told to the cursor in one go, and how often others had their turn by then
+        fed: list[int] = []
+        told: list[int] = []
+        others = 0
+
+        def tick() -> None:
+            nonlocal others
+            others += 1
+            asyncio.get_running_loop().call_soon(tick)
+
+        tick()
+
+        feed = Cursor.feed
+
+        def note(cursor: Cursor, batches: Sequence[Batch], now: int, wall: int) -> None:
+            fed.append(sum(len(batch.delayed) for batch in batches))
+            told.append(others)
+            feed(cursor, batches, now, wall)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Cursor, "feed", note)
+            for _ in range(40):
+                while got := await world.fetch(at, limit=5_000):
+                    for offset in got:
+                        assert offset not in came
+                        came[offset] = world.clock.now - began
+                    assert not await world.ack(at, *got)
+                await world.pass_time(100)
+        assert sorted(came) == list(range(count + 1))
+        for offset, when in came.items():
+            wanted = due(offset) if offset < count else None
+            # never early, and with the fetch that comes next
+            assert (wanted or 0) <= when <= (wanted or 0) + 200
+        assert sum(fed) == count * 4 // 5
+        assert max(fed) <= 1_000
+        assert all(after > before for before, after in pairwise(told))
+
+    run(test, folder)
+
+
+def test_a_batch_that_was_looked_through_in_part_goes_on_after_a_crash(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.append(many(world, 3_000, lambda n: 60_000 if n < 2_500 else None))
+        at.attach("c")
+        fetching = at.fetch("c", 500, 1 << 20)
+        assert isinstance(fetching, Awaitable)
+        task = asyncio.ensure_future(fetching)
+        await asyncio.sleep(0)
+        read = at.ready().read
+        assert read < 3_000
+        task.cancel()
+        await world.settled()
+        await world.crash()
+        at = world.at()
+        assert at.ready().read >= read
+        got = await world.fetch(at, limit=5_000)
+        assert sorted(got) == list(range(2_500, 3_000))
+        assert not await world.ack(at, *got)
+        assert at.ready().stats()["delayed"] == 2_500
+        assert await world.fetch(at, limit=5_000) == {}
+        await world.pass_time(60_000)
+        first = await world.fetch(at, limit=1_500)
+        assert not await world.ack(at, *first)
+        second = await world.fetch(at, limit=1_500)
+        assert sorted([*first, *second]) == list(range(2_500))
+
+    run(test, folder)

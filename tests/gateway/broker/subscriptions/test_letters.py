@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
+from gateway.broker.subscriptions import letters, scanning
 from gateway.broker.subscriptions.letters import FIRST_RETRY_MS
 from gateway.wire import records
 from store.api import Append, Refused, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore
-from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, World, run
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, World, run, seen
 
 
 def said(headers: list[tuple[str, bytes | None]]) -> dict[str, bytes | None]:
@@ -158,6 +161,25 @@ def test_what_the_group_reads_itself_cannot_hold_its_dead_letters(
     run(test, folder)
 
 
+def test_letters_that_cannot_be_stored_are_dropped_once_dead_letters_are_off(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.configure("g", pulsar__dead__letter__topic="t-g-RETRY")
+        at = await world.subscribe()
+        await world.produce(b"bad", b"worse")
+        await world.fetch(at)
+        assert not await world.ack(at, 0, kind=REJECT)
+        assert at.ready().look(0).state == "BACKOFF"
+        await world.configure("g", pulsar__dead__letter__enable="false")
+        await world.pass_time(FIRST_RETRY_MS)
+        assert at.ready().look(0).state == "DONE"
+        assert (at.ready().totals["dropped"], at.ready().totals["buried"]) == (1, 0)
+        assert world.broker.metrics.share_dropped.value == 1
+        assert at.ready().start == 1
+
+    run(test, folder)
+
+
 def test_dead_letters_have_no_dead_letters(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
@@ -288,5 +310,36 @@ def test_more_than_a_turn_takes_are_buried_by_the_next_ones(folder: Path | None)
             await world.settled()
         assert [int(each.value or b"") for each in await world.read("t-g-DLQ")] == list(range(4500))
         assert at.ready().start == 4500
+
+    run(test, folder)
+
+
+def test_a_batch_that_unfolds_to_very_much_is_delivered_and_buried_like_any_other(
+    folder: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread opens it, to look for delays and to bury what is in it: the loop serves others meanwhile."""
+    monkeypatch.setattr(scanning, "AT_ONCE", 10_000)
+    monkeypatch.setattr(letters, "AT_ONCE", 10_000)
+
+    async def test(world: World) -> None:
+        at = await world.subscribed()
+        await world.produce(*[bytes(5_000)] * 5, codec=4)
+        await world.produce(b"behind")
+        at.attach("c")
+        given = at.fetch("c", 500, 1 << 20)
+        assert isinstance(given, Awaitable)
+        assert sorted(seen(await given)) == [0, 1, 2, 3, 4, 5]
+        assert not await world.ack(at, 1, 3, 5, kind=REJECT)
+        while at.burying:
+            await asyncio.sleep(0)
+        await world.settled()
+        dead = await world.read("t-g-DLQ")
+        assert [(len(each.value or b""), dict(each.headers)["__dlq.errors.offset"]) for each in dead] == [
+            (5_000, b"1"),
+            (5_000, b"3"),
+            (6, b"5"),
+        ]
+        assert not await world.ack(at, 0, 2, 4)
+        assert at.ready().start == 6
 
     run(test, folder)
