@@ -366,12 +366,12 @@ async def hash_of(context: Context, call: Call) -> Reply:
         if subscription is None or subscription.selector is None:
             raise RefusedError(412, f"{at.name} is not a Key_Shared subscription: no slot is anybody's.")
         answer["owner"] = subscription.selector.owner(slot)
-        answer["partitions"] = {
-            str(index): drained._asdict()
+        holders = {
+            str(index): _cursor(context.broker, at, index).ready().holder_of(slot)
             for index in _indexes(at.found)
-            for drained in _cursor(context.broker, at, index).ready().draining()
-            if drained.slot == slot
         }
+        # by partition, where somebody has
+        answer["holders"] = {index: holder for index, holder in holders.items() if holder is not None}
     return json(answer)
 
 

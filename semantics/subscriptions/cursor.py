@@ -25,7 +25,7 @@ The states of an offset, and what moves it from one to the next (`moves.py` does
 | ACQUIRED           | renewed                                 | ACQUIRED, later deadline        |                  |
 | DYING              | buried                                  | DONE                            | state            |
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
-| DYING              | dead letters are off                    | DONE, counted as dropped        | state            |
+| DYING              | dead letters are off, by now            | DONE, counted as dropped        | state            |
 | any but DONE       | trimmed, expired, skipped               | DONE                            | state, count gone|
 |                    | ... and nothing waits any more          |                                 | all due gone     |
 | any                | seek                                    | UNREAD                          | all gone         |
@@ -356,11 +356,11 @@ class Cursor(Moves):
             limit -= end - first
         return found
 
-    def buried(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Records that `dying` gave are dead letters now, in the same commit."""
+    def buried(self, ranges: Sequence[tuple[int, int]], *, dropped: bool = False) -> None:
+        """Records that `dying` gave are dead letters now, in the same commit; or `dropped`, since nobody wants them."""
         for first, last in ranges:
             for chunk, at, stop in self._window.runs(first, last + 1, BURYING_RUN):
-                self.totals["buried"] += stop - at
+                self.totals["dropped" if dropped else "buried"] += stop - at
                 self._move(chunk, at, stop, BURYING, DONE)
         self._advance()
 
@@ -529,6 +529,10 @@ class Cursor(Moves):
     def holding(self) -> dict[str, int]:
         """Consumer -> how many records it holds."""
         return {name: who.in_hand for name, who in self._consumers.items()}
+
+    def holder_of(self, slot: int) -> str | None:
+        """Key_Shared: who has records of a slot in hand."""
+        return self._keyed.holder_of(slot) if self._keyed is not None else None
 
     def draining(self) -> list[Draining]:
         """Key_Shared: slots that still have records in the hands of who does not own them any more."""

@@ -413,7 +413,11 @@ class SubscriptionPartition:
         dying = cursor.dying(letters.AT_ONCE)
         if dying:
             self._more_dying = sum([each.last - each.first + 1 for each in dying]) >= letters.AT_ONCE
-            letters.bury(self, dying)
+            if self.subscription.config.subscription.dead_letters:
+                letters.bury(self, dying)
+            else:
+                # switched off since they died
+                cursor.buried([each[:2] for each in dying], dropped=True)
 
     def writes(self) -> list[Write]:
         """The turn ends: what is to be written. It ends in one call of `committed` or `failed`."""
