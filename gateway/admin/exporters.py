@@ -219,15 +219,16 @@ async def _shared(
         if one.topic is None:
             continue
         indexes = [index for index, span in enumerate(one.spans) if span is not None]
-        try:
-            found = share_stats.of_topic(context.broker, one.topic, indexes)
-        except (KafkaError, StoreError):
-            # deleted while we walked, or not to be read at present: the log says so
-            continue
-        for index, subscriptions in found.items():
-            where = one.labels[index]
-            for name, stats in subscriptions.items():
-                labels = f'{where},subscription="{escape(name)}"'
+        # one by one, since the loop is let go in between: a topic may have thousands
+        for row in context.broker.subscriptions.of_topic(one.topic.topic_id):
+            try:
+                found = share_stats.of_subscription(context.broker, row, indexes)
+            except (KafkaError, StoreError):
+                # deleted while we walked, or not to be read at present: the log says so
+                continue
+            for index, stats in found.items():
+                where = one.labels[index]
+                labels = f'{where},subscription="{escape(row.group)}"'
                 own = stats["magnetar"]
                 for family, value in (
                     ("pulsar_subscription_back_log", stats["msgBacklog"]),
@@ -248,7 +249,7 @@ async def _shared(
                 total = totals.setdefault(where, [0, 0])
                 total[0] += 1
                 total[1] += stats["msgBacklog"]
-        await families.pause()
+            await families.pause()
 
 
 _NOWHERE = _Walked([], [])

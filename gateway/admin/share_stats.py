@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.subscription import Subscription
 
 Stats = dict[str, Any]
@@ -22,6 +23,9 @@ WAITING = ("DELAYED", "BACKOFF")
 DUE_ROWS = 2_000
 """Rows that are looked at before the loop may do something else."""
 
+NO_TIMEOUT_MS = 2**31 - 1
+"""What a group's configs make of pulsar.ack.timeout.ms=0"""
+
 MODES = {"auto_split": "AUTO_SPLIT", "consistent_hashing": "AUTO_SPLIT", "sticky": "STICKY"}
 
 
@@ -29,12 +33,17 @@ def of_topic(broker: Broker, topic: Topic, indexes: list[int]) -> dict[int, dict
     """The share groups' subscriptions on some partitions, by partition and name."""
     found: dict[int, dict[str, Stats]] = {index: {} for index in indexes}
     for row in broker.subscriptions.of_topic(topic.topic_id):
-        subscription = broker.subscriptions.by_id(row.group, topic.topic_id)
-        if subscription is None:
-            continue
-        for index in indexes:
-            found[index][row.group] = of_partition(subscription, subscription.partition(index))
+        for index, stats in of_subscription(broker, row, indexes).items():
+            found[index][row.group] = stats
     return found
+
+
+def of_subscription(broker: Broker, row: SubscriptionRow, indexes: list[int]) -> dict[int, Stats]:
+    """One subscription on some partitions, by partition; nothing when it is deleted by now."""
+    subscription = broker.subscriptions.by_id(row.group, row.topic_id)
+    if subscription is None:
+        return {}
+    return {index: of_partition(subscription, subscription.partition(index)) for index in indexes}
 
 
 def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats:
@@ -164,7 +173,8 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
     found = cursor.look(offset)
     if found.due is None and found.state in WAITING:
         found = found._replace(due=due)
-    deadline = wall + (found.deadline - now) if found.deadline is not None else None
+    timed = at.subscription.config.subscription.lock_ms < NO_TIMEOUT_MS
+    deadline = wall + (found.deadline - now) if found.deadline is not None and timed else None
     answer: Stats = {"offset": offset, "state": found.state, "failedDeliveries": found.count}
     if partition.log_start <= offset < partition.high_watermark:
         position = partition.log.position_of(offset)
@@ -215,8 +225,12 @@ def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int)
         return f"It is not there any more: the log begins at offset {log_start}."
     if state == "DONE":
         return "It is settled: acknowledged, dead-lettered, skipped, expired, or before the subscription's start."
+    config = at.subscription.config.subscription
     if state == "ACQUIRED":
-        return f"{known.get('consumer')} has it, until {known.get('lockedUntil')} at the latest.{failed}"
+        until = "for as long as it is connected: the group has no ack timeout"
+        if "lockedUntil" in known:
+            until = f"until {known['lockedUntil']} at the latest"
+        return f"{known.get('consumer')} has it, {until}.{failed}"
     if state == "BACKOFF" and reason:
         return f"It is to be a dead letter, which is tried again at {known.get('due')}{reason}.{failed}"
     if state in WAITING:
@@ -238,15 +252,21 @@ def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int)
         )
     if not at.consumers:
         return f"It can be delivered, but no consumer is connected.{failed}"
-    config = at.subscription.config.subscription
-    if at.ready().acquired >= config.max_locks:
+    cursor = at.ready()
+    if cursor.acquired >= config.max_locks:
         return (
             f"It can be delivered, but {config.max_locks} records are unacknowledged, which is"
             f" share.partition.max.record.locks.{failed}"
         )
+    if state == "UNREAD" and at.key_shared and cursor.available >= config.lookahead:
+        return (
+            f"It comes behind the records that were looked at so far, those before offset {cursor.read}, and no more"
+            f" are read at present: {cursor.available} records wait for the consumers of their keys, and"
+            f" pulsar.key.shared.look.ahead is {config.lookahead}."
+        )
     if state == "UNREAD":
         return (
-            f"It comes behind the records that were looked at so far, those before offset {at.ready().read}: what its"
+            f"It comes behind the records that were looked at so far, those before offset {cursor.read}: what its"
             " headers say of a delay is not known yet. Consumers that ask for more come to it."
         )
     return f"It can be delivered: the next consumer that asks, and whose turn it is, gets it.{failed}"

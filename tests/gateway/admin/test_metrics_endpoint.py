@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.admin import exporters, scrape
+from gateway.admin import exporters, scrape, share_stats
+from gateway.broker.subscriptions.partition import SubscriptionPartition
+from gateway.broker.subscriptions.subscription import Subscription
 
 Admin = Any
 EARLIEST = '{"ledgerId": -1, "entryId": -1}'
@@ -201,6 +203,38 @@ def test_a_large_scrape_lets_the_loop_go_in_between(serve: Serve, monkeypatch: p
         # 40 x 25 partitions are 3,000 lines, made in slices and joined in slices
         assert text.count(b"kafka_topic_partition_current_offset{") == 1000
         assert turns > 40
+
+    serve(test)
+
+
+def test_so_does_one_of_a_topic_with_many_subscriptions(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        for number in range(30):
+            assert (await admin.ask("PUT", f"P/orders/subscription/s{number}", EARLIEST)).status == 204
+        monkeypatch.setattr(exporters, "PAUSE_LINES", 20)
+        turns: list[int] = []
+        seen = 0
+        of_partition = share_stats.of_partition
+
+        def counted(subscription: Subscription, at: SubscriptionPartition) -> share_stats.Stats:
+            nonlocal seen
+            seen += 1
+            return of_partition(subscription, at)
+
+        monkeypatch.setattr(share_stats, "of_partition", counted)
+
+        async def count() -> None:
+            while seen < 30:
+                turns.append(seen)
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        assert (await admin.server._scrape.text()).count(b"pulsar_subscription_unacked_messages{") == 30
+        await counting
+        assert len(set(turns)) > 10, "others had their turn between two subscriptions"
 
     serve(test)
 

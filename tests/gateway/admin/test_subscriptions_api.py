@@ -334,11 +334,44 @@ def test_a_key_its_slot_and_who_has_it(serve: Serve) -> None:
         # all five have the key "k", and one is in hand at a time
         assert held == [0]
         found = (await admin.ask("GET", "P/orders/subscription/billing/hash?key=k")).json
-        assert found["owner"] == "c1"
+        assert (found["owner"], found["holders"]) == ("c1", {"0": "c1"})
         (consumer,) = (await stats(admin))["consumers"]
         assert consumer["keyHashRangeArrays"] == [[0, 65535]]
         waits = await explain(admin, 1)
         assert (waits["state"], waits["slot"], waits["owner"]) == ("BLOCKED", found["slot"], "c1")
+        await ack(admin, "c1", 0, 0)
+        assert (await admin.ask("GET", "P/orders/subscription/billing/hash?key=k")).json["holders"] == {}
+
+    serve(test)
+
+
+def test_records_that_are_not_read_for_others_wait_for_their_keys_say_so(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.key.shared.look.ahead": "2"}
+        )
+        await made(admin, kind="key_shared")
+        at = cursor_of(admin)
+        at.attach("c1")
+        await admin.broker.write([])
+        await take(admin, "c1")
+        await admin.produce("orders", 0, [b"m5"])
+        assert await take(admin, "c1") == [], "all have one key, and its first record is in hand"
+        found = await explain(admin, 5)
+        assert found["state"] == "UNREAD"
+        assert "pulsar.key.shared.look.ahead is 2" in found["explanation"]
+
+    serve(test)
+
+
+def test_without_an_ack_timeout_nothing_is_said_of_when_a_lock_ends(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.group_configs.alter("billing", lambda old: {**old, "pulsar.ack.timeout.ms": "0"})
+        await made(admin)
+        await take(admin, "c1", 1)
+        found = await explain(admin, 0)
+        assert (found["state"], found["consumer"], "lockedUntil" in found) == ("ACQUIRED", "c1", False)
+        assert "no ack timeout" in found["explanation"]
 
     serve(test)
 
