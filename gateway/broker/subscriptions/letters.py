@@ -324,11 +324,14 @@ class Letters:
             return None
         config = subscription.config
         name = config.dead_letters_of(subscription.group, base)
-        if letter_names.is_dead_letters(broker.catalog, subscription.topic) or name == subscription.topic:
+        if config.dead_letter_topic is None and letter_names.is_dead_letters(
+            broker.catalog, subscription.topic
+        ):
             raise Impossible(
-                f"'{subscription.topic}' holds dead letters itself, and they have no dead letters"
+                f"'{subscription.topic}' holds dead letters itself, and they have none unless "
+                "pulsar.dead.letter.topic says where"
             )
-        if name in (base, config.retries_of(subscription.group, base)):
+        if name in (base, subscription.topic, config.retries_of(subscription.group, base)):
             raise Impossible(f"'{name}' cannot hold dead letters: the group would be given them again")
         found = broker.catalog.get(name)
         made: asyncio.Future[None] | None = None

@@ -144,10 +144,8 @@ def test_while_a_letter_cannot_be_stored_the_record_stays_open_and_says_why(fold
     run(test, folder)
 
 
-@pytest.mark.parametrize(("name", "word"), [("t", "itself"), ("t-g-RETRY", "given them again")])
-def test_what_the_group_reads_itself_cannot_hold_its_dead_letters(
-    folder: Path | None, name: str, word: str
-) -> None:
+@pytest.mark.parametrize("name", ["t", "t-g-RETRY"])
+def test_what_the_group_reads_itself_cannot_hold_its_dead_letters(folder: Path | None, name: str) -> None:
     async def test(world: World) -> None:
         await world.topic()
         await world.broker.group_configs.alter("g", lambda own: {**own, "pulsar.dead.letter.topic": name})
@@ -155,7 +153,7 @@ def test_what_the_group_reads_itself_cannot_hold_its_dead_letters(
         await world.produce(b"bad")
         await world.fetch(at)
         assert not await world.ack(at, 0, kind=REJECT)
-        assert word in (at.ready().look(0).reason or "")
+        assert "given them again" in (at.ready().look(0).reason or "")
         assert len(await world.read("t")) == 1
 
     run(test, folder)
@@ -192,6 +190,11 @@ def test_dead_letters_have_no_dead_letters(folder: Path | None) -> None:
         assert reason is not None
         assert "holds dead letters itself" in reason
         assert world.broker.catalog.get("t-g-DLQ-g-DLQ") is None
+        # as the reason says
+        await world.configure("g", pulsar__dead__letter__topic="graveyard")
+        await world.pass_time(FIRST_RETRY_MS)
+        assert [each.value for each in await world.read("graveyard")] == [b"bad"]
+        assert at.ready().start == 1
 
     run(test, folder)
 
