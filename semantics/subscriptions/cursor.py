@@ -499,7 +499,9 @@ class Cursor(Moves):
         window = self._window
         found.extend(recovery.window_rows(window))
         found.extend(self._due.writes())
-        found.append(rows.cursor(window.start, window.known, self._due.stored, self._due.mending))
+        n = window.n
+        counts = rows.Counts(sum(n), n[DELAYED], n[BACKOFF], n[DYING])
+        found.append(rows.cursor(window.start, window.known, self._due.stored, self._due.mending, counts))
         return found
 
     # -- questions -------------------------------------------------------------------------------------------

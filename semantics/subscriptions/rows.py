@@ -2,7 +2,8 @@
 
 | kind   | key                       | value                                                                    |
 |--------|---------------------------|--------------------------------------------------------------------------|
-| CURSOR | empty                     | format u8, start, read, how many DUE rows there are u64, mending bool     |
+| CURSOR | empty                     | format u8, start, read, how many DUE rows there are u64, mending bool,    |
+|        |                           | how many of [start, read) are open, delayed, in backoff, dying u64        |
 | ACK    | start u64                 | end u64: [start, end) is DONE, whole chunks only                         |
 | COUNT  | number of a chunk u64     | what is known of its offsets: bit maps by state, counts                  |
 | DUE    | due u64, first offset u64 | the offsets that are due then: runs of u64                               |
@@ -41,8 +42,10 @@ class Row(NamedTuple):
 
 _U64 = struct.Struct(">Q")
 _TWO = struct.Struct(">QQ")
-_CURSOR = struct.Struct(">BQQQ?")
-_FORMAT = 1
+_CURSOR = struct.Struct(">BQQQ?4Q")
+# without the counts, as it was once
+_UNCOUNTED = struct.Struct(">BQQQ?")
+_FORMAT, _FORMAT_UNCOUNTED = 2, 1
 _SWAP = sys.byteorder == "big"
 
 
@@ -50,16 +53,42 @@ class RowError(ValueError):
     """A row that cannot be read."""
 
 
-def cursor(start: int, known: int, due_rows: int, mending: bool) -> Row:
-    return Row(RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows, mending))
+class Counts(NamedTuple):
+    """How many records of a window wait for what; what was in somebody's hands is only open."""
+
+    open: int = 0
+    delayed: int = 0
+    backoff: int = 0
+    dying: int = 0
+
+
+class Stands(NamedTuple):
+    """Where a cursor stood when it was last written: [start, read) is its window."""
+
+    start: int
+    read: int
+    counts: Counts | None
+    """None in a row from before there were any"""
+
+
+def cursor(start: int, known: int, due_rows: int, mending: bool, counts: Counts) -> Row:
+    return Row(RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows, mending, *counts))
 
 
 def read_cursor(value: bytes) -> tuple[int, int, int, bool]:
     """(start, read, number of DUE rows, whether those may name offsets from `read` on). Raises RowError."""
-    if len(value) != _CURSOR.size or value[0] != _FORMAT:
-        raise RowError(f"A cursor's row of {len(value)} bytes that begins with {value[:1].hex()} is unknown.")
-    _, start, known, due_rows, mending = _CURSOR.unpack(value)
+    size, kind = len(value), value[0] if value else 0
+    if (size, kind) not in ((_CURSOR.size, _FORMAT), (_UNCOUNTED.size, _FORMAT_UNCOUNTED)):
+        raise RowError(f"A cursor's row of {size} bytes that begins with {value[:1].hex()} is unknown.")
+    _, start, known, due_rows, mending = _UNCOUNTED.unpack_from(value)
     return start, known, due_rows, mending
+
+
+def stands(value: bytes) -> Stands:
+    """What a cursor's row says of a cursor that is not loaded. Raises RowError."""
+    start, known, _, _ = read_cursor(value)
+    counts = Counts(*_CURSOR.unpack(value)[5:]) if len(value) == _CURSOR.size else None
+    return Stands(start, known, counts)
 
 
 def forget_all(kind: RowKind) -> Row:

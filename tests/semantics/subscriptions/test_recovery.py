@@ -7,8 +7,10 @@ from array import array
 
 import pytest
 
+from semantics.subscriptions import rows
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.chunks import SIZE
+from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Row, RowError, RowKind
 from semantics.subscriptions.states import Batch
@@ -224,3 +226,21 @@ def test_ranges_that_join_leave_one_row() -> None:
     ]
     driver.restart()
     assert driver.poll() == [*range(2 * SIZE), *range(6 * SIZE, 8 * SIZE)]
+
+
+def test_the_row_of_a_cursor_says_how_many_records_wait_for_what() -> None:
+    """So that nobody need load it to count them."""
+    cursor = Cursor.fresh(SubscriptionConfig(delivery_limit=2, nack_delay_ms=50), 0)
+    cursor.attach("a", 0)
+    cursor.feed([Batch(0, 20, None, [(18, 900), (19, 900)])], 0, 1)
+    cursor.poll("a", 10, 0, 1)
+    assert cursor.acknowledge("a", [(0, 1, b"\1"), (2, 4, b"\2"), (5, 5, b"\3"), (6, 6, b"\1")], 0, 1) is None
+    (row,) = [row for row in cursor.writes() if row.kind is RowKind.CURSOR]
+    assert row.value is not None
+    # 2 to 4 wait, 5 is dying, 7 to 9 are in somebody's hands, 18 and 19 are delayed
+    assert rows.stands(row.value) == (2, 20, rows.Counts(open=17, delayed=2, backoff=3, dying=1))
+    cursor.dying(10)
+    cursor.buried([(5, 5)])
+    (row,) = [row for row in cursor.writes() if row.kind is RowKind.CURSOR]
+    assert row.value is not None
+    assert rows.stands(row.value).counts == rows.Counts(open=16, delayed=2, backoff=3, dying=0)
