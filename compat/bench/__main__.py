@@ -19,7 +19,8 @@ from compat.bench.loads import LOADS
 from compat.bench.servers import PROJECT
 from compat.bench.share import SHARE, needs_clients
 from compat.peers import pulsar as pulsar_peer
-from compat.peers.kafka.jars import JarsError, ensure_jars
+from compat.peers.kafka.jars import ensure_jars
+from compat.peers.maven import JarsError
 from compat.spark.jars import SparkMissingError, ensure_spark_jars
 
 PAGE = PROJECT / "docs" / "PERFORMANCE.md"

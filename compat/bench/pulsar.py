@@ -17,7 +17,8 @@ from compat.bench import generator
 from compat.bench.clients import ClientError
 from compat.bench.loads import Measure, Turn
 from compat.bench.servers import PROJECT, Server, ServerError
-from compat.peers.kafka import PeerError, find_java
+from compat.peers.kafka import find_java
+from compat.peers.process import PeerError
 from compat.peers.pulsar import PulsarPeer, classpath
 
 SOURCE = Path(__file__).with_name("pulsarload")

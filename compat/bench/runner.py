@@ -18,7 +18,7 @@ from compat.bench.generator import GeneratorError
 from compat.bench.loads import Load, Metric, Turn
 from compat.bench.pulsar import Pulsar
 from compat.bench.servers import Kafka, Magnetar, Server, ServerError, settle_disk
-from compat.peers.kafka.jars import JarsError
+from compat.peers.maven import JarsError
 
 SERVERS = ("Kafka", "Magnetar")
 WITH_PULSAR = ("Kafka", "Pulsar", "Magnetar")

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from compat.peers.kafka.peer import KafkaPeer, PeerError, answers, free_port, resident_bytes
+from compat.peers.kafka.peer import KafkaPeer, answers, resident_bytes
+from compat.peers.process import PeerError, free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCRATCH = PROJECT / ".cache" / "bench"

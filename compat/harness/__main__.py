@@ -17,7 +17,7 @@ from compat.harness.build import build
 from compat.harness.catalogue import Client
 from compat.harness.run import RESULTS, Outcome, Restart, Results, run
 from compat.harness.verdict import Verdict, verdict
-from compat.peers.kafka.jars import JarsError
+from compat.peers.maven import JarsError
 from compat.stopping import stoppable
 from compat.tools import MissingToolError
 

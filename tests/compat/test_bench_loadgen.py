@@ -13,7 +13,8 @@ from compat.bench import generator
 from compat.bench.servers import process_tree
 from compat.peers.kafka import KafkaPeer, PeerError
 from compat.peers.kafka.jars import kafka_version
-from compat.peers.kafka.peer import answers, free_port, resident_bytes
+from compat.peers.kafka.peer import answers, resident_bytes
+from compat.peers.process import free_port
 
 
 @pytest.mark.integration

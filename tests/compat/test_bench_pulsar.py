@@ -16,7 +16,7 @@ from compat.bench.loads import Load, Metric, Turn
 from compat.bench.runner import Outcome
 from compat.bench.share import SHARE
 from compat.peers import pulsar as pulsar_peer
-from compat.peers.kafka.jars import PROJECT
+from compat.peers.maven import PROJECT
 from compat.peers.pulsar.jars import pulsar_version
 
 ANCHORED = Metric("p99", "ms", "lower", 0.5, anchor=10.0)

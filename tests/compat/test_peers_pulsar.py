@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from compat.peers.kafka import PeerError
-from compat.peers.kafka.jars import JarsError
+from compat.peers.maven import JarsError
+from compat.peers.process import PeerError
 from compat.peers.pulsar import jars, peer
 from compat.peers.pulsar.peer import PulsarPeer, serves
 

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from compat.peers.kafka.jars import JarsError, ensure_jars
-from compat.peers.kafka.peer import KafkaPeer, PeerError
+from compat.peers.kafka.jars import ensure_jars
+from compat.peers.kafka.peer import KafkaPeer
+from compat.peers.maven import JarsError
+from compat.peers.process import PeerError
 
 
 def main() -> int:

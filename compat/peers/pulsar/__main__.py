@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from compat.peers.kafka.jars import JarsError
-from compat.peers.kafka.peer import PeerError
+from compat.peers.maven import JarsError
+from compat.peers.process import PeerError
 from compat.peers.pulsar.jars import ensure_jars
 from compat.peers.pulsar.peer import PulsarPeer
 

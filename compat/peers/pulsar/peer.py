@@ -9,20 +9,13 @@ It listens on 127.0.0.1 only. `kill()` and `start()` on the same object give a r
 from __future__ import annotations
 
 import json
-import shutil
-import signal
-import subprocess
-import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
 
 from compat.peers.kafka.jars import find_java
-from compat.peers.kafka.peer import LOGGING, PeerError, free_port
+from compat.peers.process import LOGGING, Peer, free_port
 from compat.peers.pulsar.jars import classpath
 
 # What Pulsar's own start script sets on Java 17 (bin/pulsar, conf/pulsar_env.sh), but the heap and the garbage
@@ -88,13 +81,15 @@ STANDALONE = {
 }
 
 
-class PulsarPeer:
+class PulsarPeer(Peer):
     """Apache Pulsar in a child process, without functions worker and stream storage.
 
     `port` 0 picks a free one. `directory` holds the data, the configuration and the logs; without it a temporary one is
     made and removed by `close`. `settings` are settings of standalone.conf and win over ours. `heap` is both -Xms and
     -Xmx; Pulsar's start script says 2 GiB.
     """
+
+    name = "Pulsar"
 
     def __init__(
         self,
@@ -105,17 +100,12 @@ class PulsarPeer:
         settings: Mapping[str, str] | None = None,
         start_timeout: float = 120.0,
     ) -> None:
-        self.port = port or free_port()
+        super().__init__(port, directory, start_timeout)
         self.web_port = free_port()
         # The bookie's name in the metadata has its port: it must be the same after a restart.
         self._bookie_port = free_port()
         self.heap = heap
-        self.start_timeout = start_timeout
-        self._temporary = directory is None
-        self.directory = (directory or Path(tempfile.mkdtemp(prefix="pulsar-peer-"))).resolve()
         self._settings = dict(settings or {})
-        self._process: subprocess.Popen[bytes] | None = None
-        self._output: IO[bytes] | None = None
 
     @property
     def service_url(self) -> str:
@@ -126,13 +116,6 @@ class PulsarPeer:
     def admin_url(self) -> str:
         """For Pulsar's admin clients: "http://host:port"."""
         return f"http://127.0.0.1:{self.web_port}"
-
-    @property
-    def pid(self) -> int:
-        """The pid of the running JVM."""
-        if self._process is None:
-            raise PeerError("Pulsar is not running")
-        return self._process.pid
 
     def prepare(self) -> None:
         """Write the configuration."""
@@ -167,99 +150,9 @@ class PulsarPeer:
             *("--metadata-dir", str(self.directory / "metadata")),
         ]
 
-    def start(self) -> Self:
-        """Start and wait until its default namespace is there. Raises `PeerError` if it ends or takes too long."""
-        self.prepare()
-        self._output = open(self.directory / "stdout.log", "ab")  # noqa: SIM115 (closed in _reap)
-        self._process = subprocess.Popen(
-            self.command(),
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            # A Ctrl-C in the terminal is ours to handle: we stop it in order.
-            start_new_session=True,
-        )
-        deadline = time.monotonic() + self.start_timeout
-        while not serves(self.admin_url):
-            if self._process.poll() is not None:
-                code = self._process.returncode
-                self._reap()
-                raise PeerError(f"Pulsar ended with code {code} while starting:\n{self.log_tail()}")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise PeerError(
-                    f"Pulsar did not answer within {self.start_timeout:.0f} s:\n{self.log_tail()}"
-                )
-            time.sleep(0.1)
-        return self
-
-    def stop(self, timeout: float = 20.0) -> None:
-        """SIGTERM, then SIGKILL after `timeout` seconds. Nothing happens if it does not run."""
-        if self._process is None:
-            return
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(timeout)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-        self._reap()
-
-    def kill(self) -> None:
-        """SIGKILL, at once."""
-        if self._process is not None:
-            if self._process.poll() is None:
-                self._process.kill()
-            self._reap()
-
-    def close(self) -> None:
-        """Stop, and remove the folder if it is a temporary one."""
-        self.stop()
-        if self._temporary:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    def wait(self) -> int:
-        """Wait until it ends by itself; its exit code."""
-        if self._process is None:
-            raise PeerError("Pulsar is not running")
-        return self._process.wait()
-
-    def log_tail(self, lines: int = 30) -> str:
-        """The end of its output and log, for messages."""
-        text = ""
-        for name in ("stdout.log", "server.log"):
-            path = self.directory / name
-            if path.exists():
-                text += "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) + "\n"
-        return text.strip()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.kill()
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is KeyboardInterrupt and self._temporary:
-            # nobody needs what it would take its time to save
-            self.kill()
-        self.close()
-
-    def _reap(self) -> None:
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-        if self._output is not None:
-            self._output.close()
-            self._output = None
+    def answers(self) -> bool:
+        """Whether its default namespace is there."""
+        return serves(self.admin_url)
 
 
 def serves(admin_url: str, timeout: float = 2.0) -> bool:
