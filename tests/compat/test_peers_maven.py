@@ -70,5 +70,5 @@ def test_a_maven_that_fails_says_why(machine: Path) -> None:
 
 def test_no_maven(machine: Path) -> None:
     (machine / "bin" / "mvn").unlink()
-    with pytest.raises(JarsError, match="No Maven found.*It's jars"):
+    with pytest.raises(JarsError, match=r"No Maven found: .*; It's jars"):
         ensure(machine)
