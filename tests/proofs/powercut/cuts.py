@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from compat.stopping import deaf
 from tests.proofs.powercut import image, oracle, recorder
 from tests.proofs.powercut import recording as recordings
 from tests.proofs.powercut.disk import Disk
-from tests.proofs.powercut.recorder import Kind
+from tests.proofs.powercut.recorder import Event, Kind
 from tests.proofs.powercut.recording import OTHER_BOOT, Recording
 
 MEMORY = Path("/dev/shm")
@@ -81,20 +81,38 @@ class Tally:
 
 
 def choose(recording: Recording, count: int, seed: int) -> list[Cut]:
-    """Cuts over all of a recording; half of them beside a moment at which something turns."""
+    """Cuts over all of a recording; half of them beside a moment at which something turns, some while RocksDB notes a
+    change of its files.
+    """
     chance = random.Random(seed)
     events = recording.events
     turning = [index for index, event in enumerate(events) if event.kind in TURNING]
+    noting = list(_manifest_writes(events))
     found = []
     for _ in range(count):
-        if chance.random() < 0.5:
+        kind = chance.random()
+        style = chance.choice(image.WHOLE)
+        if kind < 0.5:
             at = chance.choice(turning) + chance.randint(0, 2)
+        elif kind < 0.65 and noting:
+            # not synced yet: its size may be there, and not all of its data
+            at = chance.choice(noting) + chance.randint(1, 2)
+            style = chance.choice((style, "zeros"))
         else:
             at = chance.randrange(len(events) + 1)
-        found.append(
-            Cut(min(at, len(events)), chance.choice(image.WHOLE), chance.choice(image.NAMES), chance.random())
-        )
+        found.append(Cut(min(at, len(events)), style, chance.choice(image.NAMES), chance.random()))
     return sorted(found)
+
+
+def _manifest_writes(events: Sequence[Event]) -> Iterator[int]:
+    """Where RocksDB writes to its MANIFEST."""
+    open_ones: set[tuple[int, int]] = set()
+    for index, event in enumerate(events):
+        if event.kind is Kind.OPEN:
+            name = bytes(event.first).rpartition(b"/")[2]
+            (open_ones.add if name.startswith(b"MANIFEST-") else open_ones.discard)((event.pid, event.fd))
+        elif event.kind is Kind.WRITE and (event.pid, event.fd) in open_ones:
+            yield index
 
 
 def look(recording: Recording, cuts: list[Cut], *, again: int = AGAIN, within: Path | None = None) -> Tally:
