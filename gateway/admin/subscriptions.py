@@ -223,7 +223,7 @@ async def peek(context: Context, call: Call) -> Reply:
     if not 1 <= number <= FARTHEST:
         raise RefusedError(412, f"Messages 1 to {FARTHEST} of a backlog can be peeked at, not {number}.")
     if at.shared:
-        offset = _nth_open(_cursor(broker, at, partition.index), number)
+        offset = _cursor(broker, at, partition.index).ready().nth_open(number)
     else:
         row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
         offset = max(row.offset if row is not None else 0, partition.log_start) + number - 1
@@ -231,19 +231,6 @@ async def peek(context: Context, call: Call) -> Reply:
     if stored is None:
         raise RefusedError(404, f"The backlog of {at.name} has no message {number}.")
     return messages.reply(partition, stored, _java(call))
-
-
-def _nth_open(at: SubscriptionPartition, number: int) -> int:
-    """The offset of the n-th record that is not settled; beyond what was read all are open."""
-    cursor = at.ready()
-    offset = cursor.start
-    while offset < cursor.read:
-        if cursor.look(offset).state != "DONE":
-            number -= 1
-            if not number:
-                return offset
-        offset += 1
-    return offset + number - 1
 
 
 async def examine(context: Context, call: Call) -> Reply:

@@ -148,7 +148,9 @@ def reset_cursor(
 )
 @topic_argument
 @subscription_option
-@click.option("-n", "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many.")
+@click.option(
+    "-n", "--count", type=click.IntRange(1, 10_000), default=1, show_default=True, help="How many."
+)  # fmt: skip
 @common
 @pass_options
 def peek_messages(options: Options, topic: str, subscription: str, count: int) -> None:

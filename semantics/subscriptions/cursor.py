@@ -510,6 +510,21 @@ class Cursor(Moves):
         """Why this record arrives or does not."""
         return look(self._window, self._leases, self._due, self._keyed, self._unburied, offset)
 
+    def nth_open(self, number: int) -> int:
+        """The offset of the n-th record that is not settled, from 1; of what was not looked at every offset counts."""
+        window, left = self._window, number
+        for chunk, at, stop in window.pieces(window.start, window.known):
+            there = stop - at - chunk.state.count(DONE, at, stop)
+            if there < left:
+                left -= there
+                continue
+            while True:
+                left -= chunk.state[at] != DONE
+                if not left:
+                    return chunk.base + at
+                at += 1
+        return window.known + left - 1
+
     def stats(self) -> dict[str, int]:
         """Positions, how many records are in which state, and what happened since the cursor was loaded."""
         n = self._window.n

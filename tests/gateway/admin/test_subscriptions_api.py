@@ -15,6 +15,7 @@ from gateway.admin import share_stats
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire import records
 from semantics.subscriptions import due
+from semantics.subscriptions.cursor import Cursor
 from tests.gateway.admin.conftest import Admin
 
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
@@ -187,6 +188,22 @@ def test_the_backlog_of_a_consumer_group_moves_by_its_offsets(serve: Serve) -> N
         await admin.join("readers", "orders")
         refused = await admin.ask("POST", f"{path}/resetcursor", EARLIEST)
         assert (refused.status, "members" in refused.json["reason"]) == (412, True)
+
+    serve(test)
+
+
+def test_peek_does_not_look_at_each_record_that_is_settled(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert await take(admin, "c1") == [0, 1, 2, 3, 4]
+        await ack(admin, "c1", 1, 3)
+        # there may be millions behind one that is stuck
+        monkeypatch.delattr(Cursor, "look")
+        assert (await admin.ask("GET", "P/orders/subscription/billing/position/1")).body == b"m0"
+        assert (await admin.ask("GET", "P/orders/subscription/billing/position/2")).body == b"m4"
+        assert (await admin.ask("GET", "P/orders/subscription/billing/position/3")).status == 404
 
     serve(test)
 

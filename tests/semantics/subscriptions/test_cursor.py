@@ -459,6 +459,22 @@ def test_skip_counts_open_records() -> None:
     assert driver.cursor.skip(100, 20) == 7
 
 
+def test_the_nth_open_record_is_counted_over_gaps_full_chunks_and_what_was_not_looked_at() -> None:
+    driver = Driver(max_locks=10_000)
+    driver.feed(6_000)
+    driver.poll()
+    driver.say(ACCEPT, 1)
+    # two chunks are full, and parts of two more
+    driver.acknowledge((1_000, 4_500, ACCEPT))
+    opened = [0, *range(2, 1_000), *range(4_501, 6_000)]
+    look = driver.cursor.look
+    assert [n for n in range(6_000) if look(n).state != "DONE"] == opened
+    for number in (1, 2, 999, 1_000, len(opened)):
+        assert driver.cursor.nth_open(number) == opened[number - 1]
+    assert driver.cursor.nth_open(len(opened) + 1) == 6_000
+    assert driver.cursor.nth_open(len(opened) + 70) == 6_069
+
+
 def test_clear_settles_everything() -> None:
     driver = Driver(nack_delay_ms=50)
     driver.feed(10)
