@@ -220,7 +220,7 @@ async def _shared(
             continue
         indexes = [index for index, span in enumerate(one.spans) if span is not None]
         # one by one, since the loop is let go in between: a topic may have thousands
-        for row in context.broker.subscriptions.of_topic(one.topic.topic_id):
+        async for row in context.broker.subscriptions.each_of_topic(one.topic.topic_id):
             try:
                 found = share_stats.of_subscription(context.broker, row, indexes)
             except (KafkaError, StoreError):

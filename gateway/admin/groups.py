@@ -72,7 +72,7 @@ class Span(NamedTuple):
 async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) -> dict[int, dict[str, Any]]:
     """Pulsar's stats of the subscriptions on some partitions, by partition and subscription name."""
     indexes = list(spans)
-    found: dict[int, dict[str, Any]] = share_stats.of_topic(broker, topic, indexes)
+    found: dict[int, dict[str, Any]] = await share_stats.of_topic(broker, topic, indexes)
     for count, listed in enumerate(broker.groups.listing()):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
@@ -87,7 +87,7 @@ async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) ->
     return found
 
 
-def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
+async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The subscriptions of a partitioned topic: sums over its partitions."""
     total: dict[str, Any] = {}
     shared: dict[str, list[dict[str, Any]]] = {}
@@ -102,7 +102,9 @@ def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
             else:
                 for key in _SUMMED:
                     total[name][key] += stats[key]
-    for name, stats_of in shared.items():
+    for count, (name, stats_of) in enumerate(shared.items()):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
         total[name] = share_stats.merged(stats_of)
     return total
 

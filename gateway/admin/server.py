@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MAX_BODY = 1_048_576
 """Bytes in a request's body at most; the largest there is holds a namespace's policies."""
 
+PIECE = 256 * 1024
+"""Bytes of an answer that are given to the socket in one go."""
+
 BODY_SECONDS = 30.0
 """How long a client may take to send its body."""
 
@@ -154,7 +157,7 @@ class AdminServer:
         self._context.rates.sample(loop.time())
         self._timer = loop.call_later(SAMPLE_EVERY, self._sample)
 
-    async def _handle(self, request: web.Request) -> web.Response:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:
             reply = await self._answer(request)
         except RefusedError as refused:
@@ -171,6 +174,8 @@ class AdminServer:
         headers = {"Server": "Magnetar", **reply.headers}
         if reply.content_type:
             headers["Content-Type"] = reply.content_type
+        if len(reply.body) > PIECE and request.method != "HEAD":
+            return await _in_pieces(request, reply, headers)
         return web.Response(status=reply.status, body=reply.body, headers=headers)
 
     async def _answer(self, request: web.Request) -> Reply:
@@ -210,6 +215,20 @@ def _segments(path: str) -> tuple[str, ...]:
         return tuple([unquote(part, errors="strict") for part in parts])
     except UnicodeDecodeError:
         raise RefusedError(400, "The path is not percent-encoded UTF-8.") from None
+
+
+async def _in_pieces(request: web.Request, reply: Reply, headers: dict[str, str]) -> web.StreamResponse:
+    """A large answer, as fast as its client takes it: given to the socket at once it would be copied whole."""
+    response = web.StreamResponse(status=reply.status, headers=headers)
+    response.content_length = len(reply.body)
+    await response.prepare(request)
+    whole = memoryview(reply.body)
+    for start in range(0, len(whole), PIECE):
+        await response.write(whole[start : start + PIECE])
+        # a client that takes it all at once must not keep the loop for itself
+        await asyncio.sleep(0)
+    await response.write_eof()
+    return response
 
 
 async def _body(request: web.Request) -> bytes:

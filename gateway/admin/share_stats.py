@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.subscriptions import rows
 from semantics.message_id import MessageId
-from semantics.subscriptions.rows import read_due_key, read_runs
+from semantics.subscriptions.config import SubscriptionConfig
+from semantics.subscriptions.cursor import Cursor
+from semantics.subscriptions.rows import Counts, RowError, read_due_key, read_runs
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -20,30 +23,127 @@ if TYPE_CHECKING:
 Stats = dict[str, Any]
 
 WAITING = ("DELAYED", "BACKOFF")
+PAGE = 100
+"""Cursors that are asked, or looked up, before the loop may do something else."""
 DUE_ROWS = 2_000
 """Rows that are looked at before the loop may do something else."""
 
 NO_TIMEOUT_MS = 2**31 - 1
 """What a group's configs make of pulsar.ack.timeout.ms=0"""
 
+_FRESH = Cursor.fresh(SubscriptionConfig(), 0).stats()
+
 MODES = {"auto_split": "AUTO_SPLIT", "consistent_hashing": "AUTO_SPLIT", "sticky": "STICKY"}
 
 
-def of_topic(broker: Broker, topic: Topic, indexes: list[int]) -> dict[int, dict[str, Stats]]:
-    """The share groups' subscriptions on some partitions, by partition and name."""
+async def of_topic(broker: Broker, topic: Topic, indexes: list[int]) -> dict[int, dict[str, Stats]]:
+    """The share groups' subscriptions on some partitions, by partition and name. Raises KafkaError, StoreError."""
     found: dict[int, dict[str, Stats]] = {index: {} for index in indexes}
-    for row in broker.subscriptions.of_topic(topic.topic_id):
+    looked = 0
+    async for row in broker.subscriptions.each_of_topic(topic.topic_id):
         for index, stats in of_subscription(broker, row, indexes).items():
             found[index][row.group] = stats
+            looked += 1
+            if looked % PAGE == 0:
+                await asyncio.sleep(0)
     return found
 
 
-def of_subscription(broker: Broker, row: SubscriptionRow, indexes: list[int]) -> dict[int, Stats]:
-    """One subscription on some partitions, by partition; nothing when it is deleted by now."""
-    subscription = broker.subscriptions.by_id(row.group, row.topic_id)
-    if subscription is None:
+def of_subscription(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]) -> dict[int, Stats]:
+    """One subscription on some partitions, by partition; nothing when it is deleted by now.
+
+    Of what nobody uses, as far as its rows say it: no cursor is loaded for that.
+    """
+    subscriptions = broker.subscriptions
+    subscription = subscriptions.in_use(row.group, row.topic_id)
+    runtime = broker.topic_by_id(row.topic_id)
+    if runtime is None:
         return {}
-    return {index: of_partition(subscription, subscription.partition(index)) for index in indexes}
+    found: dict[int, Stats] = {}
+    for index in indexes:
+        at = subscription.partitions.get(index) if subscription is not None else None
+        stats = (
+            at_rest(broker, row, runtime.topic.partitions[index]) if at is None or at.cursor is None else None
+        )
+        if stats is None:
+            subscription = subscription or subscriptions.by_id(row.group, row.topic_id)
+            if subscription is None:
+                return {}
+            stats = of_partition(subscription, subscription.partition(index))
+        found[index] = stats
+    return found
+
+
+def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | None:
+    """One subscription on one partition (the store's id of it) whose cursor is not loaded; None if only the cursor
+    knows.
+
+    Where the log has lost its beginning since, the open records are at most so many.
+    """
+    try:
+        log = broker.store.log(partition)
+        stands = rows.stands(broker.store, rows.prefix(row.id, partition))
+    except (KeyError, RowError):
+        return None
+    log_start, end = log.start_offset, log.end_offset
+    if stands is None:
+        start = read = log_start
+        counts = Counts()
+    elif stands.counts is None or stands.read > end:
+        return None
+    else:
+        start, read, counts = max(stands.start, log_start), max(stands.read, log_start), stands.counts
+    config = broker.group_configs.get(row.group)
+    window = read - start
+    still = min(counts.open, window)
+    delayed, backoff, dying = (min(count, window) for count in counts[1:])
+    unread = end - read
+    states = {
+        **_FRESH,
+        "start": start,
+        "read": read,
+        "available": max(still - delayed - backoff - dying, 0),
+        "delayed": delayed,
+        "backoff": backoff,
+        "dying": dying,
+        "open": still,
+    }
+    stats = _stats(config.subscription, unread + still, states, log.size, end - log_start)
+    if config.subscription.type == "key_shared":
+        stats["keySharedMode"] = MODES[config.mode]
+        stats["drainingHashesCount"] = 0
+    members = broker.share_groups.members(row.group)
+    stats["magnetar"] = _more(start, read, unread, states, members)
+    if config.subscription.type == "key_shared":
+        stats["magnetar"]["drainingHashes"] = []
+    return stats
+
+
+def _stats(config: SubscriptionConfig, backlog: int, states: dict[str, int], size: int, kept: int) -> Stats:
+    """What Pulsar says of any subscription; `kept` records of the log take `size` bytes."""
+    return {
+        "type": "Key_Shared" if config.type == "key_shared" else "Shared",
+        "msgBacklog": backlog,
+        "msgBacklogNoDelayed": backlog - states["delayed"],
+        "backlogSize": size * backlog // kept if kept else 0,
+        "msgDelayed": states["delayed"],
+        "msgInReplay": states["redelivering"],
+        "unackedMessages": states["acquired"],
+        "blockedSubscriptionOnUnackedMsgs": states["acquired"] >= config.max_locks,
+        "consumers": [],
+        "isDurable": True,
+        "allowOutOfOrderDelivery": config.allow_out_of_order,
+    }
+
+
+def _more(start: int, read: int, unread: int, states: dict[str, int], members: int) -> Stats:
+    return {
+        "markDeleteOffset": start - 1,
+        "readOffset": read,
+        "unread": unread,
+        "states": states,
+        "groupMembers": members,
+    }
 
 
 def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats:
@@ -54,34 +154,18 @@ def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats
     now, wall = clock.monotonic_ms(), clock.wall_ms()
     states = cursor.stats()
     unread = max(0, partition.high_watermark - cursor.read)
-    delayed = states["delayed"]
-    backlog = unread + states["open"]
-    kept = partition.high_watermark - partition.log_start
     config = subscription.config.subscription
-    stats: Stats = {
-        "type": "Key_Shared" if config.type == "key_shared" else "Shared",
-        "msgBacklog": backlog,
-        "msgBacklogNoDelayed": backlog - delayed,
-        "backlogSize": partition.size * backlog // kept if kept else 0,
-        "msgDelayed": delayed,
-        "msgInReplay": states["redelivering"],
-        "unackedMessages": cursor.acquired,
-        "blockedSubscriptionOnUnackedMsgs": cursor.acquired >= config.max_locks,
-        "consumers": [_consumer(subscription, at, name, now, wall) for name in at.consumers],
-        "isDurable": True,
-        "allowOutOfOrderDelivery": config.allow_out_of_order,
-    }
+    # Key_Shared reads again what it knows the state of
+    backlog = cursor.backlog(partition.high_watermark)
+    kept = partition.high_watermark - partition.log_start
+    stats = _stats(config, backlog, states, partition.size, kept)
+    stats["consumers"] = [_consumer(subscription, at, name, now, wall) for name in at.consumers]
     if subscription.selector is not None:
         draining = cursor.draining()
         stats["keySharedMode"] = MODES[subscription.config.mode]
         stats["drainingHashesCount"] = len(draining)
-    stats["magnetar"] = {
-        "markDeleteOffset": cursor.start - 1,
-        "readOffset": cursor.read,
-        "unread": unread,
-        "states": states,
-        "groupMembers": at.broker.share_groups.members(subscription.group),
-    }
+    members = at.broker.share_groups.members(subscription.group)
+    stats["magnetar"] = _more(cursor.start, cursor.read, unread, states, members)
     if subscription.selector is not None:
         stats["magnetar"]["drainingHashes"] = [
             {

@@ -70,14 +70,14 @@ def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stat
     }
 
 
-def of_partitioned(context: Context, topic: Topic, each: dict[str, Stats], per_partition: bool) -> Stats:
+async def of_partitioned(context: Context, topic: Topic, each: dict[str, Stats], per_partition: bool) -> Stats:
     """Sums over the partitions, whose stats are `each` by full name."""
     total: Stats = {key: sum(one[key] for one in each.values()) for key in _SUMMED}
     total["averageMsgSize"] = _average(total["msgThroughputIn"], total["msgRateIn"])
     total["backlogQuotaLimitSize"] = total["backlogQuotaLimitTime"] = -1
     total["oldestBacklogMessageAgeSeconds"] = -1
     total["publishers"] = []
-    total["subscriptions"] = groups.merged(one["subscriptions"] for one in each.values())
+    total["subscriptions"] = await groups.merged(one["subscriptions"] for one in each.values())
     total["deduplicationStatus"] = "Disabled"
     total["metadata"] = {"partitions": len(topic.partitions), "deleted": False}
     total["partitions"] = each if per_partition else {}

@@ -261,7 +261,7 @@ async def partitioned_stats(context: Context, call: Call) -> Reply:
         each[name] = stats.of_partition(context, found.topic, index, subscriptions[index])
         if index % 100 == 99:
             await asyncio.sleep(0)
-    return json(stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True)))
+    return json(await stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True)))
 
 
 async def internal_stats(context: Context, call: Call) -> Reply:

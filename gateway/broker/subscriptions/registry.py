@@ -6,8 +6,9 @@ subscriptions.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker import offsets_by_time
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from gateway.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.subscriptions")
+
+PAGE = 100
+"""Subscriptions looked at in one go."""
 
 
 class Subscriptions:
@@ -79,6 +83,24 @@ class Subscriptions:
     def of_topic(self, topic_id: bytes) -> list[SubscriptionRow]:
         """Who reads a topic. Raises StoreError."""
         return list(rows.of_topic(self._broker.store, topic_id))
+
+    async def each_of_topic(self, topic_id: bytes) -> AsyncIterator[SubscriptionRow]:
+        """The same, a page at a time: others have their turn in between. Raises StoreError."""
+        behind: str | None = None
+        while True:
+            page = rows.page_of_topic(self._broker.store, topic_id, behind, PAGE)
+            if page is None:
+                return
+            for row in page:
+                yield row
+                behind = row.group
+            if len(page) < PAGE:
+                return
+            await asyncio.sleep(0)
+
+    def in_use(self, group: str, topic_id: bytes) -> Subscription | None:
+        """The subscription if somebody uses it; one that is only in the store stays there."""
+        return self._live.get(group, {}).get(topic_id)
 
     def retries_into(self, topic: str) -> tuple[str, str] | None:
         """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""

@@ -19,7 +19,8 @@ from typing import Protocol
 
 import msgspec
 
-from semantics.subscriptions.rows import Row, RowKind
+from semantics.subscriptions.rows import Row, RowKind, Stands
+from semantics.subscriptions.rows import stands as read_stands
 from store.api import Delete, DeleteRange, Family, Put, Write
 
 NEXT_ID = b"next-subscription-id"
@@ -120,6 +121,24 @@ def of_topic(rows: Rows, topic_id: bytes) -> Iterator[SubscriptionRow]:
         row = find(rows, key[skip:].decode("utf-8", "surrogatepass"), topic_id)
         if row is not None:
             yield row
+
+
+def page_of_topic(
+    rows: Rows, topic_id: bytes, behind: str | None, limit: int
+) -> list[SubscriptionRow] | None:
+    """The subscriptions on a topic, some at a time, in the order of their names; None when there are no more."""
+    prefix = b"t" + topic_id
+    start = None if behind is None else _topic_key(topic_id, behind) + b"\0"
+    skip = len(prefix)
+    names = [key[skip:] for key, _ in rows.scan(Family.SUBSCRIPTION, prefix, start, limit)]
+    found = [find(rows, name.decode("utf-8", "surrogatepass"), topic_id) for name in names]
+    return [row for row in found if row is not None] if names else None
+
+
+def stands(rows: Rows, start: bytes) -> Stands | None:
+    """Where a cursor stood when it was last written; None for one that was never. Raises RowError."""
+    raw = rows.get(Family.CURSOR, start)
+    return read_stands(raw) if raw is not None else None
 
 
 def every(rows: Rows) -> Iterator[SubscriptionRow]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
 
 from gateway.admin import exporters, scrape, share_stats
-from gateway.broker.subscriptions.partition import SubscriptionPartition
-from gateway.broker.subscriptions.subscription import Subscription
+from gateway.broker.broker import Broker
+from gateway.broker.subscriptions.rows import SubscriptionRow
 
 Admin = Any
 EARLIEST = '{"ledgerId": -1, "entryId": -1}'
@@ -217,14 +217,16 @@ def test_so_does_one_of_a_topic_with_many_subscriptions(
         monkeypatch.setattr(exporters, "PAUSE_LINES", 20)
         turns: list[int] = []
         seen = 0
-        of_partition = share_stats.of_partition
+        of_subscription = share_stats.of_subscription
 
-        def counted(subscription: Subscription, at: SubscriptionPartition) -> share_stats.Stats:
+        def counted(
+            broker: Broker, row: SubscriptionRow, indexes: Sequence[int]
+        ) -> dict[int, share_stats.Stats]:
             nonlocal seen
             seen += 1
-            return of_partition(subscription, at)
+            return of_subscription(broker, row, indexes)
 
-        monkeypatch.setattr(share_stats, "of_partition", counted)
+        monkeypatch.setattr(share_stats, "of_subscription", counted)
 
         async def count() -> None:
             while seen < 30:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from gateway.admin import share_stats
+from gateway.admin import server, share_stats
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire import records
 from semantics.subscriptions import due
 from semantics.subscriptions.cursor import Cursor
+from store.api import Trim
 from tests.gateway.admin.conftest import Admin
 
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
@@ -435,5 +436,120 @@ def test_what_cannot_be_done_is_told(serve: Serve, method: str, path: str, statu
         assert (await admin.ask("PUT", "P/many/subscription/billing")).status == 204
         answer = await admin.ask(method, path)
         assert (answer.status, word in answer.json["reason"]) == (status, True), answer
+
+    serve(test)
+
+
+@pytest.mark.parametrize("kind", ["shared", "key_shared"])
+def test_stats_of_a_subscription_that_nobody_uses_come_from_its_row(serve: Serve, kind: str) -> None:
+    """They say what they would say of a cursor that is loaded, and load none."""
+
+    async def test(admin: Admin) -> None:
+        await made(admin, kind, 12)
+        far = b"%d" % (admin.broker.clock.wall_ms() + 10**7)
+        late = records.build_batch([records.Record(0, 1, b"k", b"late", [("pulsar-deliver-at", far)])])
+        partition = cursor_of(admin).partition
+        partition.append(late, records.header(late), 1)
+        await admin.broker.write([])
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.nack.delay.ms": "600000"}
+        )
+        got: list[int] = []
+        for number in range(20):
+            # one by one: under Key_Shared they are of one key
+            found = await take(admin, "c", 1)
+            if found:
+                got += found
+                await ack(admin, "c", found[0], found[0], 2 if number == 2 else 1)
+        assert len(got) >= 3
+        cursor_of(admin).detach("c", graceful=True)
+        await admin.broker.write([])
+        await admin.produce("orders", 0, [b"more", b"and more"])
+        loaded = await stats(admin)
+        assert (loaded["magnetar"]["states"]["delayed"], loaded["magnetar"]["states"]["backoff"]) in (
+            (1, 1),
+            (0, 1),
+        )
+        for _ in range(2):
+            admin.broker.subscriptions.release_idle()
+        assert not list(admin.broker.subscriptions.live())
+        resting = await stats(admin)
+        assert not list(admin.broker.subscriptions.live())
+        # what it has counted since it was loaded is gone with it; Key_Shared would read again from its start
+        for found in (loaded, resting):
+            found["magnetar"].pop("readOffset")
+            found["magnetar"].pop("unread")
+            states = found["magnetar"]["states"]
+            found["magnetar"]["states"] = {
+                key: states[key] for key in ("start", "open", "delayed", "backoff")
+            }
+        assert resting == loaded
+        cursor_of(admin).ready()
+        again = await stats(admin)
+        assert (again["msgBacklog"], again["msgDelayed"]) == (loaded["msgBacklog"], loaded["msgDelayed"])
+
+    serve(test)
+
+
+def test_what_retention_took_is_no_backlog_of_a_subscription_that_nobody_uses(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=10)
+        assert await take(admin, "c", 4) == [0, 1, 2, 3]
+        await ack(admin, "c", 1, 1)
+        at = cursor_of(admin)
+        at.detach("c", graceful=True)
+        number = at.id
+        await admin.broker.write([])
+        for _ in range(2):
+            admin.broker.subscriptions.release_idle()
+        await admin.broker.write([Trim(number, 10)])
+        await admin.produce("orders", 0, [b"new"])
+        found = await stats(admin)
+        assert found["msgBacklog"] == 1
+        assert found["magnetar"]["states"]["open"] == 0
+        assert not list(admin.broker.subscriptions.live())
+
+    serve(test)
+
+
+def test_many_subscriptions_that_nobody_uses_are_looked_at_a_page_at_a_time(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        names = [f"s{number:03}" for number in range(250)]
+        for name in names:
+            assert (await admin.ask("PUT", f"P/orders/subscription/{name}", EARLIEST)).status == 204
+        for _ in range(2):
+            admin.broker.subscriptions.release_idle()
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await asyncio.sleep(0)
+        before = turns
+        found = await share_stats.of_topic(admin.broker, topic, [0])
+        assert list(found[0]) == names
+        assert turns - before >= 4
+        counting.cancel()
+        assert not list(admin.broker.subscriptions.live())
+
+    serve(test)
+
+
+def test_a_large_answer_comes_whole(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        monkeypatch.setattr(server, "PIECE", 100)
+        answer = await admin.ask("GET", "P/orders/stats")
+        assert len(answer.body) > 1000
+        assert answer.json["subscriptions"]["billing"]["msgBacklog"] == 5
+        head = await admin.ask("HEAD", "P/orders/stats")
+        assert (head.status, head.body) == (200, b"")
 
     serve(test)
