@@ -16,12 +16,13 @@ from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.machines import Live, Machines, Waiter
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain
-from gateway.coordinators.group_rows import Kind, State
+from gateway.coordinators.group_rows import Kind, RowError, State
 from gateway.coordinators.share_events import Beat, Gone, Heartbeat, Leave, Make, TopicView
 from gateway.coordinators.share_group import ShareGroup
 from gateway.group_config_table import KEY_SHARED, STICKY
 from gateway.group_configs import GroupConfig
 from gateway.wire.errors import Error
+from store.api import Family, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -239,7 +240,12 @@ class ShareGroups(Machines[ShareGroup]):
         return False
 
     def members(self, group_id: str) -> int:
-        """How many members it has; 0 for what is no share group."""
+        """How many members it has; 0 for what is no share group. An empty group is not taken into memory for that."""
+        if group_id not in self._live:
+            with contextlib.suppress(StoreError, RowError):
+                row = self._broker.store.get(Family.GROUP, group_rows.key(group_id))
+                if row is None or group_rows.head(row).state == State.EMPTY:
+                    return 0
         with contextlib.suppress(KafkaError):
             group = self.get(group_id)
             return len(group.members) if group is not None else 0

@@ -472,9 +472,11 @@ def test_stats_of_a_subscription_that_nobody_uses_come_from_its_row(serve: Serve
         )
         for _ in range(2):
             admin.broker.subscriptions.release_idle()
+            admin.broker.share_groups.release_idle()
         assert not list(admin.broker.subscriptions.live())
         resting = await stats(admin)
         assert not list(admin.broker.subscriptions.live())
+        assert not admin.broker.share_groups._live
         # what it has counted since it was loaded is gone with it; Key_Shared would read again from its start
         for found in (loaded, resting):
             found["magnetar"].pop("readOffset")
