@@ -139,6 +139,11 @@ class Cursor(Moves):
         """Records that wait for a time: DELAYED and BACKOFF."""
         return self._window.n[DELAYED] + self._window.n[BACKOFF]
 
+    @property
+    def dying_records(self) -> int:
+        """Records that are to be dead letters and are not yet."""
+        return self._window.n[DYING]
+
     def backlog(self, log_end: int) -> int:
         """Records that are not settled, up to the log's end."""
         return sum(self._window.n) + max(0, log_end - self._window.known)
@@ -428,21 +433,11 @@ class Cursor(Moves):
 
     def skip(self, count: int, end: int) -> int:
         """Settle the first `count` open records before `end`; those not looked at count one each. How many it were."""
-        window = self._window
-        position, left = window.start, count
-        while left > 0 and position < end:
-            chunk = window.chunks.get(position >> SHIFT)
-            if position >= window.known:
-                step = min(left, end - position)
-                position += step
-                left -= step
-            elif chunk is None:
-                position = window.by_start[position >> SHIFT] << SHIFT
-            else:
-                left -= chunk.state[position & MASK] != DONE
-                position += 1
-        self.trimmed(min(position, end))
-        return count - left
+        if count <= 0:
+            return 0
+        before = self.backlog(end)
+        self.trimmed(min(self.nth_open(count) + 1, end))
+        return before - self.backlog(end)
 
     def clear(self, end: int) -> None:
         """Settle everything before `end`."""
