@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from gateway import logs
 from gateway.broker.clock_watch import KEEP_MS, keep_time
 from gateway.broker.partition import TopicRuntime
+from gateway.broker.subscriptions import left_dying
 from store.api import Family, SegmentInfo, StoreError, Trim, Write
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.housekeeping")
 
 _IDLE_SECONDS = 60.0
+_BURY_SECONDS = 1.0
+"""After the start: whoever waits to connect comes first."""
 _SLICE = 200
 """Topics looked at before others get their turn."""
 
@@ -69,6 +72,7 @@ class Housekeeping:
             settings.integer("producer.id.expiration.check.interval.ms") / 1000, self.expire_producers
         )
         self._every(_IDLE_SECONDS, self._idle)
+        self._tasks.append(self._broker.loop.create_task(self._bury()))
 
     def stop(self) -> None:
         for task in self._tasks:
@@ -93,6 +97,21 @@ class Housekeeping:
         for listener in self._listeners:
             listener.second()
         logs.tell_untold()
+
+    async def _bury(self) -> None:
+        """What was dying when the gateway stopped; once."""
+        while True:
+            await asyncio.sleep(_BURY_SECONDS)
+            try:
+                if count := await left_dying.bury(self._broker):
+                    log.info("what was dying when the gateway stopped is buried", extra={"cursors": count})
+            except StoreError as error:
+                log.warning("burials are put off", extra={"reason": str(error)})
+            except Exception:
+                log.exception("burials failed")
+                return
+            else:
+                return
 
     async def _time(self) -> None:
         keep_time(self._broker)

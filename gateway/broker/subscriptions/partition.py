@@ -210,7 +210,9 @@ class SubscriptionPartition:
 
     def release(self) -> bool:
         """Let go of the cursor when nobody has used it since the last call; whether it is gone."""
-        if self.consumers or self.waiters or self._touched or self._flights or self.burying:
+        # What could not be buried is tried again at its time, which only a cursor in memory knows.
+        dying = self.cursor is not None and self.cursor.dying_records
+        if self.consumers or self.waiters or self._touched or self._flights or self.burying or dying:
             self._idle = False
         elif self._idle:
             self.close()

@@ -98,6 +98,18 @@ class Subscriptions:
                 return
             await asyncio.sleep(0)
 
+    async def every(self) -> AsyncIterator[SubscriptionRow]:
+        """All subscriptions there are, a page at a time. Raises StoreError."""
+        behind: SubscriptionRow | None = None
+        while True:
+            page = rows.page(self._broker.store, behind, PAGE)
+            for row in page:
+                yield row
+            if len(page) < PAGE:
+                return
+            behind = page[-1]
+            await asyncio.sleep(0)
+
     def in_use(self, group: str, topic_id: bytes) -> Subscription | None:
         """The subscription if somebody uses it; one that is only in the store stays there."""
         return self._live.get(group, {}).get(topic_id)

@@ -141,6 +141,19 @@ def stands(rows: Rows, start: bytes) -> Stands | None:
     return read_stands(raw) if raw is not None else None
 
 
+def page_of_stands(rows: Rows, behind: bytes | None, limit: int) -> list[tuple[int, int, bytes]]:
+    """Rows that say where cursors stand, some at a time, behind one's prefix: (subscription, partition, value)."""
+    start = None if behind is None else behind + b"\0"
+    found = rows.scan(Family.CURSOR, b"", start, limit)
+    return [(*_PREFIX.unpack_from(key), value) for key, value in found]
+
+
+def page(rows: Rows, behind: SubscriptionRow | None, limit: int) -> list[SubscriptionRow]:
+    """All subscriptions there are, some at a time."""
+    start = None if behind is None else _key(behind.group, behind.topic_id) + b"\0"
+    return [_decoder.decode(value) for _, value in rows.scan(Family.SUBSCRIPTION, b"g", start, limit)]
+
+
 def every(rows: Rows) -> Iterator[SubscriptionRow]:
     """All subscriptions there are."""
     for _, value in rows.scan(Family.SUBSCRIPTION, b"g"):

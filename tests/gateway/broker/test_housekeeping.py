@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.broker import housekeeping
+from gateway.broker.broker import Broker
 from gateway.broker.housekeeping import Housekeeping, trim_point
 from gateway.config import Settings
 from gateway.server import Gateway
@@ -12,9 +14,9 @@ from gateway.wire import records
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
-from store.api import Family, SegmentInfo
+from store.api import Family, SegmentInfo, StoreError
 from tests.gateway.broker.asking import errors, fetch, list_offsets, told
-from tests.gateway.broker.held import Clock, HeldStore, part, run, run_held
+from tests.gateway.broker.held import Clock, HeldStore, part, run, run_held, until
 from tests.gateway.serving import Client, batch, create, produce_body
 
 SETTINGS = Settings.load(["store.driver=memory"], None, {})
@@ -175,3 +177,24 @@ def test_silent_producers_are_forgotten_in_use_or_not() -> None:
             assert part(answer).error_code == 0
 
     run(test, clock=clock)
+
+
+def test_burials_that_a_stop_left_begin_with_the_gateway_and_again_when_the_disk_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Broker] = []
+
+    async def bury(broker: Broker) -> int:
+        asked.append(broker)
+        if len(asked) == 1:
+            raise StoreError("the disk is away")
+        return 1
+
+    monkeypatch.setattr(housekeeping, "_BURY_SECONDS", 0.0)
+    monkeypatch.setattr(housekeeping.left_dying, "bury", bury)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await until(lambda: len(asked) == 2)
+        assert asked == [gateway.broker] * 2
+
+    run(test)
