@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -90,7 +92,12 @@ def test_start_and_lag_follow_what_is_acknowledged() -> None:
     run(test)
 
 
-def test_a_start_is_told_when_it_is_stored() -> None:
+@pytest.mark.parametrize(
+    ("failure", "start", "lag"),
+    [(None, 5, 5), (StoreError("the disk is full"), 0, 10)],
+    ids=["stored", "failed"],
+)
+def test_a_start_is_told_when_it_is_stored(failure: StoreError | None, start: int, lag: int) -> None:
     """Else it would come back lower after a crash, and dead letters below it might not be there."""
 
     async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
@@ -106,30 +113,12 @@ def test_a_start_is_told_when_it_is_stored() -> None:
         await store.has(2)
         assert not asked.done()
         store.holding = False
-        store.land(2)
+        if failure is None:
+            store.land(2)
+        else:
+            store.fail(failure)
         await acknowledged
-        assert await asked == {"t": {0: (5, 5)}}
-        other.close()
-
-    run_held(test)
-
-
-def test_a_start_that_could_not_be_stored_is_not_told() -> None:
-    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        topic = await create(client, "t")
-        await beat(client, "g", "m", 0, "t")
-        await produce(client, "t", 10)
-        await share_fetch(client, "m", 0, topic, [0])
-        other = await Client.connect(gateway)
-        store.holding = True
-        acknowledged = asyncio.create_task(share_acknowledge(client, "m", 1, topic, {0: [(0, 4, 1)]}))
-        await store.has(1)
-        asked = asyncio.create_task(positions(other, "g"))
-        await store.has(2)
-        store.holding = False
-        store.fail(StoreError("the disk is full"))
-        await acknowledged
-        assert await asked == {"t": {0: (0, 10)}}
+        assert await asked == {"t": {0: (start, lag)}}
         other.close()
 
     run_held(test)

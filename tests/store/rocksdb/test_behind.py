@@ -122,7 +122,7 @@ def test_what_was_given_back_is_read_again(tmp_path: Path) -> None:
 async def _reading_again(folder: Path) -> None:
     store = await rocksdb.open(folder, page_cache_bytes=KICK_BYTES, tail_cache_bytes=0)
     await store.write([CreateLog(1)], Durability.OS)
-    made = [append(1, offset, [2 * MEGABYTE]) for offset in range(40)]
+    made = [append(1, offset, [2 * MEGABYTE]) for offset in range(12)]
     for each in made:
         await store.write([each], Durability.OS)
     assert await content(store.log(1)) == b"".join(bytes(data) for each in made for data in each.batches)
