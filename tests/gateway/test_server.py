@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import os
+import signal
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,7 +16,7 @@ import pytest
 from gateway import reserve
 from gateway.config import Settings
 from gateway.errors import StartError
-from gateway.server import Gateway, open_store, start
+from gateway.server import Gateway, open_store, run, start
 from store import memory
 from store.api import DiskFull, Family, Put
 from tests.gateway.broker.held import HeldStore, until
@@ -101,3 +104,31 @@ def test_a_store_that_finds_no_space_is_opened_once_more_without_the_reserve(
     asyncio.run(main())
     assert not (tmp_path / reserve.NAME).exists()
     assert ("gave up the 8 MiB" in caplog.text) is kept
+
+
+def test_a_gateway_that_serves_looks_for_garbage_seldom_and_not_in_what_it_began_with() -> None:
+    """Python's own thresholds cost a tenth of the time; what is made at the start is never garbage."""
+
+    async def main() -> tuple[int, tuple[int, int, int]]:
+        told: list[str] = []
+        settings = Settings.load(["store.driver=memory", "listeners=PLAINTEXT://127.0.0.1:0"])
+        serving = asyncio.create_task(run(settings, told.append))
+        await until(lambda: serving.done() or gc.get_freeze_count() > before)
+        found = gc.get_freeze_count() - before, gc.get_threshold()
+        assert any("listening on" in line for line in told)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await serving
+        assert told[-1] == "stopping"
+        return found
+
+    before, thresholds = gc.get_freeze_count(), gc.get_threshold()
+    try:
+        frozen, now = asyncio.run(main())
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+    # the modules alone are more
+    assert frozen > 50_000
+    assert now[0] >= 10 * 700
+    assert now[1] >= 10
+    assert now[2] >= 10
