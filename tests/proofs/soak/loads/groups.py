@@ -84,6 +84,9 @@ class Member(Load):
 
 
 class Librdkafka(Member):
+    # what became of the last commit: each partition with its offset or error; None while it is under way
+    _answer: list[TopicPartition] | None = None
+
     def run(self) -> None:
         consumer = Consumer(
             {
@@ -95,39 +98,59 @@ class Librdkafka(Member):
                 "session.timeout.ms": 20_000,
                 "heartbeat.interval.ms": 500,
                 "log_level": 0,
+                "on_commit": self._committed,
                 **RECONNECT,
             }
         )
         consumer.subscribe(self.group.topics)
+        read: dict[Place, int] = {}
         while not self.world.stop.is_set():
-            read: dict[Place, int] = {}
-            for message in consumer.consume(self.chance.choice((5, 50, 500)), 0.1):
-                error = message.error()
-                if error is not None:
-                    if error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:
-                        self.fail(str(KafkaException(error)))
-                    continue
-                place = message.topic() or "", message.partition() or 0
-                offset = message.offset() or 0
-                self.gave(place, offset, message.value())
-                read[place] = offset + 1
+            read |= self._read(consumer, self.chance.choice((5, 50, 500)), 0.1)
             if read:
-                self._commit(consumer, read)
+                read = self._commit(consumer, read)
         if not self.world.abandoned:
             consumer.close()
 
-    def _commit(self, consumer: Consumer, read: dict[Place, int]) -> None:
+    def _read(self, consumer: Consumer, count: int, seconds: float) -> dict[Place, int]:
+        """Where the next records end, by partition."""
+        read: dict[Place, int] = {}
+        for message in consumer.consume(count, seconds):
+            error = message.error()
+            if error is not None:
+                if error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    self.fail(str(KafkaException(error)))
+                continue
+            place = message.topic() or "", message.partition() or 0
+            offset = message.offset() or 0
+            self.gave(place, offset, message.value())
+            read[place] = offset + 1
+        return read
+
+    def _commit(self, consumer: Consumer, read: dict[Place, int]) -> dict[Place, int]:
+        """Commit and wait for the answer; what was read meanwhile. (A synchronous commit waits for ever.)"""
         self.group.sending(read)
+        self._answer = None
+        offsets = [TopicPartition(*place, offset) for place, offset in read.items()]
+        meanwhile: dict[Place, int] = {}
         try:
-            answers = consumer.commit(
-                offsets=[TopicPartition(*place, offset) for place, offset in read.items()], asynchronous=False
-            )
+            consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException:
-            # killed, or the group is on its way to another generation: what was read comes again or not
-            return
-        done = {(each.topic, each.partition): each.offset for each in answers or () if each.error is None}
-        self.group.answered({place: offset for place, offset in done.items() if offset == read.get(place)})
-        self.moved += 1
+            return meanwhile
+        while self._answer is None and not self.world.abandoned:
+            meanwhile |= self._read(consumer, 1, 0.05)
+        done = {
+            (each.topic, each.partition): each.offset for each in self._answer or () if each.error is None
+        }
+        if done:
+            self.group.answered(
+                {place: offset for place, offset in done.items() if offset == read.get(place)}
+            )
+            self.moved += 1
+        return meanwhile
+
+    def _committed(self, error: KafkaError | None, answers: list[TopicPartition]) -> None:
+        # failed: killed, or the group is on its way to another generation; what was read comes again or not
+        self._answer = answers if error is None else []
 
 
 class Aiokafka(Member):
