@@ -6,11 +6,13 @@ Failover, and is there once the group has committed an offset of the topic.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin import messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.groups import PAGE
 from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
@@ -26,6 +28,7 @@ from store.api import Family, Put, StoreError
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.subscriptions.cursor import Cursor
@@ -63,18 +66,25 @@ async def named_subscription(broker: Broker, call: Call) -> Named:
 async def names(context: Context, call: Call) -> Reply:
     """The names of a topic's subscriptions."""
     found = find(context.broker, named(call))
-    return json(sorted(names_of(context.broker, found)))
+    return json(sorted(await names_of(context.broker, found)))
 
 
-def names_of(broker: Broker, found: Found) -> set[str]:
+async def names_of(broker: Broker, found: Found) -> set[str]:
     """Groups that have a cursor on the topic, or have committed an offset of it."""
     topic = found.topic
-    there = {row.group for row in broker.subscriptions.of_topic(topic.topic_id)}
-    indexes = range(len(topic.partitions))
-    for listed in broker.groups.listing():
-        if any(row is not None for row in broker.groups.committed(listed.group_id, topic, indexes)):
+    there = {row.group async for row in broker.subscriptions.each_of_topic(topic.topic_id)}
+    for count, listed in enumerate(broker.groups.listing()):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        if _committed(broker, topic, listed.group_id):
             there.add(listed.group_id)
     return there
+
+
+def _committed(broker: Broker, topic: Topic, group: str) -> bool:
+    """Whether a group has committed an offset of the topic."""
+    rows = broker.groups.committed(group, topic, range(len(topic.partitions)))
+    return any(row is not None for row in rows)
 
 
 async def create(context: Context, call: Call) -> Reply:
@@ -92,7 +102,8 @@ async def create(context: Context, call: Call) -> Reply:
         )
     if not name:
         raise RefusedError(412, "A subscription has a name.")
-    if name in names_of(broker, found):
+    there = broker.subscriptions.by_id(name, found.topic.topic_id)
+    if there is not None or _committed(broker, found.topic, name):
         raise RefusedError(409, f"{found.name} has a subscription {name} already.")
     starts = [
         _start(broker.partition(found.topic, index), call) for index in range(len(found.topic.partitions))
@@ -181,6 +192,10 @@ async def reset(context: Context, call: Call) -> Reply:
         for index in _indexes(at.found):
             targets[index] = await _by_time(broker, broker.partition(at.found.topic, index), since)
     else:
+        if call.json() is None:
+            raise RefusedError(
+                400, "A cursor is reset to a time in the path, or to the message id in the body."
+            )
         wanted = _id(call)
         if wanted.ledger in (-1, _LATEST_LEDGER):
             indexes = _indexes(at.found)
@@ -409,7 +424,7 @@ def _id(call: Call) -> MessageId:
     """The message id in the body; latest when there is none."""
     body = call.json()
     try:
-        return MessageId.from_json(body) if body else MessageId.parse("latest")
+        return MessageId.from_json(body) if body not in (None, {}) else MessageId.parse("latest")
     except MessageIdError as error:
         raise RefusedError(400, str(error)) from None
 

@@ -421,6 +421,8 @@ def test_a_record_whose_owner_is_awaited_after_a_restart_says_so(serve: Serve) -
         ("GET", "P/orders/subscription/none/position/1", 404, "no subscription"),
         ("POST", "P/orders/subscription/billing/skip/x", 400, "whole number"),
         ("PUT", "P/orders/subscription/new?type=exclusive", 400, "shared, key_shared"),
+        ("PUT", "P/orders/subscription/billing", 409, "already"),
+        ("POST", "P/orders/subscription/billing/resetcursor", 400, "message id"),
         ("GET", "P/orders/subscription/billing/explain", 400, "offset"),
         ("GET", "P/orders/subscription/billing/explain?messageId=7:x", 400, "message id"),
         ("GET", "P/orders/subscription/billing/hash?key=a", 412, "Key_Shared"),
@@ -553,5 +555,18 @@ def test_a_large_answer_comes_whole(serve: Serve, monkeypatch: pytest.MonkeyPatc
         assert answer.json["subscriptions"]["billing"]["msgBacklog"] == 5
         head = await admin.ask("HEAD", "P/orders/stats")
         assert (head.status, head.body) == (200, b"")
+
+    serve(test)
+
+
+@pytest.mark.parametrize("body", ["", "null", "[]", "0", '""', "false"])
+def test_a_cursor_is_not_moved_by_a_body_that_says_nothing(serve: Serve, body: str) -> None:
+    """It went to the end of the topic, and what was not settled was gone."""
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        answer = await admin.ask("POST", "P/orders/subscription/billing/resetcursor", body)
+        assert answer.status == 400, answer
+        assert (await stats(admin))["msgBacklog"] == 5
 
     serve(test)
