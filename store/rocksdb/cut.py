@@ -47,7 +47,7 @@ class Cut:
         """Put all rows; only the salvaged bytes are written here. `pieces`, the log's segments, follow the cut."""
         self._pieces = pieces
         partition, offset = self._partition, self._offset
-        ledger, entries, ledger_size = self._count_ledger()
+        ledger, ledger_first, entries, ledger_size = self._count_ledger()
         for family in (Family.INDEX, Family.SEGMENT):
             start, end = rows.partition_range(partition, offset)
             self._batch.delete_range(start, end, self._handles[family])
@@ -63,6 +63,7 @@ class Cut:
             size=size,
             durable_end=min(self._row.durable_end, offset),
             ledger=ledger,
+            ledger_first=ledger_first,
             ledger_entries=entries,
             ledger_size=ledger_size,
             ledger_opened=0,
@@ -85,17 +86,24 @@ class Cut:
                 last = rows.PARTITION_U32.unpack(key)[1]
         return last
 
-    def _count_ledger(self) -> tuple[int, int, int]:
-        """(ledger, entries, bytes) of the ledger in which the cut falls; (0, 0, 0) when nothing is left."""
+    def _count_ledger(self) -> tuple[int, int, int, int]:
+        """(ledger, its first offset, entries, bytes) of the ledger in which the cut falls; zeros when nothing is left
+        of it, or all of it was trimmed and it has no row any more.
+        """
+        nothing = 0, 0, 0, 0
         if self._offset == 0:
-            return 0, 0, 0
+            return nothing
         found = self._database.at_or_before(
             Family.INDEX, rows.PARTITION_OFFSET.pack(self._partition, self._offset - 1)
         )
         if found is None:
-            return 0, 0, 0
+            return nothing
         base = rows.PARTITION_OFFSET.unpack(found[0])[1]
         row = rows.index_row(found[1])
+        key = rows.PARTITION_OFFSET.pack(self._partition, row.ledger)
+        value = self._database.get(Family.LEDGER, key)
+        if value is None:
+            return nothing
         piece = self._pieces.get(row.number)
         count = 0
         if piece is not None:
@@ -105,23 +113,15 @@ class Cut:
                 count = check(self._files, descriptor, row.position, end, base).batches
             finally:
                 self._files.close(descriptor)
-        size = self._ledger_bytes(row.ledger)
-        value = self._database.get(Family.LEDGER, rows.PARTITION_OFFSET.pack(self._partition, row.ledger))
-        if value is not None:
-            closed = rows.ledger_row(value)._replace(entries=row.entry + count, size=size)
-            self._batch.put(
-                rows.PARTITION_OFFSET.pack(self._partition, row.ledger),
-                rows.LEDGER.pack(*closed),
-                self._handles["ledger"],
-            )
-        return row.ledger, row.entry + count, size
+        entries = row.entry + count
+        before = rows.ledger_row(value)
+        size = self._ledger_bytes(before.first_offset)
+        closed = before._replace(entries=entries, size=size)
+        self._batch.put(key, rows.LEDGER.pack(*closed), self._handles["ledger"])
+        return row.ledger, before.first_offset, entries, size
 
-    def _ledger_bytes(self, ledger: int) -> int:
+    def _ledger_bytes(self, first: int) -> int:
         """Bytes from where a ledger begins (it has an index row there) to the cut."""
-        value = self._database.get(Family.LEDGER, rows.PARTITION_OFFSET.pack(self._partition, ledger))
-        if value is None:
-            return 0
-        first = rows.ledger_row(value).first_offset
         begin = self._database.get(Family.INDEX, rows.PARTITION_OFFSET.pack(self._partition, first))
         start = rows.index_row(begin) if begin is not None else None
         size = 0
@@ -175,6 +175,7 @@ class Cut:
             size = file_size(descriptor)
             index = Indexer(self, number, row.ledger or self._row.ledger, row.ledger_entries)
             if not row.ledger:
+                row = row._replace(ledger_first=base)
                 index.begin_ledger(base)
             checked = check(self._files, descriptor, 0, size, base, index)
         finally:

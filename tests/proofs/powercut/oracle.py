@@ -85,6 +85,8 @@ async def examine(
         for partition, found in logs.items():
             if await _read(again, partition) != found:
                 verdict.wrong(f"log {partition} is another one after a second start")
+            # also with what was appended behind the cut
+            _positions(again, partition, found, verdict)
     finally:
         await again.close()
     report = verify(image)
@@ -311,8 +313,12 @@ def _positions(store: RocksStore, partition: int, found: Found, verdict: Verdict
         verdict.wrong(f"log {partition}: its segments have another size than the log")
     for base, following, _, _ in found.batches[:: max(1, len(found.batches) // 10)]:
         position = log.position_of(following - 1)
-        if log.offset_of(position.ledger, position.entry) != base:
-            verdict.wrong(f"log {partition}: the message id of {base} leads elsewhere")
+        try:
+            leads_to = log.offset_of(position.ledger, position.entry)
+        except KeyError:
+            leads_to = -1
+        if leads_to != base:
+            verdict.wrong(f"log {partition}: the message id of {base} leads to {leads_to}")
 
 
 def _offsets(

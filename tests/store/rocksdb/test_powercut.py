@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from store import batch, rocksdb
-from store.api import CreateLog, DropLog, Durability, Family, Put, Trim, Write
+from store import batch, limits, rocksdb
+from store.api import CreateLog, DropLog, Durability, Family, Log, Put, Trim, Write
 from store.rocksdb.recovery import Lost
 from tests.store.making import Clock, append, content
 from tests.store.rocksdb.faults import Faults, crash, open_faulty
@@ -224,6 +224,71 @@ def test_every_gap_between_what_the_journal_kept_is_told(folder: Path) -> None:
         assert (log.start_offset, log.end_offset) == (3, 5)
         assert [base for _, _, base, _ in batch.walk(await content(log))] == [4]
         assert any("lost the offsets 1 to 1, 3 to 3, 5 to 5" in notice for notice in again.notices)
+        await again.close()
+
+    asyncio.run(main())
+
+
+def ids_lead_back(log: Log) -> list[int]:
+    """The offsets of a log; each one's message id leads to it."""
+    offsets = range(log.start_offset, log.end_offset)
+    found = []
+    for offset in offsets:
+        position = log.position_of(offset)
+        base = log.offset_of(position.ledger, position.entry)
+        if base not in found:
+            found.append(base)
+    return found
+
+
+def test_message_ids_of_an_older_ledger_hold_after_a_cut_into_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LEDGER_ENTRIES", 4)
+
+    async def main() -> None:
+        store = await rocksdb.open(folder / "data", boot="one")
+        await store.write([CreateLog(1)], Durability.OS)
+        for base in range(10):
+            await store.write([append(1, base)], Durability.OS)
+        before = [store.log(1).position_of(offset) for offset in range(6)]
+        size = len(append(1, 0).batches[0])
+        await crash(store)
+        (segment,) = (folder / "data" / "segments").glob("*/*.seg")
+        # two of the second ledger are left, and the third one is gone
+        os.truncate(segment, 6 * size)
+        again = await rocksdb.open(folder / "data", boot="two")
+        log = again.log(1)
+        await again.write([append(1, 6)], Durability.OS)
+        assert ids_lead_back(log) == list(range(7))
+        assert [log.position_of(offset) for offset in range(6)] == before
+        assert [(each.first_offset, each.entries) for each in log.ledgers()] == [(0, 4), (4, 2), (6, 1)]
+        await again.close()
+
+    asyncio.run(main())
+
+
+def test_message_ids_lead_back_when_the_ledger_of_a_cut_was_trimmed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LEDGER_ENTRIES", 2)
+
+    async def main() -> None:
+        store = await rocksdb.open(folder / "data", boot="one")
+        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await store.checkpoint()
+        for base in range(1, 6):
+            await store.write([append(1, base)], Durability.OS if base % 2 else Durability.FSYNC)
+        await store.write([Trim(1, 3)], Durability.FSYNC)
+        size = len(append(1, 0).batches[0])
+        await crash(store)
+        (segment,) = (folder / "data" / "segments").glob("*/*.seg")
+        os.truncate(segment, size)
+        again = await rocksdb.open(folder / "data", boot="two")
+        log = again.log(1)
+        assert ids_lead_back(log) == [4]
+        await again.write([append(1, 5)], Durability.OS)
+        assert ids_lead_back(log) == [4, 5]
         await again.close()
 
     asyncio.run(main())
