@@ -17,6 +17,8 @@ from tests.proofs.powercut.asking import Connection, check, produce_request
 from tests.proofs.powercut.share_load import share
 from tests.proofs.powercut.world import Batch, Commit, Topic, Trim, World
 
+PATIENCE = 60.0
+
 
 async def create(
     connection: Connection, world: World, name: str, partitions: int, synced: bool, **configs: str
@@ -255,6 +257,7 @@ class Load:
         self.world = World(policy == "fsync", policy == "mixed")
         self._open: list[Connection] = []
         self._enough = asyncio.Event()
+        self._buried = asyncio.Event()
 
     async def _connection(self) -> Connection:
         made = await Connection.open(self._address)
@@ -262,6 +265,7 @@ class Load:
         return made
 
     async def run(self, seconds: float) -> World:
+        """For so long, and until records of the share group have died: on a busy machine that takes longer."""
         control = await self._connection()
         synced = self._policy == "fsync"
         also = {"durability": "fsync"} if self._policy == "mixed" else {}
@@ -287,13 +291,19 @@ class Load:
             self._share(tasks),
         ]
         running = [asyncio.ensure_future(part) for part in parts]
-        ending = asyncio.ensure_future(asyncio.sleep(seconds))
+        ending = asyncio.ensure_future(self._until(seconds))
         await asyncio.wait([*running, ending], return_when=asyncio.FIRST_COMPLETED)
         self._enough.set()
         await asyncio.gather(*running)
+        await ending
         for connection in self._open:
             connection.close()
         return world
+
+    async def _until(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        async with asyncio.timeout(PATIENCE):
+            await self._buried.wait()
 
     async def _produce(
         self,
@@ -344,7 +354,9 @@ class Load:
             await asyncio.sleep(0.003)
 
     async def _share(self, topic: Topic) -> None:
-        await share(await self._connection(), await self._connection(), self.world, topic, self._enough)
+        await share(
+            await self._connection(), await self._connection(), self.world, topic, self._enough, self._buried
+        )
 
     async def _churn(self) -> None:
         """Topics come, get a batch and go; names come again."""

@@ -20,6 +20,7 @@ GROUP = "workers"
 MEMBER = "powercut-member"
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 REDELIVERIES = 2
+ANSWERS = 20
 CONFIGS = {
     "share.auto.offset.reset": "earliest",
     "pulsar.max.redeliver.count": str(REDELIVERIES),
@@ -33,9 +34,16 @@ Acks = dict[int, list[tuple[int, int]]]
 
 
 async def share(
-    connection: Connection, producing: Connection, world: World, topic: Topic, enough: asyncio.Event
+    connection: Connection,
+    producing: Connection,
+    world: World,
+    topic: Topic,
+    enough: asyncio.Event,
+    buried: asyncio.Event,
 ) -> None:
-    """Configure the group, join it, and work until it is enough."""
+    """Configure the group, join it, and work until it is enough. `buried` is set so many answers after the first
+    rejection that records have surely died.
+    """
     await _configure(connection)
     key, answer = await connection.ask(
         ApiKey.SHARE_GROUP_HEARTBEAT,
@@ -54,6 +62,7 @@ async def share(
     chance = random.Random(topic.topic_id)
     epoch = 0
     said: Acks = {}
+    since = 0
     while not enough.is_set():
         key = connection.send(ApiKey.SHARE_FETCH, _fetch(topic, epoch, said))
         for index, each in said.items():
@@ -63,6 +72,10 @@ async def share(
         answer = await connection.receive()
         check(answer.error_code)
         epoch += 1
+        if since or any(kind == REJECT for each in said.values() for _, kind in each):
+            since += 1
+        if since > ANSWERS:
+            buried.set()
         said = {}
         for part in answer.responses[0].partitions if answer.responses else ():
             check(part.error_code)
