@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.coordinators import offsets
 from store.api import Family, Put, Write
 from tests.gateway.broker.fake_broker import FakeBroker
 from tests.gateway.broker.group_client import SESSION, WEEK, Client, waiter
-
-
-@pytest.fixture
-def broker() -> FakeBroker:
-    return FakeBroker()
-
-
-@pytest.fixture
-def client(broker: FakeBroker) -> Client:
-    return Client(broker)
 
 
 def offsets_check(broker: FakeBroker) -> None:

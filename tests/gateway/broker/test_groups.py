@@ -16,17 +16,6 @@ from store.api import Durability, Family, Put
 from tests.gateway.broker.fake_broker import FakeBroker
 from tests.gateway.broker.group_client import SESSION, Client, value, waiter
 
-
-@pytest.fixture
-def broker() -> FakeBroker:
-    return FakeBroker()
-
-
-@pytest.fixture
-def client(broker: FakeBroker) -> Client:
-    return Client(broker)
-
-
 # -- writes before answers
 
 
