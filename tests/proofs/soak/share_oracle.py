@@ -73,6 +73,8 @@ class Letter(NamedTuple):
     name: str
     # RECONSUMETIMES: how often it had been a retry letter
     retries: int = 0
+    # when it was buried, on the clock of ns; 0: nobody knows
+    buried_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -232,7 +234,8 @@ class ShareOracle:
         record = shelf.open.setdefault(it.offset, Seen(it.name))
         if record.name and record.name != it.name:
             wrong(f"is {record.name}, and its dead letter {it.name}")
-        if record.end == "acknowledged":
+        # what comes too late, when the group has settled all up to there, is passed over and answered like any other
+        if record.end == "acknowledged" and not 0 < it.buried_ns < record.end_ns:
             wrong("was acknowledged, and is a dead letter")
         limit = self.rules.limit
         if it.reason == "REJECTED":

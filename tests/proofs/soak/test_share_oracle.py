@@ -42,9 +42,17 @@ class Told:
             self.now += 2
             self.oracle.take(verdict._replace(answered_ns=self.now))
 
-    def letter(self, offset: int, deliveries: int, reason: str = "MAX_DELIVERIES", retries: int = 0) -> None:
+    def letter(
+        self,
+        offset: int,
+        deliveries: int,
+        reason: str = "MAX_DELIVERIES",
+        retries: int = 0,
+        buried_ns: int = 0,
+    ) -> None:
         self.now += 2
-        self.oracle.letter(Letter(T, offset, deliveries, reason, f"r{offset}", retries), self.now)
+        it = Letter(T, offset, deliveries, reason, f"r{offset}", retries, buried_ns)
+        self.oracle.letter(it, self.now)
 
     def start(self, offset: int) -> None:
         self.now += 2
@@ -205,12 +213,25 @@ def test_dead_and_nobody_wanted_it() -> None:
     assert "nobody rejected it" in told.only
 
 
-def test_acknowledged_and_dead() -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_acknowledged_and_dead(known: bool) -> None:
     told = Told()
-    told.given(0)
-    told.said(0, ACCEPT)
-    told.letter(0, 3)
-    assert "was acknowledged, and is a dead letter" in told.wrong[0]
+    for count in (1, 2, 3):
+        told.given(0, count)
+    told.said(0, ACCEPT, 3)
+    told.letter(0, 3, buried_ns=told.now + 1 if known else 0)
+    assert "was acknowledged, and is a dead letter" in told.only
+
+
+def test_an_acknowledgement_of_what_is_dead_and_settled_changes_nothing() -> None:
+    told = Told()
+    for count in (1, 2, 3):
+        told.given(0, count)
+    buried = told.now + 1
+    told.said(0, ACCEPT, 3)
+    told.letter(0, 3, buried_ns=buried)
+    told.start(1)
+    assert told.wrong == []
 
 
 def test_a_retry_letter_that_was_tried_too_often_needs_no_delivery() -> None:

@@ -184,6 +184,7 @@ class Group:
             headers["pulsar-dead-letter-reason"].decode(),
             name_of(stored.value),
             int(headers.get("pulsar-reconsume-times", b"0")),
+            stored.timestamp * 1_000_000 - time.time_ns() + time.monotonic_ns(),
         )
 
     def finish(self, oracle: Oracle) -> None:
