@@ -76,9 +76,7 @@ def of_subscription(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]
 
 def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | None:
     """One subscription on one partition (the store's id of it) whose cursor is not loaded; None if only the cursor
-    knows.
-
-    Where the log has lost its beginning since, the open records are at most so many.
+    knows: also where the log has lost its beginning since, unless all of what it lost was available.
     """
     try:
         log = broker.store.log(partition)
@@ -93,10 +91,14 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         return None
     else:
         start, read, counts = max(stands.start, log_start), max(stands.read, log_start), stands.counts
+        if start >= read:
+            counts = Counts()
+        elif start > stands.start and (any(counts[1:]) or counts.open < stands.read - stands.start):
+            # which of them are gone
+            return None
     config = broker.group_configs.get(row.group)
-    window = read - start
-    still = min(counts.open, window)
-    delayed, backoff, dying = (min(count, window) for count in counts[1:])
+    still = min(counts.open, read - start)
+    _, delayed, backoff, dying = counts
     unread = end - read
     states = {
         **_FRESH,

@@ -516,6 +516,27 @@ def test_what_retention_took_is_no_backlog_of_a_subscription_that_nobody_uses(se
     serve(test)
 
 
+def test_what_retention_took_of_what_waits_is_not_counted_either(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=10)
+        own = {"pulsar.nack.delay.ms": "600000"}
+        await admin.broker.group_configs.alter("billing", lambda old: {**old, **own})
+        assert await take(admin, "c", 6) == [0, 1, 2, 3, 4, 5]
+        await ack(admin, "c", 0, 2, 2)
+        await ack(admin, "c", 4, 5, 1)
+        at = cursor_of(admin)
+        at.detach("c", graceful=True)
+        await admin.broker.write([])
+        for _ in range(2):
+            admin.broker.subscriptions.release_idle()
+        assert not list(admin.broker.subscriptions.live())
+        await admin.broker.topics.delete_records(at.partition, 2)
+        states = (await stats(admin))["magnetar"]["states"]
+        assert [states[key] for key in ("start", "open", "available", "backoff")] == [2, 6, 5, 1]
+
+    serve(test)
+
+
 def test_many_subscriptions_that_nobody_uses_are_looked_at_a_page_at_a_time(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")
