@@ -78,6 +78,7 @@ class SubscriptionPartition:
         "index",
         "letters_failed",
         "partition",
+        "passing",
         "prefix",
         "reading",
         "record_bytes",
@@ -100,6 +101,8 @@ class SubscriptionPartition:
         self.waiters: dict[Waiter, None] = {}
         # fetches that wait for a disk
         self.reading: set[Fetching] = set()
+        # True while one of those that look on passes over records, or has a batch opened: one is enough
+        self.passing = False
         # what one record takes in the log, on the whole
         self.record_bytes = 512.0
         # of the timers

@@ -11,7 +11,6 @@ whole fetch awaitable; while it waits the consumer may go, the cursor be thrown 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Generator, Sequence
@@ -273,6 +272,8 @@ class Fetching:
                 taken < self._limit
                 and (self._size < self._max_bytes or not self._size)
                 and problem is None
+                # another looks on: when it is through, whoever waits is served
+                and not at.passing
                 and cursor.read < at.partition.high_watermark
                 and self._valid()
                 and cursor.wants_more(consumer, taken)
@@ -292,7 +293,7 @@ class Fetching:
                         # whoever parks now, for there was nothing for it, is to look on
                         at.serve_soon()
                         break
-                    yield from self._wait(asyncio.sleep(0, []))
+                    yield from self._pass(at.broker.subscriptions.turns.next())
         except BaseException:
             # the connection is gone, or something is wrong here: nothing of this was sent
             self.put_back()
@@ -325,6 +326,18 @@ class Fetching:
             return (yield waits)
         finally:
             reading.discard(self)
+
+    def _pass(self, waits: Awaitable[list[Buffer]]) -> Reads[list[Buffer]]:
+        """The same, and nobody else looks on meanwhile."""
+        at = self._at
+        at.passing = True
+        try:
+            return (yield from self._wait(waits))
+        except BaseException:
+            at.serve_soon()
+            raise
+        finally:
+            at.passing = False
 
     def _read(self, offset: int, want: int, room: int) -> Reads[list[Buffer]]:
         """About `want` bytes from the batch that holds an offset on; that batch whole if it has no more than `room`, or
@@ -490,7 +503,7 @@ class Fetching:
         slow = self._first_slow(stored, offset, keys)
         if slow == 0:
             scanner = at.broker.subscriptions.scanner
-            yield from self._wait(scanner.prepare(at, stored[0], keys, self._wall))
+            yield from self._pass(scanner.prepare(at, stored[0], keys, self._wall))
             if not self._valid() or cursor.read != offset:
                 return 0
             slow = 1

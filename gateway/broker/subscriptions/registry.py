@@ -19,7 +19,7 @@ from gateway.broker.subscriptions.partition import Consumer
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.scanning import Scanner
 from gateway.broker.subscriptions.subscription import Subscription
-from gateway.broker.subscriptions.timers import Timers
+from gateway.broker.subscriptions.timers import Timers, Turns
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
@@ -42,6 +42,7 @@ class Subscriptions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.timers = Timers(broker)
+        self.turns = Turns(broker.loop)
         self.scanner = Scanner(broker.decompression_limit)
         self.letters = Letters(broker)
         # group -> topic id -> subscription, of those in use

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import heapq
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
 
     from gateway.broker.broker import Broker
+    from store.api import Buffer
 
 log = logging.getLogger("magnetar.subscriptions")
 
@@ -124,3 +126,31 @@ class Timers:
                 log.exception("a timer of a subscription failed")
         if self._heap:
             self._call_by(self._heap[0][0])
+
+
+class Turns:
+    """Long work of many, a slice of one at a time: whoever waits goes on in a round of the loop of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[list[Buffer]]] = deque()
+        self._going = False
+
+    def next(self) -> asyncio.Future[list[Buffer]]:
+        """Ends, with nothing, when those that came before had their turn."""
+        future: asyncio.Future[list[Buffer]] = self._loop.create_future()
+        self._waiting.append(future)
+        if not self._going:
+            self._going = True
+            self._loop.call_soon(self._go)
+        return future
+
+    def _go(self) -> None:
+        waiting = self._waiting
+        while waiting:
+            future = waiting.popleft()
+            if not future.done():
+                future.set_result([])
+                self._loop.call_soon(self._go)
+                return
+        self._going = False

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.subscriptions.partition import SubscriptionPartition
+from gateway.broker.subscriptions.reading import Delivery
 from gateway.wire import records
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Batch
-from tests.gateway.broker.subscriptions.world import RELEASE, Taker, World, run
+from tests.gateway.broker.subscriptions.world import RELEASE, Taker, World, run, seen
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
@@ -291,5 +293,71 @@ def test_a_batch_that_was_looked_through_in_part_goes_on_after_a_crash(folder: P
         assert not await world.ack(at, *first)
         second = await world.fetch(at, limit=1_500)
         assert sorted([*first, *second]) == list(range(2_500))
+
+    run(test, folder)
+
+
+class Patient(Taker):
+    """Waits for what takes long, and parks again when that is nothing."""
+
+    def wake(self, at: SubscriptionPartition) -> None:
+        given = at.fetch(self.consumer, 1, 1 << 20)
+        if isinstance(given, Delivery):
+            self.took(at, given)
+        else:
+            asyncio.ensure_future(given).add_done_callback(lambda done: self.took(at, done.result()))
+
+    def took(self, at: SubscriptionPartition, given: Delivery) -> None:
+        self.got += sorted(seen(given))
+        if not given.acquired:
+            at.park(self)
+
+
+def test_one_member_looks_through_what_is_delayed_and_the_others_wait_for_what_it_finds(
+    folder: Path | None,
+) -> None:
+    """A thousand members would each do a slice of the work before anybody else had a turn."""
+
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.append(many(world, 5_000, lambda n: 60_000))
+        await world.produce(b"now")
+        await world.produce(b"now, too")
+        at.attach("a")
+        at.attach("b")
+        first = at.fetch("a", 1, 1 << 20)
+        assert isinstance(first, Awaitable)
+        second = at.fetch("b", 1, 1 << 20)
+        assert isinstance(second, Delivery)
+        assert not second.acquired
+        waiter = Patient("b")
+        at.park(waiter)
+        assert seen(await first) == {5_000: (b"now", 1)}
+        while waiter.got != [5_001]:
+            await asyncio.sleep(0)
+
+    run(test, folder)
+
+
+def test_a_member_whose_look_ahead_is_cut_off_hands_it_on(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.append(many(world, 5_000, lambda n: 60_000))
+        await world.produce(b"now")
+        at.attach("a")
+        at.attach("b")
+        waiter = Patient("b")
+        first = at.fetch("a", 1, 1 << 20)
+        assert isinstance(first, Awaitable)
+        task = asyncio.ensure_future(first)
+        at.park(waiter)
+        await asyncio.sleep(0)
+        # its connection is gone
+        task.cancel()
+        at.detach("a", graceful=False)
+        while waiter.got != [5_000]:
+            await asyncio.sleep(0)
 
     run(test, folder)

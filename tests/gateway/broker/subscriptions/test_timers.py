@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from gateway.broker.subscriptions.timers import NEVER, Timers
+from gateway.broker.subscriptions.timers import NEVER, Timers, Turns
 from tests.gateway.broker.subscriptions.world import Clock
 
 
@@ -92,3 +93,33 @@ def test_what_is_armed_earlier_again_and_again_leaves_nothing_behind() -> None:
     broker.advance(3_600_000)
     assert len(late.rang) == 5_001
     assert len(timers) == 0
+
+
+def test_of_those_that_wait_for_their_turn_one_goes_on_in_each_round_of_the_loop() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        turns, went, rounds = Turns(loop), [], 0
+
+        def tick() -> None:
+            nonlocal rounds
+            rounds += 1
+            loop.call_soon(tick)
+
+        async def work(name: str) -> None:
+            for part in range(3):
+                await turns.next()
+                went.append((rounds, name, part))
+
+        tick()
+        gone = asyncio.ensure_future(work("gone"))
+        working = [asyncio.create_task(work(name)) for name in "abc"]
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.gather(*working)
+        assert [each[1] for each in went] == ["a", "b", "c"] * 3
+        assert len({each[0] for each in went}) == 9, "each in a round of its own"
+        # and again when nobody waited for a while
+        await asyncio.sleep(0)
+        await asyncio.wait_for(turns.next(), 5)
+
+    asyncio.run(main())
