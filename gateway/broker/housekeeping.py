@@ -104,7 +104,7 @@ class Housekeeping:
             await asyncio.sleep(_BURY_SECONDS)
             try:
                 if count := await left_dying.bury(self._broker):
-                    log.info("what was dying when the gateway stopped is buried", extra={"cursors": count})
+                    log.info("burials that the last stop left go on", extra={"cursors": count})
             except StoreError as error:
                 log.warning("burials are put off", extra={"reason": str(error)})
             except Exception:
