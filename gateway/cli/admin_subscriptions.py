@@ -25,6 +25,9 @@ subscription_option = click.option(
 
 
 def _path(topic: str, subscription: str) -> str:
+    """Raises AdminError."""
+    if not subscription:
+        raise AdminError("The name of the subscription is empty: write the group's id behind -s.")
     return f"{topic_path(topic)}/subscription/{segment(subscription)}"
 
 

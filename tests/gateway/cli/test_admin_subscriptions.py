@@ -88,6 +88,7 @@ def test_a_key_alone_and_in_a_subscription(peer: Peer) -> None:
         ("reset-cursor orders -s billing -m 17", "ledger:entry"),
         ("explain orders -s billing", "--offset"),
         ("hash k --topic orders", "--subscription"),
+        ("create-subscription orders --subscription=", "name of the subscription is empty"),
     ],
 )
 def test_what_makes_no_sense_is_told_before_anybody_is_asked(peer: Peer, line: str, word: str) -> None:
