@@ -27,6 +27,8 @@ class Rules(NamedTuple):
     # (min, max, multiplier) of pulsar.nack.backoff
     backoff: tuple[int, int, float] | None = None
     key_shared: bool = False
+    # members are a library's: what it was given and did not hand out is a delivery that nobody saw
+    behind_library: bool = False
 
     def delay(self, deliveries: int) -> int:
         """ms before a record comes back that was released after so many deliveries."""
@@ -183,7 +185,11 @@ class ShareOracle:
         if it.count > record.floor:
             record.floor, record.floor_ns = it.count, it.got_ns
         if record.most > record.deliveries:
-            self._unseen.setdefault((it.place, it.offset), 0)
+            self._count_unseen(it.place, it.offset)
+
+    def _count_unseen(self, place: Place, offset: int) -> None:
+        if not self.rules.behind_library:
+            self._unseen.setdefault((place, offset), 0)
 
     def sent(self, it: Verdict) -> None:
         shelf = self.shelf(it.place)
@@ -248,7 +254,7 @@ class ShareOracle:
                 wrong(f"is dead after {it.deliveries} of {limit} deliveries")
             if it.deliveries > record.deliveries:
                 record.most = max(record.most, it.deliveries)
-                self._unseen.setdefault((it.place, it.offset), 0)
+                self._count_unseen(it.place, it.offset)
         record.end, record.end_ns = "dead", now_ns
 
     def settled_below(self, place: Place, start: int, now_ns: int) -> None:

@@ -135,6 +135,16 @@ def test_more_is_counted_than_anybody_had() -> None:
     assert "counts 2 deliveries, and members had 1" in told.only
 
 
+def test_a_library_may_keep_a_delivery_to_itself() -> None:
+    told = Told(Rules(3, behind_library=True))
+    told.given(0, 2)
+    told.oracle.checked()
+    told.oracle.checked()
+    told.letter(0, 3)
+    told.start(1)
+    assert told.wrong == []
+
+
 def test_more_deliveries_than_allowed() -> None:
     told = Told()
     for _ in range(4):

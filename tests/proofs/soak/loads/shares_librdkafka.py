@@ -146,8 +146,10 @@ def _place(message: Message) -> Place:
 
 
 def loads(world: World) -> list[Load]:
-    clerks = Group(world, "clerks", "files", 2, Rules(4, (40, 400, 2.0)), "", retries=False)
-    desks = Group(world, "desks", "letters", 2, Rules(4, key_shared=True), "fsync", retries=False)
+    shared = Rules(4, (40, 400, 2.0), behind_library=True)
+    keyed = Rules(4, key_shared=True, behind_library=True)
+    clerks = Group(world, "clerks", "files", 2, shared, "", retries=False)
+    desks = Group(world, "desks", "letters", 2, keyed, "fsync", retries=False)
     found: list[Load] = []
     for number, group in enumerate((clerks, desks), 2):
         found.append(Sender(world, group, number))
