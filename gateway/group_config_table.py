@@ -131,6 +131,12 @@ def _multiplier(value: Value) -> str | None:
     return "must be above 1 and at most 1000" if wrong else None
 
 
+def _ack_timeout(value: Value) -> str | None:
+    """Pulsar's clients refuse less than a second: 30 that was meant in seconds would let every record die."""
+    wrong = isinstance(value, int) and value != 0 and not 1000 <= value <= INT_MAX
+    return f"must be 0, or from 1000 to {INT_MAX}" if wrong else None
+
+
 def _some(value: Value) -> str | None:
     return None if value else "must be the id of a group"
 
@@ -316,7 +322,7 @@ _ROWS = [
             None,
             "How long a record stays acquired before it is taken back, in ms; 0 is for as long as its consumer lives, "
             "as in Pulsar.",
-            _NUMBER_MS,
+            _ack_timeout,
         ),
         open="`share.record.lock.duration.ms`",
     ),

@@ -28,6 +28,7 @@ class TestValidate:
             {"pulsar.nack.backoff.max.ms": "500"},
             {"pulsar.nack.backoff.min.ms": "90000"},
             {"pulsar.ack.timeout.ms": "0"},
+            {"pulsar.ack.timeout.ms": "1000"},
             {"pulsar.max.redeliver.count": "-1"},
             {"pulsar.dead.letter.topic": "graveyard", "pulsar.retry.letter.topic": "again"},
         ],
@@ -52,6 +53,11 @@ class TestValidate:
                 "pulsar.key.shared.mode",
                 "ring",
                 'pulsar.key.shared.mode must be auto_split, consistent_hashing or sticky, not "ring".',
+            ),
+            (
+                "pulsar.ack.timeout.ms",
+                "999",
+                'pulsar.ack.timeout.ms must be 0, or from 1000 to 2147483647, not "999".',
             ),
             (
                 "share.session.timeout.ms",
