@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import signal
 import sys
 from pathlib import Path
 
@@ -133,4 +134,6 @@ def write_page(output: Path, *, say: bool) -> int:
 
 
 if __name__ == "__main__":
+    # ended by `timeout` or a shutdown it leaves no server behind either, as with Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())
