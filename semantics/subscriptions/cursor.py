@@ -54,10 +54,10 @@ from semantics.subscriptions.chunks import (
 )
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
-from semantics.subscriptions.key_shared import Owners
 from semantics.subscriptions.leases import Consumer, Leases, held
 from semantics.subscriptions.looking import look
 from semantics.subscriptions.moves import CRASHED, NACKED, TIMED_OUT, Moves
+from semantics.subscriptions.owners import Owners
 from semantics.subscriptions.rows import Row
 from semantics.subscriptions.states import (
     ACQUIRED,
@@ -471,7 +471,8 @@ class Cursor(Moves):
             config.strict,
             config.allow_out_of_order,
         ):
-            self._keyed.reconfigure(config)
+            before_keyed, self._keyed = self._keyed, self._keyed_dispatcher()
+            self._keyed.adopt(before_keyed, before_keyed.since)
 
     # -- rows ------------------------------------------------------------------------------------------------
 

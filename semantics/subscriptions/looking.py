@@ -19,13 +19,14 @@ from semantics.subscriptions.states import (
     Reason,
     RecordState,
 )
+from semantics.subscriptions.strict import Strict
 
 
 def look(
     window: Window,
     leases: Leases,
     due_times: DueTimes,
-    keyed: KeyShared | None,
+    keyed: KeyShared | Strict | None,
     unburied: Iterable[tuple[int, int, int, str]],
     offset: int,
 ) -> RecordState:

@@ -12,6 +12,7 @@ from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import Consumer, Lease, Leases, pack
 from semantics.subscriptions.shared import Shared
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BACKOFF, DELAYED, DONE, DYING, NUMBER, Reason
+from semantics.subscriptions.strict import Strict
 
 TICK_MS = 1_000
 """how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
@@ -74,15 +75,21 @@ class Moves:
         """Make the dispatcher of the config's type from what the window says."""
         window = self._window
         self._shared: Shared | None = None
-        self._keyed: KeyShared | None = None
+        self._keyed: KeyShared | Strict | None = None
         self.read = window.known
         """the first offset that the dispatcher has not looked at"""
         if self._config.type == "key_shared":
             self.read = window.start
-            self._keyed = KeyShared(window, self._leases, self._config, self.read)
+            self._keyed = self._keyed_dispatcher()
             self._pass_over_settled()
         else:
             self._shared = Shared(window)
+
+    def _keyed_dispatcher(self) -> KeyShared | Strict:
+        config = self._config
+        if config.strict and not config.allow_out_of_order:
+            return Strict(self._window, self._leases, self.read)
+        return KeyShared(self._window, self._leases, config, self.read)
 
     def _take_in(self, first: int, end: int) -> None:
         """Shared: [first, end) is AVAILABLE and nothing more is to be said of it."""
@@ -114,6 +121,8 @@ class Moves:
     def _advance(self) -> None:
         """Move start to the first open offset."""
         self._window.advance()
+        if self._keyed is not None and not self._keyed.queued:
+            self._keyed.rest()
         if self.read < self._window.start:
             # Key_Shared reads again, and what it had not come to is buried meanwhile
             self._pass_over_settled()

@@ -29,6 +29,12 @@ def all_of(name: str) -> Owners:
     return Owners((0, 65_536, name))
 
 
+def left_over(keyed: Any) -> dict[str, Any]:
+    """What a Key_Shared dispatcher still says of slots: nothing, when nothing is open."""
+    names = ("_holder", "_marks", "_more", "_blocked", "_parked", "_since")
+    return {name: getattr(keyed, name) for name in names if getattr(keyed, name, None)}
+
+
 class Driver:
     """`now` and `wall` go on together; consumers a and b are attached."""
 

@@ -1,5 +1,5 @@
-"""The cursor made anew with chunks of 16 offsets, counts that are wide from 3 on, and room for a few due times: few
-messages then meet every edge.
+"""The cursor made anew with chunks of 16 offsets, counts that are wide from 3 on, and room for a few due times; three
+records of Key_Shared are many. Few messages then meet every edge.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ MOST = 8
 """runs of due times in memory"""
 CHANGES = {
     "chunks": {"SHIFT = 10": "SHIFT = 4", "count > 255": "count > 2"},
+    "strict": {"FEW = 64": "FEW = 2", "LEAST_SCANNED = 512": "LEAST_SCANNED = 8"},
     "due": {
         "MOST = 32_768": f"MOST = {MOST}",
         "ROWS_AT_ONCE = 1_024": "ROWS_AT_ONCE = 2",

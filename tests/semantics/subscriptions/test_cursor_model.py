@@ -22,6 +22,7 @@ from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Row, RowKind
 from semantics.subscriptions.states import Batch, Reason
+from tests.semantics.subscriptions.driving import left_over
 from tests.semantics.subscriptions.model import (
     ACCEPT,
     ACQUIRED,
@@ -586,8 +587,8 @@ class Machine(RuleBasedStateMachine):
         self.commit()
         if (keyed := self.cursor._keyed) is not None:
             assert not keyed.queued
-            left = (keyed._holder, keyed._more, keyed._blocked, keyed._parked, keyed._since)
-            assert not any(left), f"slots that nothing is in: {left}"
+            left = left_over(keyed)
+            assert not left, f"slots that nothing is in: {left}"
         # of the chunk in which reading goes on a row may stay until that is full
         here = (self.cursor.start >> self.shift).to_bytes(8, "big")
         left = [key for key in self.rows if key not in ((RowKind.CURSOR, b""), (RowKind.COUNT, here))]

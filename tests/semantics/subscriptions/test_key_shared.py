@@ -18,6 +18,7 @@ from tests.semantics.subscriptions.driving import (
     Driver,
     Owners,
     all_of,
+    left_over,
 )
 
 LOW, HIGH = 10, 60_000
@@ -380,6 +381,4 @@ def test_under_load_all_is_delivered_and_keys_keep_their_order(mode: dict[str, b
     keyed_state = driver.cursor._keyed
     assert keyed_state is not None
     assert keyed_state.queued == 0
-    assert not keyed_state._holder
-    assert not keyed_state._blocked
-    assert not keyed_state._parked
+    assert not left_over(keyed_state)
