@@ -117,6 +117,10 @@ class Acknowledging:
             for index, acks in partitions:
                 if not acks:
                     continue
+                if isinstance(acks, wire.PlainAcks) and self._accept(group, member, topic_id, index, acks):
+                    taken = True
+                    self._acks[topic_id, index] = _OK
+                    continue
                 error = refusal(acks, most, renewing)
                 if not error and renewing and not self._may_renew(group, acks):
                     error = Error.INVALID_RECORD_STATE
@@ -136,6 +140,15 @@ class Acknowledging:
             self._uncommitted = True
             # How safe is the topics' affair: they are in the turn.
             self._broker.commit((), self._settle, Durability.OS)
+
+    def _accept(self, group: str, member: str, topic_id: bytes, index: int, acks: wire.PlainAcks) -> bool:
+        """The short way of what is most of all acknowledgements by number; False when it is not to be gone."""
+        if not acks.all_of(wire.ACCEPT):
+            return False
+        try:
+            return find(self._broker, group, topic_id, index).accept(member, acks)
+        except KafkaError:
+            return False
 
     def _may_renew(self, group: str, acks: Sequence[wire.Acknowledgement]) -> bool:
         return self._broker.group_configs.get(group).renew or all(wire.RENEW not in each[2] for each in acks)

@@ -11,12 +11,16 @@ go. Records go to the transport as they are stored, beside the bytes that descri
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import starmap
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import encode_uvarint, skip_tags, uvarint
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MIN_VERSION = 1
 MAX_VERSION = 2
@@ -40,6 +44,55 @@ Acknowledgement = tuple[int, int, bytes]
 """first offset, last offset, and one type for all of them or one for each, in a byte each."""
 TopicAcks = tuple[bytes, list[tuple[int, Sequence[Acknowledgement]]]]
 """16-byte topic id, and (partition, acknowledgements); a partition to be fetched from may come with none."""
+
+FEW_ACKS = 64
+"""More acknowledgements of one type each than so many are kept as they came."""
+
+
+class PlainAcks(Sequence[Acknowledgement]):
+    """Acknowledgements with one type each as the request has them, 19 bytes each: to be looked at by columns, or one by
+    one, as whoever settles them likes.
+    """
+
+    __slots__ = ("_data", "_listed")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._listed: list[Acknowledgement] | None = None
+
+    def __len__(self) -> int:
+        return len(self._data) // _ONE_TYPE.size
+
+    @overload
+    def __getitem__(self, index: int) -> Acknowledgement: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Acknowledgement]: ...
+    def __getitem__(self, index: int | slice) -> Acknowledgement | list[Acknowledgement]:
+        return self.listed[index]
+
+    def __iter__(self) -> Iterator[Acknowledgement]:
+        return iter(self.listed)
+
+    @property
+    def listed(self) -> list[Acknowledgement]:
+        """One by one."""
+        if self._listed is None:
+            self._listed = list(_ONE_TYPE.iter_unpack(self._data))
+        return self._listed
+
+    def all_of(self, kind: int) -> bool:
+        """Whether all are of this type."""
+        return self._data[17::19].count(kind) == len(self)
+
+    def columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First and last offsets."""
+        import numpy as np
+
+        rows = np.frombuffer(
+            self._data, np.dtype({"names": ["first", "last"], "formats": [">i8", ">i8"], "itemsize": 19})
+        )
+        return rows["first"].astype(np.int64), rows["last"].astype(np.int64)
+
 
 _LIMITS = struct.Struct(">6i")  # session epoch, max wait, min bytes, max bytes, max records, batch size
 _LIMITS_2 = struct.Struct(">6ib?")  # with acquire mode, is renew ack
@@ -204,7 +257,8 @@ def _topics(data: bytes, position: int, stop: int) -> tuple[list[TopicAcks], int
                     and data[position + 16 : end : 19].count(2) == count
                     and not any(data[position + 18 : end : 19])
                 ):
-                    partitions.append((index, list(_ONE_TYPE.iter_unpack(data[position:end]))))
+                    plain = PlainAcks(data[position:end])
+                    partitions.append((index, plain if count > FEW_ACKS else plain.listed))
                     position = end
                 else:
                     acks, position, types_left = _acks(data, position, stop, count, types_left)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from semantics.subscriptions.chunks import FILL, MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.leases import Consumer, Lease, Leases
 from semantics.subscriptions.states import ACQUIRED, Refusal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 """acknowledge types of KIP-932 and KIP-1222"""
@@ -89,6 +95,56 @@ def check(
                 pieces.append((chunk, at, end, lease, kind))
                 at = end
     return pieces
+
+
+def check_many(
+    window: Window,
+    known: int,
+    leases: Leases,
+    consumer: Consumer,
+    firsts: NDArray[np.int64],
+    lasts: NDArray[np.int64],
+) -> tuple[list[tuple[Chunk, NDArray[np.int64]]], dict[int, int]] | None:
+    """`check` for many ranges that are accepted: their offsets by chunk, and how many of which lease.
+
+    None when anything at all is wrong or out of the ordinary: `check` knows what.
+    """
+    import numpy as np
+
+    more = lasts - firsts
+    if firsts[0] < window.start or lasts[-1] >= known or more.min() < 0 or (firsts[1:] <= lasts[:-1]).any():
+        return None
+    # they ascend within what is known, so nothing overflows
+    number = len(firsts)
+    total = int(more.sum()) + number
+    if total > window.n[ACQUIRED]:
+        return None
+    offsets = firsts
+    if total > number:
+        before = np.cumsum(more + 1) - (more + 1)
+        offsets = np.repeat(firsts - before, more + 1) + np.arange(total)
+    numbers = offsets >> SHIFT
+    pieces: list[tuple[Chunk, NDArray[np.int64]]] = []
+    held: dict[int, int] = {}
+    ats = offsets & MASK
+    for begin, end in pairwise([0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), total]):
+        chunk = window.chunks.get(int(numbers[begin]))
+        if chunk is None or chunk.lease is None:
+            return None
+        here = ats[begin:end]
+        if (np.frombuffer(chunk.state, np.uint8)[here] != ACQUIRED).any():
+            return None
+        ids = np.frombuffer(chunk.lease, np.uint32)[here]
+        if (ids == ids[0]).all():
+            # as they were given
+            held[int(ids[0])] = held.get(int(ids[0]), 0) + end - begin
+        else:
+            for lease_id, count in zip(*(each.tolist() for each in np.unique_counts(ids)), strict=True):
+                held[lease_id] = held.get(lease_id, 0) + count
+        pieces.append((chunk, here))
+    if any(leases.by_id[lease_id].consumer is not consumer for lease_id in held):
+        return None
+    return pieces, held
 
 
 def _split(first: int, types: bytes) -> list[tuple[int, int, bytes]]:

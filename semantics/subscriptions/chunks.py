@@ -11,8 +11,13 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from semantics.subscriptions.states import AVAILABLE, DONE, UNREAD
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SHIFT = 10
 SIZE = 1 << SHIFT
@@ -265,6 +270,19 @@ class Window:
             self.close(chunk)
         elif chunk.base + first == self.start:
             self.start = chunk.base + end
+
+    def finish_many(self, chunk: Chunk, ats: NDArray[np.int64]) -> None:
+        """`finish` for single offsets of the chunk."""
+        import numpy as np
+
+        np.frombuffer(chunk.state, np.uint8)[ats] = DONE
+        counts = chunk.count
+        if counts is not None:
+            np.frombuffer(counts, np.uint8 if isinstance(counts, bytearray) else np.uint16)[ats] = 0
+        self.dirty.add(chunk.number)
+        chunk.undone -= len(ats)
+        if not chunk.undone:
+            self.close(chunk)
 
     def close(self, chunk: Chunk) -> None:
         """The chunk is DONE throughout: it joins the full ranges, which `advance` passes over."""

@@ -39,9 +39,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from semantics.subscriptions import recovery, rows
-from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RELEASE, check
+from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RELEASE, check, check_many
 from semantics.subscriptions.chunks import (
     AVAILABLE_RUN,
     BURYING_RUN,
@@ -77,6 +78,11 @@ from semantics.subscriptions.states import (
     RecordState,
     Refusal,
 )
+from semantics.subscriptions.strict import Strict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _TO_DYING = bytes(max(code - 3, 0) for code in range(256))
 
@@ -336,6 +342,33 @@ class Cursor(Moves):
             self._changed = True
         self._advance()
         return None
+
+    def accept(self, consumer: str, firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> bool:
+        """`acknowledge` for many ranges of Key_Shared that are accepted: first and last offsets.
+
+        False, and nothing is done, when `acknowledge` must be asked: it is not all as it should be, or not strict.
+        """
+        window, leases, keyed = self._window, self._leases, self._keyed
+        who = self._consumers.get(consumer)
+        if who is None or not isinstance(keyed, Strict):
+            return False
+        checked = check_many(window, self.read, leases, who, firsts, lasts)
+        if checked is None:
+            return False
+        pieces, held_by = checked
+        accepted = 0
+        for chunk, ats in pieces:
+            accepted += len(ats)
+            chunk.let_go(len(ats))
+            window.finish_many(chunk, ats)
+            keyed.settled_many(chunk, ats)
+        for lease_id, number in held_by.items():
+            leases.settle(leases.by_id[lease_id], number)
+        window.n[ACQUIRED] -= accepted
+        self.totals["acknowledged"] += accepted
+        self._changed = True
+        self._advance()
+        return True
 
     # -- dead letters ----------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.subscriptions.subscription import Subscription
     from gateway.wire.delivery import Scan
+    from gateway.wire.share import PlainAcks
 
 log = logging.getLogger("magnetar.subscriptions")
 
@@ -295,6 +296,21 @@ class SubscriptionPartition:
             self.touch()
         self.broker.subscriptions.count_acks(self.consumers.get(consumer), acks)
         return Error.NONE
+
+    def accept(self, consumer: str, acks: PlainAcks) -> bool:
+        """`acknowledge` for many of Key_Shared that are all accepted. False: nothing was done, ask `acknowledge`."""
+        if not self.key_shared:
+            return False
+        firsts, lasts = acks.columns()
+        if not self.ready().accept(consumer, firsts, lasts):
+            return False
+        self.touch()
+        accepted = int((lasts - firsts).sum()) + len(firsts)
+        self.broker.metrics.share_acks.value += accepted
+        counts = self.consumers.get(consumer)
+        if counts is not None:
+            counts.acked += accepted
+        return True
 
     def delivered(self, consumer: str, records: int, size: int, now: int) -> None:
         """A fetch is about to be answered with that many records."""
