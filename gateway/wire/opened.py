@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from gateway.wire.batch import (
@@ -37,6 +38,13 @@ SMALLEST_RECORD = 7
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 _MOST_REMEMBERED = 65_536
 _LONGEST_REMEMBERED = 128
+
+_ALIKE = 16
+"""So many records of one shape are worth being read by columns"""
+_DELTAS = bytes(number << 1 & 255 for number in range(128))
+_LOW_DELTAS = bytes(number << 1 & 127 | 128 for number in range(8192))
+_HIGH_DELTAS = bytes(number >> 6 for number in range(8192))
+"""The offset deltas of records that follow each other, zigzag varints of one and of two bytes"""
 
 Hash = Callable[[bytes | None, bytes | None, int], int]
 """(key, ordering key, offset) -> slot, 0 to 65,535."""
@@ -87,7 +95,7 @@ class Opened:
     `batch` begins with the batch and may be longer. Raises Unreadable, as all methods do.
     """
 
-    __slots__ = ("_deltas", "_ends", "_stamps", "batch", "header", "payload")
+    __slots__ = ("_deltas", "_rising", "_stamps", "_starts", "batch", "header", "payload")
 
     def __init__(self, batch: Buffer, limit: int = LIMIT) -> None:
         try:
@@ -106,11 +114,14 @@ class Opened:
             raise Unreadable(f"{found.count} records cannot be in {len(self.payload)} bytes.")
         self.batch = batch[: found.size]
         self.header = found
-        self._ends: list[int] | None = None
+        # where each record begins, and where the last one ends
+        self._starts: list[int] | None = None
         # timestamp deltas, still in zigzag; they are there once every offset was seen to be what it should
         self._stamps: list[int] | None = None
         # offset deltas of the records, None where they are 0, 1, 2 …
         self._deltas: list[int] | None = None
+        # whether no timestamp is earlier than the one before; None before that was asked
+        self._rising: bool | None = None
 
     def subset(self, ranges: Sequence[Range]) -> Buffer:
         """A batch of only the records in `ranges` (offsets, ascending, disjoint), uncompressed, offsets kept.
@@ -118,14 +129,14 @@ class Opened:
         Where it would be larger than the batch itself, which compression may do, the batch itself. b"" when none of
         the records is in the ranges. All else stays as it was: timestamps, producer, sequence.
         """
-        payload, found, seen = self.payload, self.header, self._stamps
+        payload, seen = self.payload, self._stamps
         room = len(self.batch) - HEADER_SIZE
         parts: list[bytes] = []
         stamps: list[int] = []
         count = last = 0
         for begin, end in self._indexes(ranges):
-            ends = self._boundaries()
-            part = payload[ends[begin - 1] if begin else 0 : ends[end - 1]]
+            starts = self._boundaries()
+            part = payload[starts[begin] : starts[end]]
             room -= len(part)
             if room < 0:
                 return self.batch
@@ -146,6 +157,33 @@ class Opened:
             newest = max((stamp >> 1) ^ -(stamp & 1) for stamp in stamps)
         else:
             newest >>= 1
+        return self._of_some(count, self._delta(last), newest, b"".join(parts))
+
+    def cut(self, parts: Sequence[tuple[int, int, int]]) -> Buffer:
+        """`subset` of ranges that have nothing but records, and a third number that is of no concern here: the short
+        way for a batch whose keys were looked at. Raises Unreadable.
+        """
+        starts, stamps = self._starts, self._stamps
+        if starts is None or stamps is None or self._deltas is not None:
+            return self.subset([(first, last) for first, last, _ in parts])
+        payload, base = self.payload, self.header.base_offset
+        records = b"".join(
+            [payload[starts[first - base] : starts[last - base + 1]] for first, last, _ in parts]
+        )
+        if len(records) > len(self.batch) - HEADER_SIZE:
+            return self.batch
+        rising = self._rising
+        if rising is None:
+            rising = self._rising = stamps == sorted(stamps) and not any(stamp & 1 for stamp in stamps)
+        if not rising:
+            return self.subset([(first, last) for first, last, _ in parts])
+        last = parts[-1][1] - base
+        count = sum([last - first for first, last, _ in parts]) + len(parts)
+        return self._of_some(count, last, stamps[last] >> 1, records)
+
+    def _of_some(self, count: int, last: int, newest: int, records: bytes) -> bytes:
+        """A batch of so many records, the last of offset delta `last`, the newest with timestamp delta `newest`."""
+        found = self.header
         if found.attributes & LOG_APPEND_TIME:
             stamp = found.max_timestamp
         else:
@@ -158,7 +196,7 @@ class Opened:
                 2,
                 0,
                 found.attributes & ~CODEC_MASK,
-                self._delta(last),
+                last,
                 found.base_timestamp,
                 stamp,
                 found.producer_id,
@@ -166,7 +204,7 @@ class Opened:
                 found.base_sequence,
                 count,
             ),
-            b"".join(parts),
+            records,
         )
 
     def records_at(self, ranges: Sequence[Range]) -> list[Found]:
@@ -180,13 +218,13 @@ class Opened:
     # -- where records are ----------------------------------------------------------------------------------------
 
     def _boundaries(self) -> list[int]:
-        """Where each record ends in the payload."""
-        ends = self._ends
-        if ends is not None:
-            return ends
+        """Where each record begins in the payload, and where the last one ends."""
+        starts = self._starts
+        if starts is not None:
+            return starts
         payload = self.payload
-        ends = []
-        append = ends.append
+        starts = [0]
+        append = starts.append
         position = 0
         try:
             for _ in range(self.header.count):
@@ -207,8 +245,8 @@ class Opened:
             raise _damaged("the end of the records") from None
         if position != len(payload):
             raise _damaged("the number of records")
-        self._ends = ends
-        return ends
+        self._starts = starts
+        return starts
 
     def _sparse(self) -> list[int] | None:
         """The offset deltas of a batch with gaps, None for one without."""
@@ -219,9 +257,8 @@ class Opened:
             payload = self.payload
             deltas: list[int] = []
             before = -1
-            start = 0
             try:
-                for end in self._boundaries():
+                for start, end in pairwise(self._boundaries()):
                     _, position = _wide(payload, start)
                     _, position = _wide(payload, position + 1)
                     delta, position = _wide(payload, position)
@@ -230,7 +267,6 @@ class Opened:
                         raise _damaged("the order of offsets")
                     deltas.append(delta)
                     before = delta
-                    start = end
             except IndexError:
                 raise _damaged("the end of the records") from None
             self._deltas = deltas
@@ -282,88 +318,174 @@ class Opened:
     def _slots_and_boundaries(self, slots: Slots) -> list[int]:
         """One slot for each record. One pass for lengths, offsets and keys, since this is every record's way."""
         payload = self.payload
-        size = len(payload)
         base = self.header.base_offset
         deltas = self._deltas
         known = slots.known.get
         listed: list[int] = []
-        ends: list[int] = []
+        starts = [0]
         stamps: list[int] = []
-        add, end_at, stamped = listed.append, ends.append, stamps.append
-        position = 0
-        number = -1
+        add, start_at, stamped = listed.append, starts.append, stamps.append
+        numbers = range(self.header.count) if deltas is None else deltas
+        total = len(numbers)
+        position = done = 0
         try:
-            for number in range(self.header.count) if deltas is None else deltas:
-                length = payload[position]
-                if length < 128:
-                    # then the attributes, which nobody uses
-                    position += 2
-                    stop = position - 1 + (length >> 1)
-                else:
-                    byte = payload[position + 1]
-                    if byte < 128:
-                        length = length & 127 | byte << 7
-                        position += 3
+            while done < total:
+                if deltas is None and total - done >= _ALIKE:
+                    found = self._alike(position, done, slots, listed, starts, stamps)
+                    if found:
+                        done += found
+                        position = starts[-1]
+                        continue
+                # a while, before it is tried again
+                for number in numbers[done : done + _ALIKE]:
+                    length = payload[position]
+                    if length < 128:
+                        # then the attributes, which nobody uses
+                        position += 2
                         stop = position - 1 + (length >> 1)
                     else:
-                        length, position = _wide(payload, position)
-                        stop = position + (length >> 1)
-                        position += 1
-                stamp = payload[position]
-                position += 1
-                if stamp > 127:
-                    byte = payload[position]
-                    if byte < 128:
-                        stamp = stamp & 127 | byte << 7
-                        position += 1
-                    else:
-                        stamp, position = _wide(payload, position - 1)
-                stamped(stamp)
-                delta = payload[position]
-                if delta < 128:
+                        byte = payload[position + 1]
+                        if byte < 128:
+                            length = length & 127 | byte << 7
+                            position += 3
+                            stop = position - 1 + (length >> 1)
+                        else:
+                            length, position = _wide(payload, position)
+                            stop = position + (length >> 1)
+                            position += 1
+                    stamp = payload[position]
                     position += 1
-                else:
-                    byte = payload[position + 1]
-                    if byte < 128:
-                        delta = delta & 127 | byte << 7
-                        position += 2
+                    if stamp > 127:
+                        byte = payload[position]
+                        if byte < 128:
+                            stamp = stamp & 127 | byte << 7
+                            position += 1
+                        else:
+                            stamp, position = _wide(payload, position - 1)
+                    stamped(stamp)
+                    delta = payload[position]
+                    if delta < 128:
+                        position += 1
                     else:
-                        delta, position = _wide(payload, position)
-                if delta != number << 1 or length & 1:
-                    raise _damaged("the order of offsets")
-                length = payload[position]
-                position += 1
-                if length > 127:
-                    length, position = _wide(payload, position - 1)
-                if length & 1:
-                    if length != 1:
+                        byte = payload[position + 1]
+                        if byte < 128:
+                            delta = delta & 127 | byte << 7
+                            position += 2
+                        else:
+                            delta, position = _wide(payload, position)
+                    if delta != number << 1 or length & 1:
+                        raise _damaged("the order of offsets")
+                    length = payload[position]
+                    position += 1
+                    if length > 127:
+                        length, position = _wide(payload, position - 1)
+                    if length & 1:
+                        if length != 1:
+                            raise _damaged("a key's length")
+                        add(slots.hash(None, None, base + number))
+                    else:
+                        key = payload[position : position + (length >> 1)]
+                        position += length >> 1
+                        slot = known(key)
+                        add(slots.of_key(key, base + number) if slot is None else slot)
+                    if position > stop:
                         raise _damaged("a key's length")
-                    add(slots.hash(None, None, base + number))
-                else:
-                    key = payload[position : position + (length >> 1)]
-                    position += length >> 1
-                    slot = known(key)
-                    add(slots.of_key(key, base + number) if slot is None else slot)
-                if position > stop:
-                    raise _damaged("a key's length")
-                position = stop
-                end_at(stop)
+                    position = stop
+                    start_at(stop)
+                done = min(done + _ALIKE, total)
         except IndexError:
             raise _damaged("the end of the records") from None
-        if position != size:
+        if position != len(payload):
             raise _damaged("the number of records")
-        self._ends, self._stamps = ends, stamps
+        self._starts, self._stamps = starts, stamps
         return listed
+
+    def _alike(
+        self,
+        position: int,
+        done: int,
+        slots: Slots,
+        listed: list[int],
+        starts: list[int],
+        stamps: list[int],
+    ) -> int:
+        """The records from number `done` on, as long as they have one shape: as many bytes, and as many of each part.
+        They are read by columns, a byte of each record at a time. How many they are; 0 when it is not worth it.
+        """
+        payload = self.payload
+        at = position + 1
+        length = payload[position]
+        if length > 127:
+            if payload[at] > 127:
+                return 0
+            length = length & 127 | payload[at] << 7
+            at += 1
+        step = at - position + (length >> 1)
+        if length & 1 or step < SMALLEST_RECORD:
+            return 0
+        # the offset deltas are of one width only
+        most = 64 if done < 64 else 8192
+        number = min(self.header.count - done, most - done, (len(payload) - position) // step)
+        end = position + number * step
+        for place in range(position, at):
+            column = payload[place:end:step]
+            number = len(column) - len(column.lstrip(column[:1]))
+            end = position + number * step
+        if number < _ALIKE:
+            return 0
+        # behind the attributes
+        at += 1
+        seen = payload[at:end:step]
+        if seen.isascii():
+            found = list(seen)
+            at += 1
+        else:
+            more = payload[at + 1 : end : step]
+            if not more.isascii() or min(seen) < 128:
+                return 0
+            found = [low & 127 | high << 7 for low, high in zip(seen, more, strict=True)]
+            at += 2
+        if most == 64:
+            if payload[at:end:step] != _DELTAS[done : done + number]:
+                return 0
+            at += 1
+        else:
+            if (
+                payload[at:end:step] != _LOW_DELTAS[done : done + number]
+                or payload[at + 1 : end : step] != _HIGH_DELTAS[done : done + number]
+            ):
+                return 0
+            at += 2
+        seen = payload[at:end:step]
+        size = seen[0]
+        if size & 1 or size > 127 or seen.count(size) != number:
+            return 0
+        at += 1
+        size >>= 1
+        if at + size > position + step:
+            return 0
+        keys = [payload[start : start + size] for start in range(at, end, step)]
+        its = list(map(slots.known.get, keys))
+        if None in its:
+            offset = self.header.base_offset + done
+            its = [
+                slots.of_key(key, offset + index) if slot is None else slot
+                for index, (key, slot) in enumerate(zip(keys, its, strict=True))
+            ]
+        listed += its  # type: ignore[arg-type]
+        starts += range(position + step, end + 1, step)
+        stamps += found
+        return number
 
     def _stamps_of(self, begin: int, end: int) -> list[int]:
         """The timestamp deltas, in zigzag, of the records [begin, end), whose offsets are looked at."""
         payload = self.payload
-        ends = self._boundaries()
+        starts = self._boundaries()
         deltas = self._deltas
-        start = ends[begin - 1] if begin else 0
         stamps: list[int] = []
         try:
             for index in range(begin, end):
+                start = starts[index]
                 position = start + (2 if payload[start] < 128 else 3 if payload[start + 1] < 128 else 0)
                 if position == start:
                     position = _wide(payload, start)[1] + 1
@@ -374,8 +496,10 @@ class Opened:
                 delta = payload[position]
                 if delta > 127:
                     delta, position = _wide(payload, position)
-                start = ends[index]
-                if delta != (index if deltas is None else deltas[index]) << 1 or position >= start:
+                if (
+                    delta != (index if deltas is None else deltas[index]) << 1
+                    or position >= starts[index + 1]
+                ):
                     raise _damaged("the order of offsets")
                 stamps.append(stamp)
         except IndexError:
@@ -386,13 +510,14 @@ class Opened:
         """The records in which one of these bytes strings stands somewhere."""
         payload = self.payload
         search = re.compile(b"|".join(map(re.escape, marks))).search
-        ends = self._boundaries()
+        starts = self._boundaries()
         indexes: list[int] = []
         position = index = 0
         while (hit := search(payload, position)) is not None:
-            index = bisect_right(ends, hit.start(), index)
+            index = bisect_right(starts, hit.start(), index) - 1
             indexes.append(index)
-            position = ends[index]
+            index += 1
+            position = starts[index]
         return self._read(indexes)
 
     def _read(self, indexes: Sequence[int]) -> list[Found]:
@@ -400,11 +525,11 @@ class Opened:
         if not indexes:
             return []
         payload, found = self.payload, self.header
-        ends = self._boundaries()
+        starts = self._boundaries()
         if len(indexes) == found.count:
             picked = payload
         else:
-            picked = b"".join([payload[ends[index - 1] if index else 0 : ends[index]] for index in indexes])
+            picked = b"".join([payload[starts[index] : starts[index + 1]] for index in indexes])
         part = Header(
             found.base_offset,
             0,

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
-from gateway.broker.subscriptions.reading import Stored, walk
 from gateway.broker.subscriptions.scanning import AT_ONCE
+from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.broker.topics import check_name
 from gateway.wire import delivery, letters, properties
 from gateway.wire.batch import BatchError, patch

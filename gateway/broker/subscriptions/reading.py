@@ -12,12 +12,12 @@ whole fetch awaitable; while it waits the consumer may go, the cursor be thrown 
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Awaitable, Generator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions.scanning import PART
+from gateway.broker.subscriptions.stored import HEADER_BYTES, Plain, Stored, pick, skim, walk
 from gateway.wire import delivery
 from gateway.wire.opened import SMALLEST_RECORD
 from semantics.subscriptions.states import Acquired, Batch, Reason
@@ -47,12 +47,8 @@ _TURN = 1000
 _PASSED_AT_MOST = 20_000
 """A fetch that passed over so many ends with what it has, be it nothing: its client asks again."""
 
-# base offset, length, attributes, last offset delta, record count
-_HEADER = struct.Struct(">qi9xhi30xi")
-_HEADER_BYTES = 61
 _CODEC = 0x07
 _CONTROL = 0x20
-_TELLS = _CODEC | _CONTROL
 
 T = TypeVar("T")
 
@@ -69,119 +65,6 @@ class Delivery(NamedTuple):
 
 
 NOTHING = Delivery((), (), 0)
-
-
-class Stored(NamedTuple):
-    """A batch as it was read: `size` bytes at `position` of `buffer`, offsets [base, next), `count` records."""
-
-    buffer: Buffer
-    position: int
-    size: int
-    base: int
-    next: int
-    attributes: int
-    count: int  # type: ignore[assignment]
-
-    def raw(self) -> Buffer:
-        if self.size == len(self.buffer):
-            return self.buffer
-        return memoryview(self.buffer)[self.position : self.position + self.size]
-
-
-def walk(data: Sequence[Buffer], offset: int) -> list[Stored]:
-    """The whole batches among what was read, from the one that holds `offset` on."""
-    found: list[Stored] = []
-    unpack = _HEADER.unpack_from
-    for buffer in data:
-        position, end = 0, len(buffer)
-        while end - position >= _HEADER_BYTES:
-            base, length, attributes, delta, count = unpack(buffer, position)
-            size = length + 12
-            if size > end - position:
-                break
-            if base + delta >= offset:
-                found.append(Stored(buffer, position, size, base, base + delta + 1, attributes, count))
-            position += size
-    return found
-
-
-def pick(data: Sequence[Buffer], ranges: Sequence[Acquired]) -> tuple[list[Stored], list[tuple[int, int]]]:
-    """The whole batches that hold some of these offsets (ascending), and between which offsets there is nothing, of
-    those that come before the last batch.
-    """
-    found: list[Stored] = []
-    gaps: list[tuple[int, int]] = []
-    unpack = _HEADER.unpack_from
-    index, count = 0, len(ranges)
-    reached = ranges[0].first
-    for buffer in data:
-        position, end = 0, len(buffer)
-        while end - position >= _HEADER_BYTES and index < count:
-            base, length, attributes, delta, records = unpack(buffer, position)
-            size = length + 12
-            if size > end - position:
-                break
-            following = base + delta + 1
-            if base > reached:
-                gaps.append((reached, base))
-                while index < count and ranges[index].last < base:
-                    index += 1
-            if following > reached:
-                reached = following
-            if index < count and ranges[index].first < following:
-                found.append(Stored(buffer, position, size, base, following, attributes, records))
-                while index < count and ranges[index].last < following:
-                    index += 1
-            position += size
-    return found, gaps
-
-
-Plain = tuple[int, list[tuple[Buffer, int, int]]]
-"""Where batches end, and their bytes: (buffer, begin, end) each."""
-
-
-def skim(data: Sequence[Buffer], offset: int, records: int) -> Plain | None:
-    """The batches from `offset` on, at least so many records if they are there, as what most of them are: one after the
-    other, not compressed, no delays. None when there is more to say of them, or there are none.
-    """
-    unpack = _HEADER.unpack_from
-    pieces: list[tuple[Buffer, int, int]] = []
-    expected = -1
-    enough = offset + records
-    for buffer in data:
-        position, end = 0, len(buffer)
-        begin = -1
-        while end - position >= _HEADER_BYTES:
-            base, length, attributes, delta, count = unpack(buffer, position)
-            stop = position + length + 12
-            if stop > end:
-                break
-            following = base + delta + 1
-            if following > offset:
-                if (
-                    attributes & _TELLS
-                    or count != delta + 1
-                    # a header may say more records than there can be
-                    or count * SMALLEST_RECORD > length
-                    or (base != expected and (expected >= 0 or base > offset))
-                ):
-                    return None
-                if begin < 0:
-                    begin = position
-                expected = following
-            position = stop
-            if following >= enough:
-                break
-        if begin >= 0:
-            if type(buffer) is bytes:
-                if buffer.find(delivery.DELAY_MARK, begin, position) >= 0:
-                    return None
-            elif delivery.DELAY_MARK in bytes(buffer[begin:position]):
-                return None
-            pieces.append((buffer, begin, position))
-            if expected >= enough:
-                break
-    return (expected, pieces) if pieces else None
 
 
 def fetch(
@@ -361,6 +244,8 @@ class Fetching:
         at = self._at
         problem: KafkaError | None = None
         while (rest := self.rest) and (self._size < self._max_bytes or not self._size):
+            if at.key_shared and self._from_opened(rest):
+                continue
             # what lies near enough to be read in one go
             first, last, _ = rest[0]
             near = int(_NEAR_BYTES / at.record_bytes) + 1
@@ -417,6 +302,47 @@ class Fetching:
             return
         self._cursor.acknowledge(self.consumer, gaps, self._now, self._wall)
         self._at.touch()
+
+    def _from_opened(self, ranges: list[Acquired]) -> int:
+        """`_assemble` of the first of `ranges`, as long as they lie in batches that are open: how many records.
+
+        Key_Shared comes to each batch many times, for a few records each time: nothing is read for them again.
+        """
+        at = self._at
+        holding = at.broker.subscriptions.scanner.holding
+        acquired, buffers = self.acquired, self._buffers
+        records = index = 0
+        count = len(ranges)
+        start = at.partition.log_start
+        while index < count and (self._size < self._max_bytes or not self._size):
+            first = ranges[index][0]
+            opened = holding(at, first) if first >= start else None
+            if opened is None:
+                break
+            found = opened.header
+            following = found.next_offset
+            begin = index
+            while index < count and ranges[index][1] < following:
+                index += 1
+            parts = ranges[begin:index]
+            if index < count and ranges[index][0] < following:
+                # it goes on in the next batch
+                first, last, deliveries = ranges[index]
+                parts.append(Acquired(first, following - 1, deliveries))
+                ranges[index] = Acquired(following, last, deliveries)
+            held = sum([last - first for first, last, _ in parts]) + len(parts)
+            piece = opened.batch
+            if held * RAW_SHARE < found.last_offset_delta + 1:
+                try:
+                    piece = opened.cut(parts)
+                except delivery.Unreadable:
+                    log.warning("a batch at offset %d is sent whole: it cannot be opened", found.base_offset)
+            acquired += parts
+            buffers.append(piece)
+            self._size += len(piece)
+            records += held
+        del ranges[:index]
+        return records
 
     def _assemble(self, stored: list[Stored], ranges: list[Acquired]) -> int:
         """Put the batches of `ranges` among `stored` into the answer, and take the ranges away: how many records.
@@ -554,12 +480,14 @@ class Fetching:
 
     def _take(self, stored: list[Stored], offset: int, ranges: list[Acquired]) -> int:
         """Put what was acquired of batches that begin at `offset` into the answer: how many records."""
-        old = [each[:2] for each in ranges if each.first < offset]
+        at = self._at
+        old = [each[:2] for each in ranges if each[0] < offset] if ranges and ranges[0][0] < offset else ()
         if old:
             # given back by others meanwhile: they would have to be read first, and come with the next fetch
             self._cursor.give_back(self.consumer, old, self._now)
             del ranges[: len(old)]
-        return self._assemble(stored, ranges)
+        records = self._from_opened(ranges) if at.key_shared else 0
+        return records + self._assemble(stored, ranges)
 
     def _told(self, stored: list[Stored], offset: int, keys: bool) -> list[Batch]:
         """What the cursor is told of batches: most have nothing to tell."""
@@ -586,7 +514,7 @@ class Fetching:
                 if (
                     not mentioned
                     and each.count == each.next - each.base
-                    and each.count * SMALLEST_RECORD <= each.size - _HEADER_BYTES
+                    and each.count * SMALLEST_RECORD <= each.size - HEADER_BYTES
                 ):
                     batches.append(Batch(first, each.next))
                     continue

@@ -9,6 +9,7 @@ a part at a time: others are served in between. What would take the loop many mi
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +22,7 @@ from store.api import Buffer
 
 if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
-    from gateway.broker.subscriptions.reading import Stored
+    from gateway.broker.subscriptions.stored import Stored
 
 CACHE_BYTES = 16 * 1024 * 1024
 OPENED_BYTES = 24 * 1024 * 1024
@@ -63,6 +64,8 @@ class Scanner:
         self._room = cache_bytes
         self._opened: OrderedDict[tuple[int, int], Opened] = OrderedDict()
         self._opened_room = opened_bytes
+        # partition -> base offsets of the batches that are open, ascending
+        self._bases: dict[int, list[int]] = {}
         self._slots = delivery.Slots(slot_of)
         self._found: OrderedDict[Key, Scan | Unreadable] = OrderedDict()
         # of those with more delays than were looked for
@@ -139,6 +142,15 @@ class Scanner:
             return delivery.subset(batch.raw(), ranges, min(self._limit, AT_ONCE))
         except TooLarge:
             return batch.raw()
+
+    def holding(self, at: SubscriptionPartition, offset: int) -> Opened | None:
+        """The batch that holds an offset, if it is open."""
+        bases = self._bases.get(at.id)
+        place = bisect_right(bases, offset) if bases is not None else 0
+        if not place or bases is None:
+            return None
+        opened = self._opened[at.id, bases[place - 1]]
+        return opened if offset <= opened.header.last_offset else None
 
     # -- looking --------------------------------------------------------------------------------------------------
 
@@ -217,10 +229,16 @@ class Scanner:
         kept = self._opened
         before = kept.pop(key[:2], None)
         kept[key[:2]] = opened
+        if before is None:
+            insort(self._bases.setdefault(key[0], []), key[1])
         self._opened_room -= _size(opened) - (_size(before) if before is not None else 0)
         while self._opened_room < 0 and len(kept) > 1:
-            _, old = kept.popitem(last=False)
+            (partition, base), old = kept.popitem(last=False)
             self._opened_room += _size(old)
+            bases = self._bases[partition]
+            del bases[bisect_left(bases, base)]
+            if not bases:
+                del self._bases[partition]
 
     def _shrink(self) -> None:
         # the last one is in use

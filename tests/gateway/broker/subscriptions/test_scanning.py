@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.broker.subscriptions import scanning
-from gateway.broker.subscriptions.reading import walk
 from gateway.broker.subscriptions.scanning import Scanner
+from gateway.broker.subscriptions.stored import walk
 from gateway.wire import delivery
 from gateway.wire.compression import ZSTD
 from gateway.wire.records import Record, build_batch

@@ -1,0 +1,131 @@
+"""Stored batches as they are read: which whole ones there are, and which of them hold some offsets."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gateway.wire import delivery
+from gateway.wire.opened import SMALLEST_RECORD
+from semantics.subscriptions.states import Acquired
+from store.api import Buffer
+
+# base offset, length, attributes, last offset delta, record count
+_HEADER = struct.Struct(">qi9xhi30xi")
+HEADER_BYTES = 61
+_TELLS = 0x27
+"""attributes: a codec, control"""
+
+
+class Stored(NamedTuple):
+    """A batch as it was read: `size` bytes at `position` of `buffer`, offsets [base, next), `count` records."""
+
+    buffer: Buffer
+    position: int
+    size: int
+    base: int
+    next: int
+    attributes: int
+    count: int  # type: ignore[assignment]
+
+    def raw(self) -> Buffer:
+        if self.size == len(self.buffer):
+            return self.buffer
+        return memoryview(self.buffer)[self.position : self.position + self.size]
+
+
+def walk(data: Sequence[Buffer], offset: int) -> list[Stored]:
+    """The whole batches among what was read, from the one that holds `offset` on."""
+    found: list[Stored] = []
+    unpack = _HEADER.unpack_from
+    for buffer in data:
+        position, end = 0, len(buffer)
+        while end - position >= HEADER_BYTES:
+            base, length, attributes, delta, count = unpack(buffer, position)
+            size = length + 12
+            if size > end - position:
+                break
+            if base + delta >= offset:
+                found.append(Stored(buffer, position, size, base, base + delta + 1, attributes, count))
+            position += size
+    return found
+
+
+def pick(data: Sequence[Buffer], ranges: Sequence[Acquired]) -> tuple[list[Stored], list[tuple[int, int]]]:
+    """The whole batches that hold some of these offsets (ascending), and between which offsets there is nothing, of
+    those that come before the last batch.
+    """
+    found: list[Stored] = []
+    gaps: list[tuple[int, int]] = []
+    unpack = _HEADER.unpack_from
+    index, count = 0, len(ranges)
+    reached = ranges[0].first
+    for buffer in data:
+        position, end = 0, len(buffer)
+        while end - position >= HEADER_BYTES and index < count:
+            base, length, attributes, delta, records = unpack(buffer, position)
+            size = length + 12
+            if size > end - position:
+                break
+            following = base + delta + 1
+            if base > reached:
+                gaps.append((reached, base))
+                while index < count and ranges[index].last < base:
+                    index += 1
+            if following > reached:
+                reached = following
+            if index < count and ranges[index].first < following:
+                found.append(Stored(buffer, position, size, base, following, attributes, records))
+                while index < count and ranges[index].last < following:
+                    index += 1
+            position += size
+    return found, gaps
+
+
+Plain = tuple[int, list[tuple[Buffer, int, int]]]
+"""Where batches end, and their bytes: (buffer, begin, end) each."""
+
+
+def skim(data: Sequence[Buffer], offset: int, records: int) -> Plain | None:
+    """The batches from `offset` on, at least so many records if they are there, as what most of them are: one after the
+    other, not compressed, no delays. None when there is more to say of them, or there are none.
+    """
+    unpack = _HEADER.unpack_from
+    pieces: list[tuple[Buffer, int, int]] = []
+    expected = -1
+    enough = offset + records
+    for buffer in data:
+        position, end = 0, len(buffer)
+        begin = -1
+        while end - position >= HEADER_BYTES:
+            base, length, attributes, delta, count = unpack(buffer, position)
+            stop = position + length + 12
+            if stop > end:
+                break
+            following = base + delta + 1
+            if following > offset:
+                if (
+                    attributes & _TELLS
+                    or count != delta + 1
+                    # a header may say more records than there can be
+                    or count * SMALLEST_RECORD > length
+                    or (base != expected and (expected >= 0 or base > offset))
+                ):
+                    return None
+                if begin < 0:
+                    begin = position
+                expected = following
+            position = stop
+            if following >= enough:
+                break
+        if begin >= 0:
+            if type(buffer) is bytes:
+                if buffer.find(delivery.DELAY_MARK, begin, position) >= 0:
+                    return None
+            elif delivery.DELAY_MARK in bytes(buffer[begin:position]):
+                return None
+            pieces.append((buffer, begin, position))
+            if expected >= enough:
+                break
+    return (expected, pieces) if pieces else None
