@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.reading import Delivery
 
+# of the records that are asked for, a partition of Key_Shared is asked for a part, but not for less than so many
+_LEAST_SHARE = 64
+_MOST_SHARES = 9
+
 # what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
 _SCARCE_BYTES = 64 * 1024
 
@@ -188,7 +192,10 @@ class ShareFetch(Acknowledging):
                     partition = self._attach(shared)
                 if not partition.ready().can_serve(member, partition.partition.high_watermark):
                     continue
-                delivery = partition.fetch(member, self._limit, self._budget, strict)
+                limit = self._limit
+                if partition.key_shared and limit > _LEAST_SHARE:
+                    limit = self._share(member)
+                delivery = partition.fetch(member, limit, self._budget, strict)
             except (KafkaError, StoreError) as error:
                 self._fail(shared, error)
                 continue
@@ -197,6 +204,24 @@ class ShareFetch(Acknowledging):
             else:
                 return shared, delivery
         return None
+
+    def _share(self, member: str) -> int:
+        """How many records a partition of Key_Shared may give while others have something too.
+
+        Of a few keys in hand the next records are at hand; of many most wait for their keys, and what is given lies far
+        apart.
+        """
+        session = self._session
+        assert session is not None
+        others = 1
+        for shared in session.partitions.values():
+            if others == _MOST_SHARES:
+                break
+            partition = shared.served_by
+            if shared.key not in self._told and partition is not None and partition.may_serve(member):
+                others += 1
+        # this one is among them, as a rule
+        return max(-(-self._limit // max(others - 1, 1)), _LEAST_SHARE)
 
     def _enough(self) -> bool:
         """Whether there may be min_bytes to acquire, or something else to tell. Guessed from the size of the records

@@ -312,6 +312,11 @@ class SubscriptionPartition:
             counts.acked += accepted
         return True
 
+    def may_serve(self, consumer: str) -> bool:
+        """Whether there may be something for a consumer, as far as the cursor knows that is there."""
+        cursor = self.cursor
+        return cursor is not None and cursor.can_serve(consumer, self.partition.high_watermark)
+
     def delivered(self, consumer: str, records: int, size: int, now: int) -> None:
         """A fetch is about to be answered with that many records."""
         counts = self.consumers[consumer]

@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=10_000)
     parser.add_argument("--members", type=int, default=4)
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--limit", type=int, default=1000, help="records a poll asks for (%(default)s)")
+    parser.add_argument("--limit", type=int, default=500, help="records a poll asks for (%(default)s)")
     parser.add_argument(
         "--batch", type=int, default=135, help="records of a stored batch (%(default)s: 16 KB)"
     )
