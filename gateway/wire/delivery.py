@@ -15,7 +15,8 @@ from gateway.wire import properties
 from gateway.wire.batch import BatchError, Buffer, Header, batches
 from gateway.wire.delays import MARK as DELAY_MARK
 from gateway.wire.delays import Damaged, Delays, find
-from gateway.wire.opened import LIMIT, Found, Opened, Range, Slots, TooLarge, Unreadable
+from gateway.wire.keys import Slots, TooLarge, Unreadable
+from gateway.wire.opened import LIMIT, Found, Opened, Range
 
 __all__ = [
     "DELAY_MARK",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,38 +26,16 @@ from gateway.wire.batch import (
     open_payload,
 )
 from gateway.wire.errors import Error
+from gateway.wire.keys import SMALLEST_RECORD, Keys, Slots, TooLarge, Unreadable, damaged, wide
 from gateway.wire.records import MAX_SKIMMED, Headers, walk
 
 LIMIT = 64 * 1024 * 1024
 """Bytes that a batch may decompress to, unless the caller says otherwise."""
 MAX_RECORDS = MAX_SKIMMED
 """Records of a batch that is opened."""
-SMALLEST_RECORD = 7
-"""Bytes of a record with nothing in it: a batch that says more records than its bytes can hold is Unreadable."""
-
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
-_MOST_REMEMBERED = 65_536
-_LONGEST_REMEMBERED = 128
-
-_ALIKE = 16
-"""So many records of one shape are worth being read by columns"""
-_DELTAS = bytes(number << 1 & 255 for number in range(128))
-_LOW_DELTAS = bytes(number << 1 & 127 | 128 for number in range(8192))
-_HIGH_DELTAS = bytes(number >> 6 for number in range(8192))
-"""The offset deltas of records that follow each other, zigzag varints of one and of two bytes"""
-
-Hash = Callable[[bytes | None, bytes | None, int], int]
-"""(key, ordering key, offset) -> slot, 0 to 65,535."""
 Range = tuple[int, int]
 """First and last offset, both included."""
-
-
-class Unreadable(ValueError):
-    """A batch that cannot be opened: damaged, larger than the limit, or not what its header says."""
-
-
-class TooLarge(Unreadable):
-    """A batch that unfolds to more than the limit."""
 
 
 class Found(NamedTuple):
@@ -68,25 +46,6 @@ class Found(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
-
-
-class Slots:
-    """From keys to slots, with a memory of some 65,000 short keys, since the same ones come again and again."""
-
-    __slots__ = ("hash", "known")
-
-    def __init__(self, hash: Hash) -> None:
-        self.hash = hash
-        self.known: dict[bytes, int] = {}
-
-    def of_key(self, key: bytes, offset: int) -> int:
-        """The slot of a key that is not remembered."""
-        slot = self.hash(key, None, offset)
-        if len(key) <= _LONGEST_REMEMBERED:
-            if len(self.known) >= _MOST_REMEMBERED:
-                self.known.clear()
-            self.known[key] = slot
-        return slot
 
 
 class Opened:
@@ -236,15 +195,15 @@ class Opened:
                         length = length & 127 | byte << 7
                         position += 1
                     else:
-                        length, position = _wide(payload, position - 1)
+                        length, position = wide(payload, position - 1)
                 if length & 1:
-                    raise _damaged("a record's length")
+                    raise damaged("a record's length")
                 position += length >> 1
                 append(position)
         except IndexError:
-            raise _damaged("the end of the records") from None
+            raise damaged("the end of the records") from None
         if position != len(payload):
-            raise _damaged("the number of records")
+            raise damaged("the number of records")
         self._starts = starts
         return starts
 
@@ -259,16 +218,16 @@ class Opened:
             before = -1
             try:
                 for start, end in pairwise(self._boundaries()):
-                    _, position = _wide(payload, start)
-                    _, position = _wide(payload, position + 1)
-                    delta, position = _wide(payload, position)
+                    _, position = wide(payload, start)
+                    _, position = wide(payload, position + 1)
+                    delta, position = wide(payload, position)
                     delta = (delta >> 1) ^ -(delta & 1)
                     if position > end or not before < delta <= found.last_offset_delta:
-                        raise _damaged("the order of offsets")
+                        raise damaged("the order of offsets")
                     deltas.append(delta)
                     before = delta
             except IndexError:
-                raise _damaged("the end of the records") from None
+                raise damaged("the end of the records") from None
             self._deltas = deltas
         return self._deltas
 
@@ -316,166 +275,10 @@ class Opened:
         return spread
 
     def _slots_and_boundaries(self, slots: Slots) -> list[int]:
-        """One slot for each record. One pass for lengths, offsets and keys, since this is every record's way."""
-        payload = self.payload
-        base = self.header.base_offset
-        deltas = self._deltas
-        known = slots.known.get
-        listed: list[int] = []
-        starts = [0]
-        stamps: list[int] = []
-        add, start_at, stamped = listed.append, starts.append, stamps.append
-        numbers = range(self.header.count) if deltas is None else deltas
-        total = len(numbers)
-        position = done = 0
-        try:
-            while done < total:
-                if deltas is None and total - done >= _ALIKE:
-                    found = self._alike(position, done, slots, listed, starts, stamps)
-                    if found:
-                        done += found
-                        position = starts[-1]
-                        continue
-                # a while, before it is tried again
-                for number in numbers[done : done + _ALIKE]:
-                    length = payload[position]
-                    if length < 128:
-                        # then the attributes, which nobody uses
-                        position += 2
-                        stop = position - 1 + (length >> 1)
-                    else:
-                        byte = payload[position + 1]
-                        if byte < 128:
-                            length = length & 127 | byte << 7
-                            position += 3
-                            stop = position - 1 + (length >> 1)
-                        else:
-                            length, position = _wide(payload, position)
-                            stop = position + (length >> 1)
-                            position += 1
-                    stamp = payload[position]
-                    position += 1
-                    if stamp > 127:
-                        byte = payload[position]
-                        if byte < 128:
-                            stamp = stamp & 127 | byte << 7
-                            position += 1
-                        else:
-                            stamp, position = _wide(payload, position - 1)
-                    stamped(stamp)
-                    delta = payload[position]
-                    if delta < 128:
-                        position += 1
-                    else:
-                        byte = payload[position + 1]
-                        if byte < 128:
-                            delta = delta & 127 | byte << 7
-                            position += 2
-                        else:
-                            delta, position = _wide(payload, position)
-                    if delta != number << 1 or length & 1:
-                        raise _damaged("the order of offsets")
-                    length = payload[position]
-                    position += 1
-                    if length > 127:
-                        length, position = _wide(payload, position - 1)
-                    if length & 1:
-                        if length != 1:
-                            raise _damaged("a key's length")
-                        add(slots.hash(None, None, base + number))
-                    else:
-                        key = payload[position : position + (length >> 1)]
-                        position += length >> 1
-                        slot = known(key)
-                        add(slots.of_key(key, base + number) if slot is None else slot)
-                    if position > stop:
-                        raise _damaged("a key's length")
-                    position = stop
-                    start_at(stop)
-                done = min(done + _ALIKE, total)
-        except IndexError:
-            raise _damaged("the end of the records") from None
-        if position != len(payload):
-            raise _damaged("the number of records")
-        self._starts, self._stamps = starts, stamps
-        return listed
-
-    def _alike(
-        self,
-        position: int,
-        done: int,
-        slots: Slots,
-        listed: list[int],
-        starts: list[int],
-        stamps: list[int],
-    ) -> int:
-        """The records from number `done` on, as long as they have one shape: as many bytes, and as many of each part.
-        They are read by columns, a byte of each record at a time. How many they are; 0 when it is not worth it.
-        """
-        payload = self.payload
-        at = position + 1
-        length = payload[position]
-        if length > 127:
-            if payload[at] > 127:
-                return 0
-            length = length & 127 | payload[at] << 7
-            at += 1
-        step = at - position + (length >> 1)
-        if length & 1 or step < SMALLEST_RECORD:
-            return 0
-        # the offset deltas are of one width only
-        most = 64 if done < 64 else 8192
-        number = min(self.header.count - done, most - done, (len(payload) - position) // step)
-        end = position + number * step
-        for place in range(position, at):
-            column = payload[place:end:step]
-            number = len(column) - len(column.lstrip(column[:1]))
-            end = position + number * step
-        if number < _ALIKE:
-            return 0
-        # behind the attributes
-        at += 1
-        seen = payload[at:end:step]
-        if seen.isascii():
-            found = list(seen)
-            at += 1
-        else:
-            more = payload[at + 1 : end : step]
-            if not more.isascii() or min(seen) < 128:
-                return 0
-            found = [low & 127 | high << 7 for low, high in zip(seen, more, strict=True)]
-            at += 2
-        if most == 64:
-            if payload[at:end:step] != _DELTAS[done : done + number]:
-                return 0
-            at += 1
-        else:
-            if (
-                payload[at:end:step] != _LOW_DELTAS[done : done + number]
-                or payload[at + 1 : end : step] != _HIGH_DELTAS[done : done + number]
-            ):
-                return 0
-            at += 2
-        seen = payload[at:end:step]
-        size = seen[0]
-        if size & 1 or size > 127 or seen.count(size) != number:
-            return 0
-        at += 1
-        size >>= 1
-        if at + size > position + step:
-            return 0
-        keys = [payload[start : start + size] for start in range(at, end, step)]
-        its = list(map(slots.known.get, keys))
-        if None in its:
-            offset = self.header.base_offset + done
-            its = [
-                slots.of_key(key, offset + index) if slot is None else slot
-                for index, (key, slot) in enumerate(zip(keys, its, strict=True))
-            ]
-        listed += its  # type: ignore[arg-type]
-        starts += range(position + step, end + 1, step)
-        stamps += found
-        return number
+        """One slot for each record; where the records are is found with them."""
+        found = Keys(self.payload, self.header, self._deltas, slots)
+        self._starts, self._stamps = found.starts, found.stamps
+        return found.slots
 
     def _stamps_of(self, begin: int, end: int) -> list[int]:
         """The timestamp deltas, in zigzag, of the records [begin, end), whose offsets are looked at."""
@@ -488,22 +291,22 @@ class Opened:
                 start = starts[index]
                 position = start + (2 if payload[start] < 128 else 3 if payload[start + 1] < 128 else 0)
                 if position == start:
-                    position = _wide(payload, start)[1] + 1
+                    position = wide(payload, start)[1] + 1
                 stamp = payload[position]
                 position += 1
                 if stamp > 127:
-                    stamp, position = _wide(payload, position - 1)
+                    stamp, position = wide(payload, position - 1)
                 delta = payload[position]
                 if delta > 127:
-                    delta, position = _wide(payload, position)
+                    delta, position = wide(payload, position)
                 if (
                     delta != (index if deltas is None else deltas[index]) << 1
                     or position >= starts[index + 1]
                 ):
-                    raise _damaged("the order of offsets")
+                    raise damaged("the order of offsets")
                 stamps.append(stamp)
         except IndexError:
-            raise _damaged("the end of the records") from None
+            raise damaged("the end of the records") from None
         return stamps
 
     def mentioning(self, marks: Sequence[bytes]) -> list[Found]:
@@ -554,23 +357,6 @@ class Opened:
         records: list[Found] = []
         for index, (delta, timestamp, key, value, headers) in zip(indexes, read, strict=True):
             if delta != (index if deltas is None else deltas[index]):
-                raise _damaged("the order of offsets")
+                raise damaged("the order of offsets")
             records.append(Found(base + delta, timestamp, key, value, headers))
         return records
-
-
-def _wide(payload: bytes, position: int) -> tuple[int, int]:
-    """(value, still in zigzag, position behind it) of a varint of at most ten bytes."""
-    value = shift = 0
-    while shift < 70:
-        byte = payload[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            return value, position
-        shift += 7
-    raise _damaged("a varint")
-
-
-def _damaged(what: str) -> Unreadable:
-    return Unreadable(f"The records are damaged: {what} is wrong.")

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 
 from semantics.subscriptions import recovery, rows
 from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RELEASE, check, check_many
+from semantics.subscriptions.administration import Administered
 from semantics.subscriptions.chunks import (
     AVAILABLE_RUN,
     BURYING_RUN,
@@ -55,9 +56,9 @@ from semantics.subscriptions.chunks import (
 )
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
-from semantics.subscriptions.leases import Consumer, Leases, held
+from semantics.subscriptions.leases import Consumer, held
 from semantics.subscriptions.looking import look
-from semantics.subscriptions.moves import CRASHED, NACKED, TIMED_OUT, Moves
+from semantics.subscriptions.moves import CRASHED, NACKED, TIMED_OUT
 from semantics.subscriptions.owners import Owners
 from semantics.subscriptions.rows import Row
 from semantics.subscriptions.states import (
@@ -90,7 +91,7 @@ FILL_UP = 2_000
 """Key_Shared: records that wait, up to which more are read only to fill up what a consumer is given"""
 
 
-class Cursor(Moves):
+class Cursor(Administered):
     """The machine. `now` is monotonic ms, `wall` ms since 1970."""
 
     __slots__ = ()
@@ -122,41 +123,6 @@ class Cursor(Moves):
             if DYING_RUN.search(chunk.state):
                 cursor._to_bury(chunk)
         return cursor
-
-    # -- what there is ---------------------------------------------------------------------------------------
-
-    @property
-    def start(self) -> int:
-        """Mark-delete + 1: the first open offset, or `read`."""
-        return self._window.start
-
-    @property
-    def available(self) -> int:
-        """Records looked at that nobody has and that wait for no time (BLOCKED ones among them)."""
-        return self._window.n[AVAILABLE]
-
-    @property
-    def acquired(self) -> int:
-        """Records in the hands of consumers."""
-        return self._window.n[ACQUIRED]
-
-    @property
-    def waiting(self) -> int:
-        """Records that wait for a time: DELAYED and BACKOFF."""
-        return self._window.n[DELAYED] + self._window.n[BACKOFF]
-
-    @property
-    def dying_records(self) -> int:
-        """Records that are to be dead letters and are not yet."""
-        return self._window.n[DYING]
-
-    def backlog(self, log_end: int) -> int:
-        """Records that are not settled, up to the log's end."""
-        return sum(self._window.n) + max(0, log_end - self._window.known)
-
-    @property
-    def config(self) -> SubscriptionConfig:
-        return self._config
 
     # -- consumers -------------------------------------------------------------------------------------------
 
@@ -446,67 +412,6 @@ class Cursor(Moves):
         self._due.loaded(found, complete)
         self._changed = self._changed or self._due.changed
 
-    # -- administration --------------------------------------------------------------------------------------
-
-    def trimmed(self, log_start: int) -> None:
-        """Everything below is gone from the log, or expired: DONE whatever it was."""
-        window = self._window
-        if log_start <= window.start:
-            return
-        waiting = self.waiting
-        window.trim(log_start)
-        if self.waiting < waiting:
-            self._idle_due = True
-        self._leases.recount(window, log_start)
-        self.read = max(self.read, window.start)
-        if self._keyed is not None:
-            self._keyed.read = self.read
-            self._keyed.rebuild()
-        self._changed = True
-
-    def skip(self, count: int, end: int) -> int:
-        """Settle the first `count` open records before `end`; those not looked at count one each. How many it were."""
-        if count <= 0:
-            return 0
-        before = self.backlog(end)
-        self.trimmed(min(self.nth_open(count) + 1, end))
-        return before - self.backlog(end)
-
-    def clear(self, end: int) -> None:
-        """Settle everything before `end`."""
-        self.trimmed(end)
-
-    def seek(self, offset: int) -> None:
-        """Begin anew at this offset: nothing that was known holds any more, and what is in hand is in nobody's."""
-        for who in self._consumers.values():
-            who.leases.clear()
-            who.last = None
-        self._window = Window(offset)
-        self._due = DueTimes()
-        self._idle_due = False
-        self._leases = Leases()
-        self._doomed, self._unburied = [], []
-        self._forget = self._changed = True
-        keyed = self._keyed
-        self._dispatch()
-        if keyed is not None and self._keyed is not None:
-            self._keyed.reassign(keyed, 0)
-
-    def reconfigure(self, config: SubscriptionConfig) -> None:
-        """Other limits from now on; deadlines and due times that were set stay. ValueError: a new type while held."""
-        before, self._config = self._config, config
-        if before.type != config.type:
-            if self._window.n[ACQUIRED]:
-                self._config = before
-                raise ValueError("The type of a subscription changes only while nobody holds records of it.")
-            self._dispatch()
-        elif self._keyed is not None and (before.strict, before.allow_out_of_order) != (
-            config.strict,
-            config.allow_out_of_order,
-        ):
-            before_keyed, self._keyed = self._keyed, self._keyed_dispatcher()
-            self._keyed.adopt(before_keyed, before_keyed.since)
-
     # -- rows ------------------------------------------------------------------------------------------------
 
     def writes(self) -> list[Row]:
@@ -538,21 +443,6 @@ class Cursor(Moves):
     def look(self, offset: int) -> RecordState:
         """Why this record arrives or does not."""
         return look(self._window, self._leases, self._due, self._keyed, self._unburied, offset)
-
-    def nth_open(self, number: int) -> int:
-        """The offset of the n-th record that is not settled, from 1; of what was not looked at every offset counts."""
-        window, left = self._window, number
-        for chunk, at, stop in window.pieces(window.start, window.known):
-            there = stop - at - chunk.state.count(DONE, at, stop)
-            if there < left:
-                left -= there
-                continue
-            while True:
-                left -= chunk.state[at] != DONE
-                if not left:
-                    return chunk.base + at
-                at += 1
-        return window.known + left - 1
 
     def stats(self) -> dict[str, int]:
         """Positions, how many records are in which state, and what happened since the cursor was loaded."""

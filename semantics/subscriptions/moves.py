@@ -71,6 +71,43 @@ class Moves:
         """there may be due rows of what was settled before its time: they all go when nothing waits"""
         self._dispatch()
 
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    @property
+    def start(self) -> int:
+        """Mark-delete + 1: the first open offset, or `read`."""
+        return self._window.start
+
+    @property
+    def available(self) -> int:
+        """Records looked at that nobody has and that wait for no time (BLOCKED ones among them)."""
+        return self._window.n[AVAILABLE]
+
+    @property
+    def acquired(self) -> int:
+        """Records in the hands of consumers."""
+        return self._window.n[ACQUIRED]
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait for a time: DELAYED and BACKOFF."""
+        return self._window.n[DELAYED] + self._window.n[BACKOFF]
+
+    @property
+    def dying_records(self) -> int:
+        """Records that are to be dead letters and are not yet."""
+        return self._window.n[DYING]
+
+    def backlog(self, log_end: int) -> int:
+        """Records that are not settled, up to the log's end."""
+        return sum(self._window.n) + max(0, log_end - self._window.known)
+
+    @property
+    def config(self) -> SubscriptionConfig:
+        return self._config
+
+    # -- moves ---------------------------------------------------------------------------------------------------
+
     def _dispatch(self) -> None:
         """Make the dispatcher of the config's type from what the window says."""
         window = self._window

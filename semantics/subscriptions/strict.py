@@ -15,28 +15,28 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from heapq import heappop, heappush, heappushpop
+from heapq import heappop
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk, Window
+from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk
 from semantics.subscriptions.hashing import SLOTS
-from semantics.subscriptions.leases import Lease, Leases, held
-from semantics.subscriptions.owners import SEVERAL, Owners, Table, table
+from semantics.subscriptions.leases import Lease
+from semantics.subscriptions.slots import (
+    BLOCKED,
+    CROWDED,
+    DRAINING,
+    HELD,
+    WAITING,
+    Queue,
+    Slots,
+)
 from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
-    BACKOFF,
-    BURYING,
-    DONE,
-    DYING,
-    NUMBER,
-    UNREAD,
     Acquired,
-    Draining,
-    Reason,
 )
 
 if TYPE_CHECKING:
@@ -53,15 +53,9 @@ LEAST_SCANNED = 512
 _FARTHEST = 1 << 53
 """Offsets from here on are decided one by one: runs of them do not fit into 64 bits"""
 
-HELD, BLOCKED, PARKED, CROWDED, DRAINING, WAITING = (1 << bit for bit in range(6))
-"""Flags of a slot: a record of it is ACQUIRED; one is in BACKOFF or DYING; some are parked; more than one is ACQUIRED,
-from when that was allowed; its holder does not own it any more; some were looked at together and left in the queue"""
 _BUSY = HELD | BLOCKED
 
 _OF_CONCERN = re.compile(rb"[\x00\x01\x04-\x06\x08\x09]+")  # all but DONE, DELAYED, UNREAD, and the CORRUPT
-_CORRUPT = (DYING + NUMBER[Reason.CORRUPT], BURYING + NUMBER[Reason.CORRUPT])
-_BLOCKS = bytes(BACKOFF <= code < UNREAD and code not in _CORRUPT for code in range(256))
-"""state -> whether later records of its slot wait for it: what is CORRUPT has no slot"""
 _acquired = tuple.__new__  # half the time of calling the class
 
 
@@ -73,74 +67,10 @@ def _scratch() -> NDArray[np.int32]:
     return np.zeros(SLOTS, np.int32)
 
 
-class Queue:
-    """What one consumer may take when its slots are free."""
-
-    __slots__ = ("head", "heap", "offsets", "slots", "tried")
-
-    def __init__(self) -> None:
-        self.offsets = array("q")
-        """ascending, from `head` on, with their slots"""
-        self.slots = array("H")
-        self.head = 0
-        self.heap: list[int] = []
-        """what came back or was parked"""
-        self.tried = False
-        """all of it was looked at, and no slot of it has become free since"""
-
-    def add(self, offset: int, slot: int) -> None:
-        """Behind all others that were read."""
-        self.offsets.append(offset)
-        self.slots.append(slot)
-        self.tried = False
-
-    def cut(self) -> None:
-        """Forget what lies before the head, now and then."""
-        if 2 * self.head > len(self.offsets) and (self.head > 1024 or self.head == len(self.offsets)):
-            del self.offsets[: self.head], self.slots[: self.head]
-            self.head = 0
-
-    def __len__(self) -> int:
-        return len(self.offsets) - self.head + len(self.heap)
-
-
-class Strict:
+class Strict(Slots):
     """Which consumer may take which offsets."""
 
-    __slots__ = (
-        "_blocked",
-        "_leases",
-        "_marks",
-        "_more",
-        "_owners",
-        "_parked",
-        "_queues",
-        "_since",
-        "_window",
-        "queued",
-        "read",
-    )
-
-    def __init__(self, window: Window, leases: Leases, read: int) -> None:
-        self._window = window
-        self._leases = leases
-        self.read = read
-        """offsets from here on were not read: their slots are not known"""
-        self._owners: Table = table(())
-        self._queues = [Queue()]
-        self._marks = bytearray()
-        """flags by slot; nothing while there is nothing to say of any"""
-        self._more: dict[int, int] = {}
-        """CROWDED slot -> how many are ACQUIRED"""
-        self._blocked: dict[int, list[int]] = {}
-        """BLOCKED slot -> heap of offsets in BACKOFF or DYING; others may be among them, but are never the first"""
-        self._parked: dict[int, list[int]] = {}
-        """PARKED slot -> heap of the offsets that wait for it"""
-        self._since: dict[int, int] = {}
-        """DRAINING slot -> since when"""
-        self.queued = 0
-        """offsets in queues and parked: what the look-ahead bounds"""
-        self.rebuild()
+    __slots__ = ()
 
     # -- what may be taken -----------------------------------------------------------------------------------
 
@@ -289,13 +219,6 @@ class Strict:
         n[AVAILABLE] -= number
         n[ACQUIRED] += number
 
-    def _park(self, offset: int, slot: int) -> None:
-        if slot in self._parked:
-            heappush(self._parked[slot], offset)
-        else:
-            self._parked[slot] = [offset]
-            self._marks[slot] |= PARKED
-
     def _take_many(self, queue: Queue, lease: Lease, room: int) -> list[Acquired]:
         """`take` for many at once: the same records."""
         import numpy as np
@@ -409,219 +332,3 @@ class Strict:
             return False
         queue = self._queues[place]
         return not queue.tried and len(queue) > 0
-
-    # -- what happens to records -----------------------------------------------------------------------------
-
-    def settled(self, chunk: Chunk, first: int, end: int) -> None:
-        """[first, end) was ACQUIRED and is DONE."""
-        slots, marks = chunk.slot_plane(), self._marks
-        for at in range(first, end):
-            slot = slots[at]
-            if marks[slot] == HELD:
-                marks[slot] = 0
-            else:
-                self._release(slot)
-                self._freed(slot)
-
-    def settled_many(self, chunk: Chunk, ats: NDArray[np.int64]) -> None:
-        """`settled` for single offsets of a chunk."""
-        import numpy as np
-
-        slots = np.frombuffer(chunk.slot_plane(), np.uint16)[ats]
-        marks = np.frombuffer(self._marks, np.uint8)
-        found = marks[slots]
-        plain = found & ~np.uint8(HELD | WAITING) == 0
-        if plain.all():
-            marks[slots] = 0
-        else:
-            marks[slots[plain]] = 0
-            for slot in slots[~plain].tolist():
-                self._release(slot)
-                self._freed(slot)
-        waiting = slots[plain & (found != HELD)]
-        if len(waiting):
-            # whoever owns them has something to look at again
-            places = np.frombuffer(self._owners.places, np.uint16)[waiting]
-            for place in set(places.tolist()):
-                self._queues[place].tried = False
-
-    def moved(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
-        """[first, end) was in one state and is in another."""
-        end = min(end, self.read - chunk.base)
-        if first >= end:
-            return
-        if was == ACQUIRED and to == DONE:
-            self.settled(chunk, first, end)
-            return
-        if was == AVAILABLE:
-            raise AssertionError("what nobody has taken is in a queue, and stays there")
-        if not self._marks:
-            self._marks = bytearray(SLOTS)
-        slots, marks = chunk.slot_plane(), self._marks
-        for at in range(first, end):
-            slot, offset = slots[at], chunk.base + at
-            if was == ACQUIRED:
-                self._release(slot)
-            elif was >= BACKOFF and marks[slot] & BLOCKED:
-                self._unblock(slot)
-            if to == AVAILABLE:
-                self.queued += 1
-                self._offer(offset, slot)
-                continue
-            if _BLOCKS[to]:
-                if slot in self._blocked:
-                    heappush(self._blocked[slot], offset)
-                else:
-                    self._blocked[slot] = [offset]
-                    marks[slot] |= BLOCKED
-            self._freed(slot)
-
-    def _unblock(self, slot: int) -> None:
-        """Something of the slot is in nobody's way any more: let the first that still is be the first."""
-        blocking, chunks = self._blocked[slot], self._window.chunks
-        while blocking:
-            chunk = chunks.get(blocking[0] >> SHIFT)
-            if chunk is not None and _BLOCKS[chunk.state[blocking[0] & MASK]]:
-                return
-            heappop(blocking)
-        del self._blocked[slot]
-        self._marks[slot] &= ~BLOCKED
-
-    def _release(self, slot: int) -> None:
-        """One record of the slot is in nobody's hands any more."""
-        mark = self._marks[slot]
-        if mark & CROWDED:
-            left = self._more[slot] - 1
-            if left > 1:
-                self._more[slot] = left
-            else:
-                del self._more[slot]
-                self._marks[slot] = mark & ~CROWDED
-            return
-        self._marks[slot] = mark & ~(HELD | DRAINING)
-        if mark & DRAINING:
-            del self._since[slot]
-
-    def _freed(self, slot: int) -> None:
-        """Offer what waits for the slot, if that is free."""
-        mark = self._marks[slot]
-        if mark & HELD or not mark & (WAITING | PARKED):
-            return
-        queue = self._queues[self._owners.places[slot]]
-        if mark & WAITING:
-            self._marks[slot] = mark & ~WAITING
-            queue.tried = False
-        if not mark & PARKED:
-            return
-        waiting = self._parked[slot]
-        if mark & BLOCKED and self._blocked[slot][0] < waiting[0]:
-            return
-        heappush(queue.heap, heappop(waiting))
-        queue.tried = False
-        if not waiting:
-            del self._parked[slot]
-            self._marks[slot] &= ~PARKED
-
-    def _offer(self, offset: int, slot: int) -> None:
-        """Into the queue of the slot's owner: this, or the earliest that is parked for the slot."""
-        if self._marks[slot] & PARKED:
-            offset = heappushpop(self._parked[slot], offset)
-        queue = self._queues[self._owners.places[slot]]
-        heappush(queue.heap, offset)
-        queue.tried = False
-
-    def rest(self) -> None:
-        """Keep no flags while there is nothing to say: a table for each of thousands of idle partitions is much."""
-        if self._marks and not (self.queued or self._blocked or self._window.n[ACQUIRED]):
-            self._marks = bytearray()
-
-    # -- who owns what ---------------------------------------------------------------------------------------
-
-    def reassign(self, owners: Owners, now: int) -> None:
-        """Slots have other owners from now on. What is in hand stays there."""
-        self._owners = table(tuple(owners.ranges()))
-        names, places = self._owners.names, self._owners.places
-        waiting = [each for queue in self._queues for each in self._waiting(queue)]
-        waiting.sort()
-        self._queues = [Queue() for _ in names]
-        for offset, slot in waiting:
-            self._queues[places[slot]].add(offset, slot)
-        before, self._since = self._since, {}
-        for slot in before:
-            self._marks[slot] &= ~DRAINING
-        for slot, holder in self._in_hand().items():
-            if names[places[slot]] != holder:
-                self._since[slot] = before.get(slot, now)
-                self._marks[slot] |= DRAINING
-
-    def adopt(self, owners: Owners, since: dict[int, int]) -> None:
-        """Go on where another dispatcher of the same records was."""
-        self._owners = table(tuple(owners.ranges()))
-        self._since = dict(since)
-        self.rebuild()
-
-    @property
-    def since(self) -> dict[int, int]:
-        """Draining slot -> since when."""
-        return self._since
-
-    def ranges(self) -> Iterable[tuple[int, int, str]]:
-        """Who owns what, as a selector says it."""
-        return self._owners.ranges()
-
-    def _waiting(self, queue: Queue) -> list[tuple[int, int]]:
-        """What is in a queue as (offset, slot)."""
-        found = list(zip(queue.offsets[queue.head :], queue.slots[queue.head :], strict=True))
-        return found + [(offset, self._slot_of(offset)) for offset in queue.heap]
-
-    def _slot_of(self, offset: int) -> int:
-        return self._window.chunks[offset >> SHIFT].slot_plane()[offset & MASK]
-
-    def _in_hand(self) -> dict[int, str]:
-        """Slot -> who has records of it in hand. Nothing keeps that: it is asked for when owners change, and by
-        people.
-        """
-        found: dict[int, str] = {}
-        for lease in self._leases.by_id.values():
-            name = lease.consumer.name
-            for chunk, first, end in held(self._window, lease):
-                for slot in chunk.slot_plane()[first:end]:
-                    if found.setdefault(slot, name) != name:
-                        found[slot] = SEVERAL
-        return found
-
-    def owner_of(self, slot: int) -> str | None:
-        return self._owners.owner_of(slot)
-
-    def holder_of(self, slot: int) -> str | None:
-        """Who has records of the slot in hand."""
-        return self._in_hand().get(slot) if self._marks and self._marks[slot] & HELD else None
-
-    def blocked(self, offset: int, slot: int) -> str | None:
-        """Why a record that nobody has is not given to its slot's owner: a sentence, or None. For people."""
-        if slot in self._blocked and self._blocked[slot][0] < offset:
-            return "an earlier record of its slot was nacked or is to be dead-lettered"
-        holder = self.holder_of(slot)
-        if holder is not None:
-            return (
-                "several have records of its slot"
-                if holder == SEVERAL
-                else f"{holder} has a record of its slot"
-            )
-        place = self._owners.places[slot]
-        if not place:
-            return "nobody owns its slot"
-        earlier = any(other < offset for other in self._parked.get(slot, ())) or any(
-            other < offset and its == slot for other, its in self._waiting(self._queues[place])
-        )
-        return "an earlier record of its slot goes first" if earlier else None
-
-    def draining(self) -> list[Draining]:
-        """The slots whose holder does not own them any more."""
-        if not self._since:
-            return []
-        holders = self._in_hand()
-        return [
-            Draining(slot, holders[slot], self.owner_of(slot), since, self._more.get(slot, 1))
-            for slot, since in sorted(self._since.items())
-        ]

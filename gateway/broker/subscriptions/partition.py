@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import reading, rows
+from gateway.broker.subscriptions.consumers import Consumer, Waiter
 from gateway.broker.subscriptions.reading import Delivery, Fetching
 from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
@@ -32,31 +33,6 @@ _REFUSALS = {
     Refusal.INVALID_RECORD_STATE: Error.INVALID_RECORD_STATE,
     Refusal.INVALID_REQUEST: Error.INVALID_REQUEST,
 }
-
-
-class Waiter(Protocol):
-    """A consumer's parked request."""
-
-    consumer: str
-
-    def wake(self, at: SubscriptionPartition) -> None:
-        """There may be something for this consumer, or an error: fetch, before this returns. It is not parked here
-        any more.
-        """
-
-
-class Consumer:
-    """What is counted of a consumer on one partition. Times in monotonic ms."""
-
-    __slots__ = ("acked", "asked", "attached_at", "delivered", "delivered_at", "nacked", "sent_bytes")
-
-    def __init__(self, now: int) -> None:
-        self.attached_at = now
-        self.delivered = self.sent_bytes = 0
-        self.acked = self.nacked = 0
-        self.delivered_at = -1
-        # records its last fetch asked for
-        self.asked = 0
 
 
 class SubscriptionPartition:

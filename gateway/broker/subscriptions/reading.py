@@ -16,11 +16,10 @@ from collections.abc import Awaitable, Generator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.subscriptions.scanning import PART
-from gateway.broker.subscriptions.stored import HEADER_BYTES, Plain, Stored, pick, skim, walk
+from gateway.broker.subscriptions import telling
+from gateway.broker.subscriptions.stored import Plain, Stored, pick, skim, walk
 from gateway.wire import delivery
-from gateway.wire.opened import SMALLEST_RECORD
-from semantics.subscriptions.states import Acquired, Batch, Reason
+from semantics.subscriptions.states import Acquired, Batch
 from store.api import Buffer, Corrupt, StoreError
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ _TURN = 1000
 
 _PASSED_AT_MOST = 20_000
 """A fetch that passed over so many ends with what it has, be it nothing: its client asks again."""
-
-_CODEC = 0x07
-_CONTROL = 0x20
 
 T = TypeVar("T")
 
@@ -426,7 +422,7 @@ class Fetching:
         if not stored or (self.acquired and stored[0].base <= self.acquired[-1].last):
             # The second part of a batch: an answer has a batch once.
             return 0
-        slow = self._first_slow(stored, offset, keys)
+        slow = telling.first_slow(at, stored, offset, self._wall)
         if slow == 0:
             scanner = at.broker.subscriptions.scanner
             yield from self._pass(scanner.prepare(at, stored[0], keys, self._wall))
@@ -437,25 +433,10 @@ class Fetching:
             # what comes behind comes next
             del stored[slow:]
         at.measured(stored[-1].size, stored[-1].next - stored[-1].base)
-        cursor.feed(self._told(stored, offset, keys), self._now, self._wall)
+        cursor.feed(telling.told(at, stored, offset, self._wall), self._now, self._wall)
         limit = want if keys or self._strict else max(want, records)
         ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
         return self._take(stored, offset, ranges)
-
-    def _first_slow(self, stored: list[Stored], offset: int, keys: bool) -> int | None:
-        """Which of these batches is the first that takes so long to look at that a thread does it."""
-        at = self._at
-        if not (keys or at.retries) and not any(each.attributes & _CODEC for each in stored):
-            return None
-        scanner = at.broker.subscriptions.scanner
-        for number, each in enumerate(stored):
-            if (
-                not each.attributes & _CONTROL
-                and (keys or at.retries or each.attributes & _CODEC)
-                and not scanner.at_hand(at, each, keys, max(each.base, offset), self._wall)
-            ):
-                return number
-        return None
 
     def _take_plain(self, data: list[Buffer], offset: int, want: int, plain: Plain) -> int:
         """Batches of which there is nothing to tell: how many of their records are taken."""
@@ -488,78 +469,3 @@ class Fetching:
             del ranges[: len(old)]
         records = self._from_opened(ranges) if at.key_shared else 0
         return records + self._assemble(stored, ranges)
-
-    def _told(self, stored: list[Stored], offset: int, keys: bool) -> list[Batch]:
-        """What the cursor is told of batches: most have nothing to tell."""
-        at = self._at
-        batches: list[Batch] = []
-        retries = at.retries
-        searched: Buffer | None = None
-        mentioned = False
-        for each in stored:
-            first = each.base if each.base > offset else offset
-            attributes = each.attributes
-            if attributes & _CONTROL or not each.count:
-                batches.append(Batch(first, each.next, skip=True))
-                at.touch()
-                continue
-            if not (keys or retries or attributes & _CODEC):
-                if each.buffer is not searched:
-                    # one search for all batches of a buffer
-                    searched = each.buffer
-                    mentioned = delivery.DELAY_MARK in (
-                        searched if type(searched) is bytes else bytes(searched)
-                    )
-                # a header may say more records than there can be
-                if (
-                    not mentioned
-                    and each.count == each.next - each.base
-                    and each.count * SMALLEST_RECORD <= each.size - HEADER_BYTES
-                ):
-                    batches.append(Batch(first, each.next))
-                    continue
-            looked = self._looked_at(each, first, keys)
-            batches += looked
-            if looked[-1].next < each.next:
-                # its next part comes when others had their turn
-                break
-        return batches
-
-    def _looked_at(self, each: Stored, first: int, keys: bool) -> list[Batch]:
-        """What the cursor is told of a batch whose records had to be looked at."""
-        at = self._at
-        try:
-            found = at.broker.subscriptions.scanner.look(at, each, keys, first, self._wall)
-        except delivery.Unreadable:
-            at.touch()
-            # It is buried whole, as its first record; how many there are is only what its header says.
-            unread = [Batch(first, first + 1, dead=[(first, first, Reason.CORRUPT)])]
-            return [*unread, Batch(first + 1, each.next, skip=True)] if each.next > first + 1 else unread
-        slots = found.slots
-        end = each.next if found.reached is None else found.reached
-        delayed = found.delayed.between(first, end)
-        if len(delayed) > PART and not found.gaps:
-            end = delayed.offsets[PART]
-            delayed = delayed[:PART]
-        dead = [(offset, offset, Reason.MAX_DELIVERIES) for offset in at.exhausted(found) if offset >= first]
-        if delayed or dead:
-            at.touch()
-        if not found.gaps:
-            if slots is not None and (first > each.base or end < each.next):
-                slots = slots[first - each.base : end - each.base]
-            return [Batch(first, end, slots, delayed, [item for item in dead if item[0] < end])]
-        # what lies between two batches is not there
-        parts: list[Batch] = []
-        for gap, end in (*found.gaps, (each.next, each.next)):
-            if gap > first:
-                parts.append(
-                    Batch(
-                        first,
-                        gap,
-                        slots[first - each.base : gap - each.base] if slots is not None else None,
-                        delayed.between(first, gap),
-                        [item for item in dead if first <= item[0] < gap],
-                    )
-                )
-            first = max(first, end + 1)
-        return parts or [Batch(each.next - 1, each.next, skip=True)]

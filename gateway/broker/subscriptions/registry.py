@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.subscriptions import letter_names, rows
+from gateway.broker.subscriptions.consumers import Consumer
 from gateway.broker.subscriptions.letters import Letters
-from gateway.broker.subscriptions.partition import Consumer
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.scanning import Scanner
 from gateway.broker.subscriptions.subscription import Subscription

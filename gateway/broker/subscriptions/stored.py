@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.wire import delivery
-from gateway.wire.opened import SMALLEST_RECORD
+from gateway.wire.keys import SMALLEST_RECORD
 from semantics.subscriptions.states import Acquired
 from store.api import Buffer
 

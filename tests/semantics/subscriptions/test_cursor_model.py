@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -297,6 +298,11 @@ class Machine(RuleBasedStateMachine):
 
     def _acknowledge(self, consumer: str, batches: list[tuple[int, int, bytes]]) -> None:
         expected = self.model.acknowledge(consumer, batches, self.now, self.wall)
+        if batches and all(types == bytes([ACCEPT]) for _, _, types in batches):
+            firsts, lasts, _ = zip(*batches, strict=True)
+            if self.cursor.accept(consumer, np.array(firsts, np.int64), np.array(lasts, np.int64)):
+                assert expected is None, f"accepted, not {expected}"
+                return
         refusal = self.cursor.acknowledge(consumer, batches, self.now, self.wall)
         # which of the two it is, where there are reasons for both, is not said
         assert (refusal is None) == (expected is None), f"{refusal}, not {expected}"

@@ -1,0 +1,108 @@
+"""What a cursor is told of stored batches: of most there is nothing to tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.broker.subscriptions.scanning import PART
+from gateway.broker.subscriptions.stored import HEADER_BYTES, Stored
+from gateway.wire import delivery
+from gateway.wire.keys import SMALLEST_RECORD
+from semantics.subscriptions.states import Batch, Reason
+from store.api import Buffer
+
+if TYPE_CHECKING:
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+
+_CODEC = 0x07
+_CONTROL = 0x20
+
+
+def first_slow(at: SubscriptionPartition, stored: list[Stored], offset: int, wall: int) -> int | None:
+    """Which of these batches is the first that takes so long to look at that a thread does it."""
+    keys = at.key_shared
+    if not (keys or at.retries) and not any(each.attributes & _CODEC for each in stored):
+        return None
+    scanner = at.broker.subscriptions.scanner
+    for number, each in enumerate(stored):
+        if (
+            not each.attributes & _CONTROL
+            and (keys or at.retries or each.attributes & _CODEC)
+            and not scanner.at_hand(at, each, keys, max(each.base, offset), wall)
+        ):
+            return number
+    return None
+
+
+def told(at: SubscriptionPartition, stored: list[Stored], offset: int, wall: int) -> list[Batch]:
+    """What the cursor is told of batches: most have nothing to tell."""
+    keys = at.key_shared
+    batches: list[Batch] = []
+    retries = at.retries
+    searched: Buffer | None = None
+    mentioned = False
+    for each in stored:
+        first = each.base if each.base > offset else offset
+        attributes = each.attributes
+        if attributes & _CONTROL or not each.count:
+            batches.append(Batch(first, each.next, skip=True))
+            at.touch()
+            continue
+        if not (keys or retries or attributes & _CODEC):
+            if each.buffer is not searched:
+                # one search for all batches of a buffer
+                searched = each.buffer
+                mentioned = delivery.DELAY_MARK in (searched if type(searched) is bytes else bytes(searched))
+            # a header may say more records than there can be
+            if (
+                not mentioned
+                and each.count == each.next - each.base
+                and each.count * SMALLEST_RECORD <= each.size - HEADER_BYTES
+            ):
+                batches.append(Batch(first, each.next))
+                continue
+        looked = _looked_at(at, each, first, wall)
+        batches += looked
+        if looked[-1].next < each.next:
+            # its next part comes when others had their turn
+            break
+    return batches
+
+
+def _looked_at(at: SubscriptionPartition, each: Stored, first: int, wall: int) -> list[Batch]:
+    """What the cursor is told of a batch whose records had to be looked at."""
+    try:
+        found = at.broker.subscriptions.scanner.look(at, each, at.key_shared, first, wall)
+    except delivery.Unreadable:
+        at.touch()
+        # It is buried whole, as its first record; how many there are is only what its header says.
+        unread = [Batch(first, first + 1, dead=[(first, first, Reason.CORRUPT)])]
+        return [*unread, Batch(first + 1, each.next, skip=True)] if each.next > first + 1 else unread
+    slots = found.slots
+    end = each.next if found.reached is None else found.reached
+    delayed = found.delayed.between(first, end)
+    if len(delayed) > PART and not found.gaps:
+        end = delayed.offsets[PART]
+        delayed = delayed[:PART]
+    dead = [(offset, offset, Reason.MAX_DELIVERIES) for offset in at.exhausted(found) if offset >= first]
+    if delayed or dead:
+        at.touch()
+    if not found.gaps:
+        if slots is not None and (first > each.base or end < each.next):
+            slots = slots[first - each.base : end - each.base]
+        return [Batch(first, end, slots, delayed, [item for item in dead if item[0] < end])]
+    # what lies between two batches is not there
+    parts: list[Batch] = []
+    for gap, end in (*found.gaps, (each.next, each.next)):
+        if gap > first:
+            parts.append(
+                Batch(
+                    first,
+                    gap,
+                    slots[first - each.base : gap - each.base] if slots is not None else None,
+                    delayed.between(first, gap),
+                    [item for item in dead if first <= item[0] < gap],
+                )
+            )
+        first = max(first, end + 1)
+    return parts or [Batch(each.next - 1, each.next, skip=True)]
