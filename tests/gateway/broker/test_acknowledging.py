@@ -104,6 +104,41 @@ def test_what_is_acknowledged_is_told_by_partition() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("wrong", [None, (150, 150, ACCEPT), (3, 3, ACCEPT), (70, 70, RELEASE)])
+def test_many_acknowledgements_of_key_shared_are_all_taken_or_none(
+    wrong: tuple[int, int, int] | None,
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await alter_group(client, **{"pulsar.subscription.type": "key_shared"})
+        topic_id = await topic(gateway, client)
+        await put(client, *[b"%d" % number for number in range(200)])
+        await share_fetch(client, "m", 0, topic_id, [0])
+        answer = await share_fetch(client, "m", 1, max_records=120)
+        held = sorted(acquired(answer)[0])
+        assert len(held) == 120
+        counts = gateway.broker.metrics.share_acks
+        before = counts.value
+        said = [(at, at, ACCEPT) for at in held]
+        if wrong is not None:
+            said = sorted([*(each for each in said if each[0] != wrong[0]), wrong])
+            if wrong[0] == 3:
+                # not in this member's hands any more
+                await share_acknowledge(client, "m", 2, topic_id, {0: [(3, 3, ACCEPT)]})
+                before += 1
+        epoch = 3 if wrong is not None and wrong[0] == 3 else 2
+        acked = await share_acknowledge(client, "m", epoch, topic_id, {0: said})
+        taken = wrong is None or wrong[2] == RELEASE
+        assert errors(acked) == {0: 0 if taken else Error.INVALID_RECORD_STATE}
+        assert counts.value - before == ((120 if wrong is None else 119) if taken else 0)
+        # the rest, and what was released
+        answer = await share_fetch(client, "m", epoch + 1, max_records=500)
+        again = sorted(acquired(answer)[0])
+        assert (70 in again) == (wrong is not None and wrong[2] == RELEASE)
+        assert not set(again) & (set(held) - {70})
+
+    run(test)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_renewing(version: int) -> None:
     """KIP-1222: the request says so, and fetches nothing."""
@@ -240,7 +275,7 @@ def test_acknowledgements_that_change_nothing_wait_for_nothing() -> None:
         topic_id = await topic(gateway, client, 1)
         await share_fetch(client, "m", 0, topic_id, [0])
         store.holding = True
-        answer = await share_acknowledge(client, "m", 1, topic_id, {0: [(3, 3, ACCEPT)]})
+        answer = await share_acknowledge(client, "m", 2, topic_id, {0: [(3, 3, ACCEPT)]})
         assert errors(answer) == {0: Error.INVALID_REQUEST}
         assert not store.queued
 

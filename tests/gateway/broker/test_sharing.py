@@ -196,6 +196,27 @@ def test_key_shared_gives_each_member_its_keys_and_waits_for_who_holds_one() -> 
     run(test)
 
 
+def test_key_shared_takes_a_share_of_every_partition_that_has_something() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await alter_group(client, **{"pulsar.subscription.type": "key_shared"})
+        topic_id = await topic(gateway, client, partitions=4)
+        await share_fetch(client, "m", 0, topic_id, [0, 1, 2, 3])
+        for index in range(3):
+            await put(client, *[b"%d" % number for number in range(400)], partition=index)
+        answer = await share_fetch(client, "m", 1, max_records=300)
+        assert {index: len(offsets) for index, offsets in acquired(answer).items()} == {
+            0: 100,
+            1: 100,
+            2: 100,
+        }
+        # what one cannot give the next ones do
+        answer = await share_fetch(client, "m", 2, max_records=1_000)
+        got = {index: len(offsets) for index, offsets in acquired(answer).items()}
+        assert got == {0: 300, 1: 300, 2: 300}
+
+    run(test)
+
+
 def test_sticky_ranges_are_found_by_the_client_id() -> None:
     """A range's owner may be named by its client id, "test" here; the other half of the slots waits."""
 

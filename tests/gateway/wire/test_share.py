@@ -392,3 +392,19 @@ def test_random_requests_of_the_schemas_decode() -> None:
             request: Any = decode(version, body, 0, len(body))
             assert request.session_epoch == message.share_session_epoch
             assert [topic for topic, _ in request.topics] == [t.topic_id for t in message.topics]
+
+
+@given(st.lists(st.tuples(i64, i64, st.binary(min_size=1, max_size=1)), min_size=65, max_size=80), versions)
+@settings(max_examples=30, deadline=None)
+def test_many_acknowledgements_of_one_type_are_kept_as_columns(
+    many: list[tuple[int, int, bytes]], version: int
+) -> None:
+    body = fetch_body(version, [(b"t" * 16, [(3, many)])])
+    [(_, [(_, found)])] = share.decode_fetch(version, body, 0, len(body)).topics
+    assert isinstance(found, share.PlainAcks)
+    assert list(found) == many
+    assert len(found) == len(many)
+    assert found[0] == many[0]
+    firsts, lasts = found.columns()
+    assert list(zip(firsts.tolist(), lasts.tolist(), strict=True)) == [each[:2] for each in many]
+    assert found.all_of(share.ACCEPT) == all(types == b"\1" for _, _, types in many)
