@@ -64,10 +64,13 @@ def serve(**flags: Any) -> None:
     settings = load(**flags)
 
     import logging
+    import os
 
     from gateway import logs
 
     logs.setup(settings.text("log.level"), settings.text("log.format"))
+    # numpy comes with the first Key_Shared subscription; its linear algebra, with a thread a core, is not needed
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         import uvloop
 

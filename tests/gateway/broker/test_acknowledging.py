@@ -275,7 +275,7 @@ def test_acknowledgements_that_change_nothing_wait_for_nothing() -> None:
         topic_id = await topic(gateway, client, 1)
         await share_fetch(client, "m", 0, topic_id, [0])
         store.holding = True
-        answer = await share_acknowledge(client, "m", 2, topic_id, {0: [(3, 3, ACCEPT)]})
+        answer = await share_acknowledge(client, "m", 1, topic_id, {0: [(3, 3, ACCEPT)]})
         assert errors(answer) == {0: Error.INVALID_REQUEST}
         assert not store.queued
 
