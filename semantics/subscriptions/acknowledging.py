@@ -127,7 +127,7 @@ def check_many(
     pieces: list[tuple[Chunk, NDArray[np.int64]]] = []
     held: dict[int, int] = {}
     ats = offsets & MASK
-    for begin, end in pairwise([0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), total]):
+    for begin, end in pairwise([0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist(), total]):
         chunk = window.chunks.get(int(numbers[begin]))
         if chunk is None or chunk.lease is None:
             return None

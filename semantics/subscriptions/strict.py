@@ -121,7 +121,7 @@ class Strict(Slots):
         places = np.frombuffer(self._owners.places, np.uint16)[slots]
         order = np.argsort(places, kind="stable")
         places = places[order]
-        edges = [0, *(np.flatnonzero(places[1:] != places[:-1]) + 1).tolist(), len(plane)]
+        edges = [0, *((places[1:] != places[:-1]).nonzero()[0] + 1).tolist(), len(plane)]
         slots = slots[order]
         offsets = order + first
         for begin, end in pairwise(edges):
@@ -248,11 +248,11 @@ class Strict(Slots):
             chosen.append(picks)
             left -= len(picks)
             scanned = stop
-        picks = np.concatenate(chosen)
+        picks = np.concatenate(chosen) if len(chosen) > 1 else chosen[0]
         kept = np.ones(total, np.bool_)
         kept[picks] = False
         if scanned >= LEAST_SCANNED and len(picks) * SPARSE < scanned:
-            again = np.flatnonzero(kept[:scanned])
+            again = kept[:scanned].nonzero()[0]
             for offset, slot in zip(offsets[again].tolist(), slots[again].tolist(), strict=True):
                 self._park(offset, slot)
             kept[:scanned] = False
@@ -280,9 +280,9 @@ class Strict(Slots):
         free = found == 0
         if self._blocked:
             # what lies before the record that is in the way goes before it
-            for at in np.flatnonzero(found == BLOCKED).tolist():
+            for at in (found == BLOCKED).nonzero()[0].tolist():
                 free[at] = offsets[at] < self._blocked[int(slots[at])][0]
-        picks = np.flatnonzero(free)
+        picks = free.nonzero()[0]
         some = slots[picks]
         number = np.arange(len(picks), dtype=np.int32)
         scratch = _scratch()
@@ -299,7 +299,7 @@ class Strict(Slots):
         breaks = np.empty(len(offsets), np.bool_)
         breaks[0] = True
         np.not_equal(numbers[1:], numbers[:-1], out=breaks[1:])
-        edges = [*np.flatnonzero(breaks).tolist(), len(offsets)]
+        edges = [*breaks.nonzero()[0].tolist(), len(offsets)]
         ats = offsets & MASK
         counts: NDArray[np.int64] | None = None
         for begin, end in pairwise(edges):
@@ -316,7 +316,7 @@ class Strict(Slots):
         breaks[1:] |= offsets[1:] != offsets[:-1] + 1
         if counts is not None:
             breaks[1:] |= counts[1:] != counts[:-1]
-        starts = np.flatnonzero(breaks)
+        starts = breaks.nonzero()[0]
         firsts = offsets[starts]
         lasts = offsets[np.append(starts[1:], len(offsets)) - 1]
         lease.runs.frombytes((firsts << SHIFT | (lasts - firsts)).tobytes())
