@@ -70,7 +70,9 @@ def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stat
     }
 
 
-async def of_partitioned(context: Context, topic: Topic, each: dict[str, Stats], per_partition: bool) -> Stats:
+async def of_partitioned(
+    context: Context, topic: Topic, each: dict[str, Stats], per_partition: bool
+) -> Stats:
     """Sums over the partitions, whose stats are `each` by full name."""
     total: Stats = {key: sum(one[key] for one in each.values()) for key in _SUMMED}
     total["averageMsgSize"] = _average(total["msgThroughputIn"], total["msgRateIn"])
