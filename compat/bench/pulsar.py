@@ -118,7 +118,7 @@ def _window(turn: Turn, records: int, limit: int) -> tuple[str, ...]:
 def shared(turn: Turn) -> dict[str, float]:
     """Shared, without keys."""
     turn.started()
-    return _client(turn, "backlog", *_window(turn, 9_000_000, 60))
+    return _client(turn, "backlog", *_window(turn, 27_000_000, 60))
 
 
 def key_shared(turn: Turn) -> dict[str, float]:
@@ -128,7 +128,7 @@ def key_shared(turn: Turn) -> dict[str, float]:
     """
     turn.started()
     rates = {}
-    for kind, records, limit in (("key_shared", 800_000, 30), ("shared", 9_000_000, 60)):
+    for kind, records, limit in (("key_shared", 800_000, 30), ("shared", 27_000_000, 60)):
         ordered = ("-ordered",) if kind == "key_shared" else ()
         where = ("-topic", f"bench-{kind}", "-keys", "10000")
         rates[kind] = _client(turn, "backlog", *where, *ordered, *_window(turn, records, limit))[RATE]
