@@ -13,6 +13,7 @@ from typing import overload
 
 from gateway.wire.batch import LOG_APPEND_TIME, Header
 from gateway.wire.properties import DELIVER_AFTER, DELIVER_AT, FOR_EVER, number
+from gateway.wire.unreadable import damaged, wide
 
 MARK = b"pulsar-deliver-"
 """What the (decompressed) bytes of a batch with a delayed record hold."""
@@ -29,10 +30,6 @@ _PASSED, _PARSED = 16, 5
 """For each delay that is asked for, so many records may be passed over, or have delays that are over: others wait."""
 
 _NEAR = 1 << 20
-
-
-class Damaged(ValueError):
-    """The records are not what their batch says, or each other."""
 
 
 class Delays(Sequence[tuple[int, int]]):
@@ -104,7 +101,7 @@ class Finder:
     def more(self, payload: bytes, delays: Delays, most: int, wall: int = 0) -> None:
         """Add the next `most` delays that end after `wall`, or what there is of them within some milliseconds' work.
 
-        The payload is the same each time. Raises Damaged.
+        The payload is the same each time. Raises Unreadable.
         """
         found = self._header
         add_offset, add_due = delays.offsets.append, delays.dues.append
@@ -124,45 +121,45 @@ class Finder:
                     position += 1
                     length = length & 127 | byte << 7
                     if byte > 127:
-                        length, position = _varint(payload, position - 2, 5)
+                        length, position = wide(payload, position - 2, 5)
                 if length & 1:
-                    raise _damaged("a record's length")
+                    raise damaged("a record's length")
                 stop = position + (length >> 1)
                 if hit >= stop:
                     position = stop
                     continue
                 if stop > size:
-                    raise _damaged("a record's length")
+                    raise damaged("a record's length")
                 # behind the attributes: when, as a difference, which is read if somebody asks
                 when = position = position + 1
                 while payload[position] > 127:
                     position += 1
                 if position - when > 9:
-                    raise _damaged("a varint")
+                    raise damaged("a varint")
                 position += 1
                 byte = payload[position]
                 position += 1
                 if byte > 127:
-                    byte, position = _varint(payload, position - 1, 5)
+                    byte, position = wide(payload, position - 1, 5)
                 if byte != delta << 1:
-                    raise _damaged("the order of offsets")
+                    raise damaged("the order of offsets")
                 # the key, the value
                 length = payload[position]
                 position += 1
                 if length > 127:
-                    length, position = _varint(payload, position - 1, 5)
+                    length, position = wide(payload, position - 1, 5)
                 if length & 1:
                     if length != 1:
-                        raise _damaged("a key's length")
+                        raise damaged("a key's length")
                 else:
                     position += length >> 1
                 length = payload[position]
                 position += 1
                 if length > 127:
-                    length, position = _varint(payload, position - 1, 5)
+                    length, position = wide(payload, position - 1, 5)
                 if length & 1:
                     if length != 1:
-                        raise _damaged("a value's length")
+                        raise damaged("a value's length")
                 else:
                     position += length >> 1
                 if (
@@ -186,15 +183,15 @@ class Finder:
                 if parsed <= 0:
                     break
         except IndexError:
-            raise _damaged("the end of the records") from None
+            raise damaged("the end of the records") from None
         delta += 1
         if delta >= found.count and position != size:
-            raise _damaged("the number of records")
+            raise damaged("the number of records")
         self._hit, self._position, self._delta = hit, position, delta
 
 
 def find(payload: bytes, found: Header) -> Delays:
-    """All delays of a payload. Raises Damaged."""
+    """All delays of a payload. Raises Unreadable."""
     finder, delays = Finder(found), Delays()
     while not finder.done:
         finder.more(payload, delays, found.count)
@@ -206,31 +203,31 @@ def _due(payload: bytes, position: int, stop: int, when: int, base: int, stamped
     count = payload[position]
     position += 1
     if count > 127:
-        count, position = _varint(payload, position - 1, 5)
+        count, position = wide(payload, position - 1, 5)
     if count & 1 or count > stop - position:
-        raise _damaged("the number of headers")
+        raise damaged("the number of headers")
     due = 0
     for _ in range(count >> 1):
         size = payload[position]
         position += 1
         if size > 127:
-            size, position = _varint(payload, position - 1, 5)
+            size, position = wide(payload, position - 1, 5)
         if size & 1:
-            raise _damaged("a header's name")
+            raise damaged("a header's name")
         name = position
         position += size >> 1
         length = payload[position]
         position += 1
         if length > 127:
-            length, position = _varint(payload, position - 1, 5)
+            length, position = wide(payload, position - 1, 5)
         if length & 1:
             if length != 1:
-                raise _damaged("a header's value")
+                raise damaged("a header's value")
             continue
         begin = position
         position += length >> 1
         if position > stop:
-            raise _damaged("a header's value")
+            raise damaged("a header's value")
         if size == _AT_SIZE and payload.startswith(_AT, name):
             value = payload[begin:position]
             said = number(value)
@@ -243,27 +240,10 @@ def _due(payload: bytes, position: int, stop: int, when: int, base: int, stamped
             said = number(payload[begin:position])
             if said is not None:
                 if stamped is None:
-                    delta, _ = _varint(payload, when, 10)
+                    delta, _ = wide(payload, when)
                     due = base + ((delta >> 1) ^ -(delta & 1)) + said
                 else:
                     due = stamped + said
     if position != stop:
-        raise _damaged("a record's length")
+        raise damaged("a record's length")
     return min(due, FOR_EVER)
-
-
-def _varint(payload: bytes, position: int, most: int) -> tuple[int, int]:
-    """(value, still in zigzag, position behind it) of a varint of at most `most` bytes."""
-    value = shift = 0
-    for _ in range(most):
-        byte = payload[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            return value, position
-        shift += 7
-    raise _damaged("a varint")
-
-
-def _damaged(what: str) -> Damaged:
-    return Damaged(f"The records are damaged: {what} is wrong.")

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from gateway.wire import properties
 from gateway.wire.batch import BatchError, Buffer, Header, batches
 from gateway.wire.delays import MARK as DELAY_MARK
-from gateway.wire.delays import Damaged, Delays, find
-from gateway.wire.keys import Slots, TooLarge, Unreadable
+from gateway.wire.delays import Delays, find
+from gateway.wire.keys import Slots
 from gateway.wire.opened import LIMIT, Found, Opened, Range
+from gateway.wire.unreadable import TooLarge, Unreadable
 
 __all__ = [
     "DELAY_MARK",
@@ -101,10 +102,7 @@ def scan(
         if retry or gaps:
             marks.append(DELAY_MARK)
         else:
-            try:
-                delayed = find(payload, opened.header)
-            except Damaged as error:
-                raise Unreadable(str(error)) from None
+            delayed = find(payload, opened.header)
             delays = False
     if retry:
         marks += [mark for mark in _RETRY_MARKS if mark in payload]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gateway.wire.batch import Header
+from gateway.wire.unreadable import damaged, wide
 
 SMALLEST_RECORD = 7
 """Bytes of a record with nothing in it: a batch that says more records than its bytes can hold is Unreadable."""
@@ -20,14 +21,6 @@ _HIGH_DELTAS = bytes(number >> 6 for number in range(8192))
 
 Hash = Callable[[bytes | None, bytes | None, int], int]
 """(key, ordering key, offset) -> slot, 0 to 65,535."""
-
-
-class Unreadable(ValueError):
-    """A batch that cannot be opened: damaged, larger than the limit, or not what its header says."""
-
-
-class TooLarge(Unreadable):
-    """A batch that unfolds to more than the limit."""
 
 
 class Slots:
@@ -219,20 +212,3 @@ class Keys:
         starts += range(position + step, end + 1, step)
         stamps += found
         return number
-
-
-def wide(payload: bytes, position: int) -> tuple[int, int]:
-    """(value, still in zigzag, position behind it) of a varint of at most ten bytes."""
-    value = shift = 0
-    while shift < 70:
-        byte = payload[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            return value, position
-        shift += 7
-    raise damaged("a varint")
-
-
-def damaged(what: str) -> Unreadable:
-    return Unreadable(f"The records are damaged: {what} is wrong.")

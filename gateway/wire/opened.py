@@ -26,8 +26,9 @@ from gateway.wire.batch import (
     open_payload,
 )
 from gateway.wire.errors import Error
-from gateway.wire.keys import SMALLEST_RECORD, Keys, Slots, TooLarge, Unreadable, damaged, wide
+from gateway.wire.keys import SMALLEST_RECORD, Keys, Slots
 from gateway.wire.records import MAX_SKIMMED, Headers, walk
+from gateway.wire.unreadable import TooLarge, Unreadable, damaged, wide
 
 LIMIT = 64 * 1024 * 1024
 """Bytes that a batch may decompress to, unless the caller says otherwise."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.wire import delivery
-from gateway.wire.delays import Damaged, Delays, Finder
+from gateway.wire.delays import Delays, Finder
 from gateway.wire.delivery import Opened, Scan, TooLarge, Unreadable
 from semantics.subscriptions.hashing import slot_of
 from store.api import Buffer
@@ -169,8 +169,6 @@ class Scanner:
             finder.more(opened.payload, delays, PART, wall)
         except Unreadable as error:
             return error
-        except Damaged as error:
-            return Unreadable(str(error))
         scan = scan._replace(delayed=delays, reached=None if finder.done else finder.reached)
         return Begun(opened, scan, None if finder.done else finder)
 
@@ -196,11 +194,10 @@ class Scanner:
             before = len(known.delayed)
             while first >= finder.reached and not finder.done:
                 finder.more(opened.payload, known.delayed, PART, wall)
-        except (Damaged, Unreadable) as error:
-            damage = Unreadable(str(error))
+        except Unreadable as error:
             self._forget(key)
-            self._keep(key, damage)
-            raise damage from None
+            self._keep(key, error)
+            raise
         self.bytes += (len(known.delayed) - before) * _DELAY_BYTES
         known = known._replace(reached=None if finder.done else finder.reached)
         self._found[key] = known
