@@ -16,9 +16,8 @@ from compat import tools
 from compat.bench import generator
 from compat.bench.clients import ClientError
 from compat.bench.loads import Measure, Turn
-from compat.bench.servers import PROJECT, Server, ServerError
+from compat.bench.servers import PROJECT, PeerServer
 from compat.peers.kafka import find_java
-from compat.peers.process import PeerError
 from compat.peers.pulsar import PulsarPeer, classpath
 
 SOURCE = Path(__file__).with_name("pulsarload")
@@ -26,10 +25,12 @@ CLASSES = PROJECT / ".cache" / "bin" / "pulsarload"
 RATE = "records_per_second"
 
 
-class Pulsar(Server):
+class Pulsar(PeerServer):
     """Apache Pulsar standalone with the configuration and the heap of its distribution (2 GiB)."""
 
     name = "Pulsar"
+
+    _peer: PulsarPeer
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,28 +40,6 @@ class Pulsar(Server):
     def where(self) -> tuple[str, ...]:
         """The flags that say where it is."""
         return ("-broker", self._peer.service_url, "-admin", self._peer.admin_url)
-
-    @property
-    def pid(self) -> int:
-        return self._peer.pid
-
-    def prepare(self) -> None:
-        self._peer.prepare()
-
-    def command(self) -> list[str]:
-        return self._peer.command()
-
-    def start(self) -> None:
-        try:
-            self._peer.start()
-        except PeerError as error:
-            raise ServerError(str(error)) from error
-
-    def stop(self) -> None:
-        self._peer.stop()
-
-    def kill(self) -> None:
-        self._peer.kill()
 
 
 def build() -> None:

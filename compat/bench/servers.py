@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from compat.peers.kafka.peer import KafkaPeer, answers, resident_bytes
-from compat.peers.process import PeerError, free_port
+from compat.peers.process import Peer, PeerError, free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCRATCH = PROJECT / ".cache" / "bench"
@@ -89,14 +89,10 @@ class Server(ABC):
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-class Kafka(Server):
-    """Apache Kafka with the heap of its distribution (1 GiB)."""
+class PeerServer(Server):
+    """A server that a peer runs."""
 
-    name = "Kafka"
-
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__()
-        self._peer = KafkaPeer(port=self.port, directory=self.directory, heap="1g", settings=settings)
+    _peer: Peer
 
     @property
     def pid(self) -> int:
@@ -119,6 +115,16 @@ class Kafka(Server):
 
     def kill(self) -> None:
         self._peer.kill()
+
+
+class Kafka(PeerServer):
+    """Apache Kafka with the heap of its distribution (1 GiB)."""
+
+    name = "Kafka"
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self._peer = KafkaPeer(port=self.port, directory=self.directory, heap="1g", settings=settings)
 
 
 class Magnetar(Server):

@@ -6,11 +6,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import IO, Self
 
 LOGGING = """\
@@ -171,6 +173,34 @@ class Peer(ABC):
         if self._output is not None:
             self._output.close()
             self._output = None
+
+
+def run(peer: Peer, told: Callable[[], str]) -> int:
+    """Run a peer in the foreground until SIGTERM or Ctrl-C, `told` on stdout once it answers: the exit code."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        with peer:
+            print(f"listening on {told()}", flush=True)
+            code = peer.wait()
+            print(f"{peer.name} ended with code {code}\n{peer.log_tail()}", file=sys.stderr)
+            return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+def settings(pairs: Sequence[str]) -> dict[str, str]:
+    """What `--set K=V` said. Raises PeerError."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise PeerError(f"--set {pair}: expected key=value")
+        found[key] = value
+    return found
 
 
 def free_port() -> int:

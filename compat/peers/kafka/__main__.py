@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
+from compat.peers import process
 from compat.peers.kafka.jars import ensure_jars
 from compat.peers.kafka.peer import KafkaPeer
 from compat.peers.maven import JarsError
@@ -30,33 +29,12 @@ def main() -> int:
         if options.verb == "jars":
             print(ensure_jars())
             return 0
-        return _run(options)
+        given = process.settings(options.set)
+        peer = KafkaPeer(port=options.port, directory=options.dir, heap=options.heap, settings=given)
+        return process.run(peer, lambda: peer.bootstrap)
     except (JarsError, PeerError) as error:
         print(error, file=sys.stderr)
         return 1
-
-
-def _run(options: argparse.Namespace) -> int:
-    settings: dict[str, str] = {}
-    for pair in options.set:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise PeerError(f"--set {pair}: expected key=value")
-        settings[key] = value
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    peer = KafkaPeer(port=options.port, directory=options.dir, heap=options.heap, settings=settings)
-    try:
-        with peer:
-            print(f"listening on {peer.bootstrap}", flush=True)
-            code = peer.wait()
-            print(f"Kafka ended with code {code}\n{peer.log_tail()}", file=sys.stderr)
-            return 1
-    except KeyboardInterrupt:
-        return 0
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
+from compat.peers import process
 from compat.peers.maven import JarsError
 from compat.peers.process import PeerError
 from compat.peers.pulsar.jars import ensure_jars
@@ -26,33 +25,16 @@ def main() -> int:
     run.add_argument("--heap", default="2g", help="the JVM's heap (2g)")
     run.add_argument("--set", action="append", default=[], metavar="K=V", help="a setting of standalone.conf")
     options = parser.parse_args()
-    if options.verb == "run" and any("=" not in pair for pair in options.set):
-        parser.error("--set expects key=value")
     try:
         if options.verb == "jars":
             print(ensure_jars())
             return 0
-        return _run(options)
+        given = process.settings(options.set)
+        peer = PulsarPeer(port=options.port, directory=options.dir, heap=options.heap, settings=given)
+        return process.run(peer, lambda: f"{peer.service_url}, admin {peer.admin_url}")
     except (JarsError, PeerError) as error:
         print(error, file=sys.stderr)
         return 1
-
-
-def _run(options: argparse.Namespace) -> int:
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    settings = dict(pair.split("=", 1) for pair in options.set)
-    peer = PulsarPeer(port=options.port, directory=options.dir, heap=options.heap, settings=settings)
-    try:
-        with peer:
-            print(f"listening on {peer.service_url}, admin {peer.admin_url}", flush=True)
-            code = peer.wait()
-            print(f"Pulsar ended with code {code}\n{peer.log_tail()}", file=sys.stderr)
-            return 1
-    except KeyboardInterrupt:
-        return 0
 
 
 if __name__ == "__main__":
