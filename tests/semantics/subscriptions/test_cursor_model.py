@@ -467,7 +467,11 @@ class Machine(RuleBasedStateMachine):
             self.model.owners = owners
             self.cursor.reassign(self, self.now)
         else:
-            assert self.model.start <= self.cursor.read <= self.model.read
+            # rows know what was read before Key_Shared began anew for the slots, however far it came since
+            known = max(self.model.messages, default=-1) + 1
+            assert self.model.start <= self.cursor.read <= max(self.model.read, known)
+            for message in self.model.messages.values():
+                message.read = True
             self.model.forget_from(self.cursor.read)
         self.load_due()
         self.commit()
