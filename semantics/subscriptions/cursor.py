@@ -407,10 +407,16 @@ class Cursor(Administered):
         """Which DUE rows to scan and give to `due_loaded`, when nothing of this cursor is uncommitted."""
         return self._due.needs
 
-    def due_loaded(self, found: Iterable[Row], complete: bool) -> None:
-        """The rows that `needs_due` named, in order; `complete`: the scan met the last."""
+    def due_loaded(self, found: Iterable[Row], complete: bool) -> bool:
+        """The rows that `needs_due` named, in order; `complete`: the scan met the last.
+
+        Whether there is something to write.
+        """
+        mending = self._due.mending
         self._due.loaded(found, complete)
-        self._changed = self._changed or self._due.changed
+        # Mended is a fact of the CURSOR row, and due rows that nothing waits for stayed while it was not.
+        self._changed = self._changed or self._due.changed or mending != self._due.mending
+        return self._changed
 
     # -- rows ------------------------------------------------------------------------------------------------
 

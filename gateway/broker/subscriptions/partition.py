@@ -171,9 +171,9 @@ class SubscriptionPartition:
         needs = cursor.needs_due
         if needs is not None:
             found = rows.due(self.broker.store, self.prefix, needs.key, needs.limit)
-            cursor.due_loaded(found, len(found) < needs.limit)
-            if cursor.needs_due is not None:
-                # more of it when others had their turn
+            changed = cursor.due_loaded(found, len(found) < needs.limit)
+            if changed or cursor.needs_due is not None:
+                # rows that were mended; or more of it when others had their turn
                 self.touch()
 
     def discard(self) -> None:

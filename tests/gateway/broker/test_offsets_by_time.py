@@ -17,6 +17,7 @@ from gateway.broker.offsets_by_time import IN_A_THREAD, first_at_or_after, large
 from gateway.wire import records
 from store import memory
 from store.api import Append, CreateLog, Durability, Trim
+from tests.examples import examples
 
 
 class Partition:
@@ -118,7 +119,7 @@ def test_others_go_on_while_a_large_batch_is_looked_through(
     assert asyncio.run(ask()) == (9, IN_A_THREAD, 3)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), min_size=1, max_size=8),
     st.integers(0, 32),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.broker.receiving import LARGE, PATIENCE, Receiving
+from tests.examples import examples
 
 
 class Connection:
@@ -62,7 +63,7 @@ def test_a_held_connection_that_goes_away() -> None:
     assert receiving.total == 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 120))))
 def test_somebody_can_always_go_on(steps: list[tuple[int, int]]) -> None:
     receiving = Receiving(100)

@@ -36,6 +36,7 @@ from gateway.coordinators.group_rows import State
 from gateway.coordinators.group_state import Limits
 from store.api import Delete as DeleteRow
 from store.api import Put
+from tests.examples import examples
 
 PROTOCOLS = st.sampled_from(
     [
@@ -361,5 +362,5 @@ class Groups(RuleBasedStateMachine):
         assert self.group.idle
 
 
-Groups.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+Groups.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=50, deadline=None)
 TestGroups = Groups.TestCase

@@ -20,6 +20,7 @@ from kio.serial import entity_reader, entity_writer
 from gateway.wire import codec, compiler, decoder, messages, schema
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.codec import Malformed
+from tests.examples import examples
 from tests.gateway.wire.values import Values
 
 MESSAGES = [name for name in schema.names() if schema.load(name).key >= 0]
@@ -144,7 +145,7 @@ def test_kafka_python_covers_most_apis() -> None:
 # --- round trips
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(PAIRS), st.integers(0, 2**32))
 def test_round_trip(pair: tuple[str, int], seed: int) -> None:
     name, version = pair
@@ -286,7 +287,7 @@ def test_runs_of_one_byte_never_cost_much(fill: bytes) -> None:
             pass
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.sampled_from(PAIRS), st.binary(max_size=200))
 def test_noise_is_malformed_or_a_message(pair: tuple[str, int], noise: bytes) -> None:
     try:
@@ -296,7 +297,7 @@ def test_noise_is_malformed_or_a_message(pair: tuple[str, int], noise: bytes) ->
     assert decode(*pair, encode(*pair, message)) == message
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.sampled_from(PAIRS), st.integers(0, 2**32), st.data())
 def test_changed_bytes_are_malformed_or_a_message(
     pair: tuple[str, int], seed: int, data: st.DataObject

@@ -17,6 +17,7 @@ from gateway.wire import compression, delivery, records
 from gateway.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from gateway.wire.delivery import Unreadable
 from gateway.wire.records import Record
+from tests.examples import examples
 from tests.proofs.fuzz import batches as fuzz_batches
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
@@ -80,7 +81,7 @@ def due_of(timestamp: int, headers: records.Headers) -> int | None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(contents)
 def test_slots_and_delays_are_what_the_records_say(codec: int, listed: list[Any]) -> None:
     found = delivery.scan(stored(listed, codec) + b"behind", slots=delivery.Slots(plain_hash))
@@ -226,7 +227,7 @@ def ranges_of(offsets: list[int]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data(), contents)
 def test_a_subset_is_read_by_clients_as_those_records_and_no_others(
     codec: int, data: st.DataObject, listed: list[Any]

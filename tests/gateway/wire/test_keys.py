@@ -13,6 +13,7 @@ from gateway.wire import keys, records
 from gateway.wire.opened import Opened, Unreadable
 from gateway.wire.records import Record
 from semantics.subscriptions.hashing import slot_of
+from tests.examples import examples
 
 NOW = 1_700_000_000_000
 
@@ -54,7 +55,7 @@ shapes = st.lists(
 
 
 @given(shapes)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_columns_say_what_a_walk_says(runs: list[tuple[int, int, int | None, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         stored = batch(runs)
@@ -86,7 +87,7 @@ def test_damage_is_found_by_both(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(shapes, st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_cut_is_a_subset(runs: list[tuple[int, int, int | None, int]], dice: random.Random) -> None:
     stored = batch(runs)
     opened, plain = Opened(stored), Opened(stored)

@@ -14,6 +14,7 @@ from gateway.wire import delivery, letters, records
 from gateway.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from gateway.wire.opened import Found
 from gateway.wire.records import BatchError, Headers, Record
+from tests.examples import examples
 from tests.proofs.fuzz import batches as fuzz_batches
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
@@ -134,7 +135,7 @@ def test_a_batch_that_cannot_be_opened_goes_whole() -> None:
     assert records.check(value).last_offset == 49
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(maybe_bytes, maybe_bytes, header_lists), min_size=1, max_size=8))
 def test_several_letters_in_one_batch(rows: list[Any]) -> None:
     made = [
@@ -239,7 +240,7 @@ def test_how_long_a_retry_letter_waits(headers: Headers, delay: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 2**41), maybe_bytes, maybe_bytes, header_lists), min_size=1, max_size=10

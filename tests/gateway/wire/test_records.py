@@ -19,6 +19,7 @@ from gateway.wire import records
 from gateway.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from gateway.wire.errors import Error
 from gateway.wire.records import BatchError, Record
+from tests.examples import examples
 from tests.proofs.fuzz import batches
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
@@ -60,7 +61,7 @@ def read_by(reader: Any, data: bytes) -> list[Record]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(rows)
 def test_clients_read_what_we_build(codec: int, contents: list[Any]) -> None:
     expected = numbered(contents)
@@ -72,7 +73,7 @@ def test_clients_read_what_we_build(codec: int, contents: list[Any]) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("builder", [AioBuilder, KafkaBuilder])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(rows)
 def test_we_read_what_clients_build(builder: Any, codec: int, contents: list[Any]) -> None:
     expected = numbered(contents)
@@ -290,7 +291,7 @@ def refusal(batch: bytes) -> Error | None:
     return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_damaged_records_are_corrupt_and_nothing_else(data: st.DataObject) -> None:
     codec = data.draw(st.sampled_from(CODECS))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gateway.wire import codec, compiler, share
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import encode_uvarint
+from tests.examples import examples
 from tests.gateway.wire.values import Values
 
 versions = st.sampled_from((1, 2))
@@ -191,7 +192,7 @@ def test_every_truncation_is_malformed(version: int, fetch: bool) -> None:
     assert plain(decode(version, body + b"\x07", 0, len(body) + 1).topics) == SAMPLE
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data(), versions, st.booleans())
 def test_damage_is_malformed_or_what_the_generated_decoder_makes_of_it(
     data: st.DataObject, version: int, fetch: bool
@@ -395,7 +396,7 @@ def test_random_requests_of_the_schemas_decode() -> None:
 
 
 @given(st.lists(st.tuples(i64, i64, st.binary(min_size=1, max_size=1)), min_size=65, max_size=80), versions)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_many_acknowledgements_of_one_type_are_kept_as_columns(
     many: list[tuple[int, int, bytes]], version: int
 ) -> None:

@@ -23,6 +23,7 @@ from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Row, RowKind
 from semantics.subscriptions.states import Batch, Reason
+from tests.examples import examples
 from tests.semantics.subscriptions.driving import left_over
 from tests.semantics.subscriptions.model import (
     ACCEPT,
@@ -49,7 +50,6 @@ NOT_STRICT = SubscriptionConfig(type="key_shared", strict=False)
 OUT_OF_ORDER = SubscriptionConfig(type="key_shared", strict=False, allow_out_of_order=True)
 
 SHRINK = bool(os.environ.get("SHRINK"))
-EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
 
 consumers = st.sampled_from(CONSUMERS)
 backoffs = st.one_of(st.none(), st.builds(Backoff, st.just(100), st.just(1000)))
@@ -623,7 +623,7 @@ def machine(config: SubscriptionConfig, cursors: type[Cursor] = Cursor) -> type:
 
     class Test(case):  # type: ignore[misc, valid-type]
         settings = settings(
-            max_examples=EXAMPLES,
+            max_examples=examples(30),
             stateful_step_count=40,
             deadline=None,
             report_multiple_bugs=False,
@@ -639,7 +639,7 @@ def machine(config: SubscriptionConfig, cursors: type[Cursor] = Cursor) -> type:
             try:
                 super().runTest()
             except Exception as failure:
-                failure.add_note("For a shorter example: SHRINK=1 .venv/bin/pytest --lf")
+                failure.add_note("For a shorter example set SHRINK=1")
                 raise
 
     return Test

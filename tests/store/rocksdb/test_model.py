@@ -30,6 +30,7 @@ from store.api import (
 )
 from store.memory import MemoryStore
 from store.rocksdb import RocksStore
+from tests.examples import examples
 from tests.store.making import Clock, append, content, joined, soon
 from tests.store.rocksdb.conftest import MEMORY
 from tests.store.rocksdb.faults import crash
@@ -259,7 +260,7 @@ class Stores(RuleBasedStateMachine):
 
 TestStores = Stores.TestCase
 TestStores.settings = settings(
-    max_examples=15,
+    max_examples=examples(15),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

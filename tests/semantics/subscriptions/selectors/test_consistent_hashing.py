@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from semantics.subscriptions.hashing import murmur3_32
 from semantics.subscriptions.selectors import ConsistentHashing, SelectorError, load
 from semantics.subscriptions.selectors.consistent_hashing import points_of
+from tests.examples import examples
 
 # consumer-1 has points in common with consumer-10 to consumer-12
 names = st.sampled_from([f"consumer-{i}" for i in (0, 1, 2, 3, 10, 11, 12, 20)])
@@ -72,7 +73,7 @@ def test_consumers_at_one_point_take_turns_by_slot() -> None:
     assert {selector.owner(s) for s in shared} == {other}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(steps, namings)
 def test_all_slots_are_covered_and_only_the_comers_and_goers_move(
     steps: list[tuple[bool, str]], naming: str
@@ -94,7 +95,7 @@ def test_all_slots_are_covered_and_only_the_comers_and_goers_move(
 
 
 @given(st.permutations([f"consumer-{i}" for i in (1, 2, 3, 4, 5, 21)]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_the_order_of_coming_does_not_matter(order: list[str]) -> None:
     selector, sorted_ = ConsistentHashing(), ConsistentHashing()
     for consumer in order:
@@ -115,7 +116,7 @@ def test_ten_consumers_have_about_a_tenth_each() -> None:
     assert max(shares.values()) < 65_536 // 10 * 2
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(steps, steps, namings)
 def test_a_restart_changes_nothing(
     before: list[tuple[bool, str]], after: list[tuple[bool, str]], naming: str
