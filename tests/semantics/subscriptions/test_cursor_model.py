@@ -317,11 +317,16 @@ class Machine(RuleBasedStateMachine):
         self.now += ms
         self.wall += ms + jump
         self.cursor.tick(self.now, self.wall)
+        loaded = False
         while self.cursor.needs_due is not None:
             # what is loaded may be due already
             self.load_due()
             self.cursor.tick(self.now, self.wall)
+            loaded = True
         self.model.tick(self.now, self.wall)
+        if loaded:
+            # what was stored meanwhile knew of the tick, and the model did not yet
+            self.commit()
         mono, wall = self.cursor.next_due(self.now, self.wall)
         assert mono is None or mono > self.now, "the same tick would be asked for again"
         assert wall is None or wall > self.wall or self.cursor.needs_due
