@@ -23,10 +23,34 @@ async def clusters(context: Context, call: Call) -> Reply:
     return json([CLUSTER])
 
 
-async def brokers(context: Context, call: Call) -> Reply:
-    """Where the brokers' HTTP is: here, by the name that the client came by (the server may listen on any)."""
+async def cluster(context: Context, call: Call) -> Reply:
+    """Where the cluster is reached: by HTTP only, since Pulsar's own protocol is not spoken here."""
+    _cluster(call)
+    return json({"serviceUrl": f"http://{call.host or context.address}"})
+
+
+def _cluster(call: Call) -> None:
     if call.path[1] != CLUSTER:
         raise RefusedError(404, f"There is no cluster {call.path[1][:80]!r}; this one is called {CLUSTER}.")
+
+
+async def kafka(context: Context, call: Call) -> Reply:
+    """Where Kafka clients come in: `{"bootstrap": "host:port"}`.
+
+    Of several listeners the one that is advertised by the host which the caller used for this server.
+    """
+    endpoints = list(context.broker.endpoints.values())
+    if not endpoints:
+        raise RefusedError(503, "The gateway has no Kafka listener yet.")
+    used = call.host.rpartition(":")[0].strip("[]") if ":" in call.host else call.host
+    host, port = next((one for one in endpoints if one[0] == used), endpoints[0])
+    return json({"bootstrap": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"})
+
+
+async def brokers(context: Context, call: Call) -> Reply:
+    """Where the brokers' HTTP is: here, by the name that the client came by (the server may listen on any)."""
+    if len(call.path) > 1:
+        _cluster(call)
     return json([call.host or context.address])
 
 
@@ -56,6 +80,24 @@ async def health(context: Context, call: Call) -> Reply:
     except StoreError as error:
         raise RefusedError(503, f"The store does not take writes: {error}") from None
     return text("ok")
+
+
+async def ready(context: Context, call: Call) -> Reply:
+    """`ok` while the gateway takes traffic; 503 with the reason else."""
+    reason = context.not_ready()
+    if reason is not None:
+        raise RefusedError(503, reason)
+    return text("ok")
+
+
+async def dynamic_names(context: Context, call: Call) -> Reply:
+    """Settings that this API may change while the broker runs: none (kafka-configs.sh changes some)."""
+    return json([])
+
+
+async def dynamic_values(context: Context, call: Call) -> Reply:
+    """Settings that this API has changed: none."""
+    return json({})
 
 
 async def runtime_configuration(context: Context, call: Call) -> Reply:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gateway.admin import share_stats
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.groups import Span, backlog, views
+from gateway.admin.stats import traffic
 from gateway.admin.topics import every
 from gateway.broker.errors import KafkaError
 from gateway.metrics import escape, head, number
@@ -37,9 +38,9 @@ _PULSAR = {
     "pulsar_rate_in": "Messages a second coming in.",
     "pulsar_throughput_in": "Bytes a second coming in.",
     "pulsar_throughput_out": "Bytes a second going out.",
-    "pulsar_in_messages_total": "Messages that came in while the topic has been in use.",
-    "pulsar_in_bytes_total": "Bytes that came in while the topic has been in use.",
-    "pulsar_out_bytes_total": "Bytes that went out while the topic has been in use.",
+    "pulsar_in_messages_total": "Messages that ever came in.",
+    "pulsar_in_bytes_total": "Bytes that came in since the gateway started.",
+    "pulsar_out_bytes_total": "Bytes that went out since the gateway started.",
 }
 _GROUPS = {
     "kafka_consumergroup_members": "Members of the group.",
@@ -168,9 +169,10 @@ def _traffic(families: _Families, labels: str, partition: Partition, context: Co
     families.add("pulsar_rate_in", labels, rate.messages_in)
     families.add("pulsar_throughput_in", labels, rate.bytes_in)
     families.add("pulsar_throughput_out", labels, rate.bytes_out)
-    families.add("pulsar_in_messages_total", labels, partition.messages_in)
-    families.add("pulsar_in_bytes_total", labels, partition.bytes_in)
-    families.add("pulsar_out_bytes_total", labels, partition.bytes_out)
+    bytes_in, bytes_out = traffic(context.broker, partition.id, partition)
+    families.add("pulsar_in_messages_total", labels, partition.high_watermark)
+    families.add("pulsar_in_bytes_total", labels, bytes_in)
+    families.add("pulsar_out_bytes_total", labels, bytes_out)
 
 
 async def _groups(context: Context, families: _Families, walked: dict[str, _Walked]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from gateway.admin import cluster, subscriptions, topics
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
+from gateway.admin.unserved import verb_name
 from semantics.names import DOMAINS
 
 Verb = Callable[[Context, Call], Awaitable[Reply]]
@@ -35,10 +36,15 @@ _KINDS = {
 
 VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "clusters", ""): cluster.clusters,
+    ("GET", "clusters", "*"): cluster.cluster,
+    ("GET", "brokers", ""): cluster.brokers,
     ("GET", "brokers", "leaderBroker"): cluster.leader_broker,
     ("GET", "brokers", "version"): cluster.version,
     ("GET", "brokers", "health"): cluster.health,
     ("GET", "brokers", "configuration/runtime"): cluster.runtime_configuration,
+    ("GET", "brokers", "ready"): cluster.ready,
+    ("GET", "brokers", "configuration"): cluster.dynamic_names,
+    ("GET", "brokers", "configuration/values"): cluster.dynamic_values,
     ("GET", "brokers", "*"): cluster.brokers,
     ("GET", "tenants", ""): cluster.tenants,
     ("GET", "tenants", "*"): cluster.tenant,
@@ -70,17 +76,22 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "subscription", "position/*"): subscriptions.peek,
     ("POST", "subscription", "analyzeBacklog"): subscriptions.analyze,
     # Magnetar's own
+    ("GET", "magnetar", "kafka"): cluster.kafka,
     ("GET", "subscription", "explain"): subscriptions.explain,
     ("GET", "subscription", "hash"): subscriptions.hash_of,
     ("GET", "magnetar", "hash"): subscriptions.hash_of,
 }
 
 
+_NO_NAMES = {("brokers", "GET", "internal-configuration"), ("brokers", "GET", "backlog-quota-check")}
+
+
 def verb_of(call: Call) -> Verb:
     """The function that serves a call. Refuses with 501 what Pulsar has and we do not, else with 404."""
     kind, rest = _place(call)
     verb = VERBS.get((call.method, kind, "/".join(rest)))
-    if verb is None and rest:
+    # brokers/internal-configuration is a verb of its own, and no cluster's name
+    if verb is None and rest and (kind, call.method, *rest) not in _NO_NAMES:
         verb = VERBS.get((call.method, kind, "/".join([*rest[:-1], "*"])))
     if verb is not None:
         return verb
@@ -88,10 +99,9 @@ def verb_of(call: Call) -> Verb:
     shown = "/".join(call.path)[:200]
     if noun is None:
         raise RefusedError(404, f"There is nothing at /admin/v2/{shown}.")
-    what = "/".join(rest)[:100] or "itself"
-    raise RefusedError(
-        501, f"Magnetar does not serve this yet: {what} of {noun} ({call.method} /admin/v2/{shown})."
-    )
+    verb_typed = verb_name(call.method, kind, rest)
+    what = f"`{noun} {verb_typed}`" if verb_typed else f"this call of {noun}"
+    raise RefusedError(501, f"Magnetar does not serve {what} yet ({call.method} /admin/v2/{shown}).")
 
 
 def _place(call: Call) -> tuple[str, tuple[str, ...]]:

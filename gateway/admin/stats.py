@@ -17,6 +17,7 @@ from store.api import Log
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
+    from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
 
@@ -40,13 +41,15 @@ def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stat
     log = broker.log_of(topic, index)
     partition = in_use(context, topic, index)
     rate = context.rates.of(partition, broker.loop.time()) if partition is not None else ZERO
+    bytes_in, bytes_out = traffic(broker, topic.partitions[index], partition)
     return {
         "msgRateIn": rate.messages_in,
         "msgThroughputIn": rate.bytes_in,
         "msgThroughputOut": rate.bytes_out,
-        "bytesInCounter": partition.bytes_in if partition is not None else 0,
-        "msgInCounter": partition.messages_in if partition is not None else 0,
-        "bytesOutCounter": partition.bytes_out if partition is not None else 0,
+        "bytesInCounter": bytes_in,
+        # offsets are counted from 0 and never go back: exact, whoever has been in memory
+        "msgInCounter": log.end_offset,
+        "bytesOutCounter": bytes_out,
         "averageMsgSize": _average(rate.bytes_in, rate.messages_in),
         "storageSize": log.size,
         "backlogSize": max([one["backlogSize"] for one in subscriptions.values()], default=0),
@@ -125,6 +128,16 @@ def internal(context: Context, topic: Topic, index: int) -> Stats:
             ],
         },
     }
+
+
+def traffic(broker: Broker, number: int, partition: Partition | None) -> tuple[int, int]:
+    """(bytes in, bytes out) of a partition since the gateway started: what it counts now, and what it had counted
+    each time it was let go. `number` is the store's id of it.
+    """
+    bytes_in, bytes_out = broker.traffic.of(number)
+    if partition is None:
+        return bytes_in, bytes_out
+    return bytes_in + partition.bytes_in, bytes_out + partition.bytes_out
 
 
 def in_use(context: Context, topic: Topic, index: int) -> Partition | None:

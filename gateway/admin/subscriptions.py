@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin import messages, share_stats
-from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
 from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
@@ -159,16 +159,18 @@ async def skip(context: Context, call: Call) -> Reply:
     count = _number(call.path[7], "how many messages to skip")
     if at.shared:
         cursor_of = _cursor(broker, at, partition.index)
-        cursor_of.ready().skip(count, partition.high_watermark)
+        end = partition.high_watermark
+        before = cursor_of.ready().backlog(end)
+        cursor_of.ready().skip(count, end)
+        skipped = before - cursor_of.ready().backlog(end)
         cursor_of.touch()
         await broker.write([])
     else:
-        row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
-        begin = max(row.offset if row is not None else 0, partition.log_start)
-        await _commit(
-            broker, at.found, at.name, {partition.index: min(begin + count, partition.high_watermark)}
-        )
-    return DONE
+        begin = _committed_offset(broker, at, partition)
+        target = min(begin + count, partition.high_watermark)
+        skipped = target - begin
+        await _commit(broker, at.found, at.name, {partition.index: target})
+    return done(messages=skipped)
 
 
 async def skip_all(context: Context, call: Call) -> Reply:
@@ -176,10 +178,12 @@ async def skip_all(context: Context, call: Call) -> Reply:
     broker = context.broker
     at = await named_subscription(broker, call)
     ends = {index: broker.partition(at.found.topic, index).high_watermark for index in _indexes(at.found)}
+    backlog = sum(_backlog(broker, at, index, end) for index, end in ends.items())
     if not at.shared:
         await _commit(broker, at.found, at.name, ends)
-        return DONE
-    return await _moved(broker, at, ends, lambda cursor, end: cursor.clear(end))
+    else:
+        await _moved(broker, at, ends, lambda cursor, end: cursor.clear(end))
+    return done(messages=backlog)
 
 
 async def reset(context: Context, call: Call) -> Reply:
@@ -209,13 +213,15 @@ async def reset(context: Context, call: Call) -> Reply:
             targets[index] = _offset(partition, wanted) + (1 if exclusive and wanted.ledger >= 0 else 0)
     if not at.shared:
         await _commit(broker, at.found, at.name, targets)
-        return DONE
-    return await _moved(broker, at, targets, lambda cursor, offset: cursor.seek(offset))
+    else:
+        await _moved(broker, at, targets, lambda cursor, offset: cursor.seek(offset))
+    ends = {index: broker.partition(at.found.topic, index).high_watermark for index in targets}
+    return done(messages=sum(_backlog(broker, at, index, end) for index, end in ends.items()))
 
 
 async def _moved(
     broker: Broker, at: Named, targets: dict[int, int], move: Callable[[Cursor, int], object]
-) -> Reply:
+) -> None:
     """Move the cursors of a shared subscription, by partition, all in one commit."""
     for index, offset in targets.items():
         cursor_of = _cursor(broker, at, index)
@@ -223,7 +229,19 @@ async def _moved(
         cursor_of.touch()
         cursor_of.serve_soon()
     await broker.write([])
-    return DONE
+
+
+def _backlog(broker: Broker, at: Named, index: int, end: int) -> int:
+    """Messages before `end` that a subscription has still to acknowledge on a partition."""
+    if at.shared:
+        return _cursor(broker, at, index).ready().backlog(end)
+    return max(0, end - _committed_offset(broker, at, broker.partition(at.found.topic, index)))
+
+
+def _committed_offset(broker: Broker, at: Named, partition: Partition) -> int:
+    """Where a consumer group reads on."""
+    row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
+    return max(row.offset if row is not None else 0, partition.log_start)
 
 
 # -- looked at

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gateway.admin import groups, stats
-from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, from_kafka, kafka_name
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ async def grow(context: Context, call: Call) -> Reply:
         raise RefusedError(422, f"{found.name} has {have} partitions; it cannot be cut down to {count}.")
     if count > have:
         await context.broker.create_partitions(found.topic.name, count)
-    return DONE
+    return done(before=have, partitions=count)
 
 
 async def create_missed(context: Context, call: Call) -> Reply:
@@ -182,8 +182,9 @@ async def delete(context: Context, call: Call) -> Reply:
             f"{found.name} is a partition of {found.name.parent} and cannot be deleted without the others.",
         )
     _check_unused(context, call, found)
+    messages = _kept(context, found.topic)
     await context.broker.delete_topic(found.topic.name)
-    return DONE
+    return done(messages=messages)
 
 
 async def delete_partitioned(context: Context, call: Call) -> Reply:
@@ -195,8 +196,15 @@ async def delete_partitioned(context: Context, call: Call) -> Reply:
             f"{found.name} is not a partitioned topic: use delete instead of delete-partitioned-topic.",
         )
     _check_unused(context, call, found)
+    messages = _kept(context, found.topic)
     await context.broker.delete_topic(found.topic.name)
-    return DONE
+    return done(messages=messages)
+
+
+def _kept(context: Context, topic: Topic) -> int:
+    """Messages that a topic holds, over its partitions."""
+    logs = [context.broker.log_of(topic, index) for index in range(len(topic.partitions))]
+    return sum(log.end_offset - log.start_offset for log in logs)
 
 
 def _check_unused(context: Context, call: Call, found: Found) -> None:
@@ -243,7 +251,7 @@ def _count(call: Call) -> int:
 
 
 async def topic_stats(context: Context, call: Call) -> Reply:
-    """One plain topic or one partition; 404 on a partitioned topic, as in Pulsar."""
+    """One plain topic or one partition; 404 on a topic with several partitions, as in Pulsar."""
     found = _one(find(context.broker, named(call)), "partitioned-stats", "stats")
     spans = {found.index: stats.span(context, found.topic, found.index)}
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
@@ -282,13 +290,14 @@ async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
 
 
 def _one(found: Found, other: str, verb: str) -> Found:
+    """One partition. A topic with a single one, as Kafka clients make it, is that partition."""
+    if found.index < 0 and len(found.topic.partitions) == 1:
+        return replace(found, index=0)
     if found.index < 0:
-        count = len(found.topic.partitions)
-        partitions = f"{count} partitions" if count > 1 else "1 partition"
         raise RefusedError(
             404,
-            f"{found.name} is a partitioned topic with {partitions}. Use {other} for the whole of it,"
-            f" or {verb} for one partition such as {found.name.with_partition(0)}.",
+            f"{found.name} is a partitioned topic with {len(found.topic.partitions)} partitions."
+            f" Use {other} for the whole of it, or {verb} for one partition such as {found.name.with_partition(0)}.",
         )
     return found
 

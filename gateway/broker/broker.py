@@ -27,6 +27,7 @@ from gateway.broker.receiving import Receiving
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscriptions.registry import Subscriptions
 from gateway.broker.topics import Topics
+from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
 from gateway.topic_configs import effective
 from gateway.wire.errors import Error
@@ -109,6 +110,7 @@ class Broker:
         self.failing_reason = ""
         self._by_name: dict[bytes, TopicRuntime] = {}
         self._by_id: dict[bytes, TopicRuntime] = {}
+        self.traffic = Traffic()
         self.subscriptions = Subscriptions(self)
         self._produce_seconds = metrics.request_seconds.labels("Produce")
         self.reconfigure()
@@ -304,6 +306,8 @@ class Broker:
             for partition in old.partitions:
                 if partition is not None:
                     partition.retire()
+            for number in old.topic.partitions:
+                self.traffic.forget(number)
             return
         old.topic = topic
         old.partitions.extend([None] * (len(topic.partitions) - len(old.partitions)))
@@ -324,6 +328,7 @@ class Broker:
                 ):
                     busy = True
                 elif activity == partition.idle_mark:
+                    partition.let_go()
                     runtime.partitions[index] = None
                 else:
                     partition.idle_mark = activity

@@ -272,11 +272,17 @@ class Partition:
 
     def retire(self) -> None:
         """Nothing may be appended to this object any more: its commit failed, or the topic is gone."""
+        self.let_go()
         self.stale = True
         self.pending = []
         self.pending_bytes = 0
         self.pending_carried = False
         self.changed()
+
+    def let_go(self) -> None:
+        """This object leaves memory: what it has counted stays with the broker."""
+        self.broker.traffic.add(self.id, self.bytes_in, self.bytes_out)
+        self.bytes_in = self.bytes_out = 0
 
     def changed(self) -> None:
         """Something else than the high watermark moved: the log start, or this object's being in charge."""

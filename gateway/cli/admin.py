@@ -113,6 +113,22 @@ def get_runtime_config(options: Options) -> None:
     options.show_map(options.client().get("brokers/configuration/runtime"))
 
 
+@brokers.command()
+@common
+@pass_options
+def list_dynamic_config(options: Options) -> None:
+    """Settings that may change while the broker runs: none by this API."""
+    options.show(options.client().get("brokers/configuration"), "setting")
+
+
+@brokers.command()
+@common
+@pass_options
+def get_all_dynamic_config(options: Options) -> None:
+    """Settings that were changed while the broker runs: none by this API."""
+    options.show_map(options.client().get("brokers/configuration/values"))
+
+
 # -- clusters, tenants, namespaces
 
 
@@ -133,6 +149,15 @@ def list_clusters(options: Options, current: bool) -> None:
         own = client.get("brokers/configuration/runtime").get("clusterName")
         names = [f"{name}(*)" if name == own else name for name in names]
     options.show(names, "cluster")
+
+
+@clusters.command("get")
+@click.argument("cluster", default="standalone")
+@common
+@pass_options
+def get_cluster(options: Options, cluster: str) -> None:
+    """Where CLUSTER is reached."""
+    options.show(options.client().get(f"clusters/{segment(cluster)}"))
 
 
 @main.group(context_settings=HELP)

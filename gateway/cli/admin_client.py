@@ -56,7 +56,9 @@ class Client:
         return self.call("DELETE", path, None, query)
 
     def call(self, method: str, path: str, body: object, query: dict[str, str | bool]) -> Any:
-        """Raises AdminError with the gateway's reason, or with one sentence when no gateway answers."""
+        """The answer's JSON or text, or what a write says it did. Raises AdminError with the gateway's reason, or with
+        one sentence when no gateway answers.
+        """
         url = self.url.rstrip("/") + "/admin/v2/" + path
         if query:
             url += "?" + urlencode({key: _text(value) for key, value in query.items()})
@@ -64,7 +66,7 @@ class Client:
         status, answer, body_bytes = self._asked(method, url, data)
         text = body_bytes.decode("utf-8", "replace")
         if status == 204 or not text:
-            return None
+            return _result(answer) if method != "GET" else None
         if answer.get("Content-Type", "").startswith("application/json"):
             try:
                 return json.loads(text)
@@ -152,6 +154,15 @@ def namespace_path(name: str) -> str:
 def segment(text: str) -> str:
     """One part of a path, percent-encoded."""
     return quote(text, safe="")
+
+
+def _result(headers: Mapping[str, str]) -> dict[str, Any]:
+    """What a write says that it did; nothing from servers that do not say."""
+    try:
+        value = json.loads(headers.get("X-Magnetar-Result", "{}"))
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: str | bool) -> str:

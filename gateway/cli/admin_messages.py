@@ -19,8 +19,11 @@ class Message:
     properties: dict[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """For JSON: the payload as text, or in base64 where it is none."""
-        value: dict[str, Any] = {"messageId": self.id, **self.known, "properties": self.properties}
+        """For JSON: names as everywhere in the API, numbers as numbers; the payload as text, or in base64 where it is
+        none.
+        """
+        known = {_JSON[shown]: _typed(shown, text) for shown, text in self.known.items()}
+        value: dict[str, Any] = {"messageId": self.id, **known, "properties": self.properties}
         if self.payload is None:
             value["payload"] = None
             return value
@@ -41,6 +44,26 @@ _KNOWN = {
     "X-Pulsar-Base64-ordering-key": "Ordering key (base64)",
     "X-Magnetar-Properties-Left-Out": "Properties left out",
 }
+
+
+_JSON = {
+    "Offset": "offset",
+    "Publish time": "publishTime",
+    "Event time": "eventTime",
+    "Deliver at": "deliverAt",
+    "Producer name": "producerName",
+    "Sequence id": "sequenceId",
+    "Ordering key (base64)": "orderingKeyBase64",
+    "Properties left out": "propertiesLeftOut",
+    "Key": "key",
+    "Key (base64)": "keyBase64",
+}
+"""What a person reads, and the key in JSON."""
+_NUMBERS = ("Offset", "Event time", "Deliver at", "Sequence id", "Properties left out")
+
+
+def _typed(shown: str, text: str) -> str | int:
+    return int(text) if shown in _NUMBERS and text.isascii() and text.isdigit() else text
 
 
 def read_messages(headers: Mapping[str, str], body: bytes) -> list[Message]:

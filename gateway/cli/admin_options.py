@@ -35,8 +35,17 @@ class Options:
             return
         click.echo(render(value, self.output, title))
 
+    def told(self, sentence: str, **facts: Any) -> None:
+        """Say what a write has done: a sentence for people, an object with the same facts for programs."""
+        click.echo(sentence if self.output == "text" else render(facts, self.output))
+
     def show_map(self, value: dict[str, Any]) -> None:
         click.echo(plain_map(value) if self.output == "text" else render(value, self.output))
+
+
+def counted(number: int, what: str = "message") -> str:
+    """`1 message`, `1,234 messages`."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def common(command: F) -> F:

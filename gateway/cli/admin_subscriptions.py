@@ -10,7 +10,7 @@ import click
 
 from gateway.cli.admin_client import AdminError, segment, topic_path
 from gateway.cli.admin_messages import Message
-from gateway.cli.admin_options import Options, common, pass_options
+from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_output import hexdump
 from gateway.cli.admin_topics import topic_argument
 
@@ -77,6 +77,10 @@ def create_subscription(
     if properties:
         raise AdminError("Properties of subscriptions are not kept yet: leave --property out.")
     options.client().put(_path(topic, subscription), _message_id(message_id), type=kind)
+    options.told(
+        f"Created the {kind} subscription {subscription} of {topic}, from {message_id}.",
+        action="created", topic=topic, subscription=subscription, type=kind, messageId=message_id,
+    )  # fmt: skip
 
 
 @verbs.command(epilog="\b\nExample:\n  magnetar-admin topics unsubscribe orders -s billing")
@@ -88,6 +92,10 @@ def create_subscription(
 def unsubscribe(options: Options, topic: str, subscription: str, force: bool) -> None:
     """Delete a subscription with everything it remembers."""
     options.client().delete(_path(topic, subscription), force=force)
+    options.told(
+        f"Deleted the subscription {subscription} of {topic}.",
+        action="deleted", topic=topic, subscription=subscription,
+    )  # fmt: skip
 
 
 @verbs.command(epilog="\b\nExample:\n  magnetar-admin topics skip orders-partition-0 -s billing -n 100")
@@ -100,7 +108,8 @@ def unsubscribe(options: Options, topic: str, subscription: str, force: bool) ->
 @pass_options
 def skip(options: Options, topic: str, subscription: str, count: int) -> None:
     """Acknowledge the next messages of a backlog unread."""
-    options.client().post(f"{_path(topic, subscription)}/skip/{count}")
+    did = options.client().post(f"{_path(topic, subscription)}/skip/{count}")
+    _told_moved(options, topic, subscription, "skipped", did)
 
 
 @verbs.command(epilog="\b\nExample:\n  magnetar-admin topics clear-backlog orders -s billing")
@@ -110,7 +119,8 @@ def skip(options: Options, topic: str, subscription: str, count: int) -> None:
 @pass_options
 def clear_backlog(options: Options, topic: str, subscription: str) -> None:
     """Acknowledge everything there is at this moment."""
-    options.client().post(f"{_path(topic, subscription)}/skip_all")
+    did = options.client().post(f"{_path(topic, subscription)}/skip_all")
+    _told_moved(options, topic, subscription, "cleared", did)
 
 
 @verbs.command(
@@ -140,10 +150,11 @@ def reset_cursor(
         raise AdminError("Say where to: either --time (for example 2h) or --messageId.")
     path = _path(topic, subscription) + "/resetcursor"
     if ago is not None:
-        options.client().post(f"{path}/{_now_ms() - _milliseconds(ago)}")
-        return
-    assert message_id is not None
-    options.client().post(path, {**_message_id(message_id), "isExcluded": exclude_reset_position})
+        did = options.client().post(f"{path}/{_now_ms() - _milliseconds(ago)}")
+    else:
+        assert message_id is not None
+        did = options.client().post(path, {**_message_id(message_id), "isExcluded": exclude_reset_position})
+    _told_moved(options, topic, subscription, "reset", did)
 
 
 @verbs.command(
@@ -276,6 +287,23 @@ def add_to(topics: click.Group) -> None:
 
 
 # -- what is shared
+
+
+_MOVED = {
+    "skipped": ("Skipped messages of {topic} for {subscription}", ": acknowledged {count} unread"),
+    "cleared": ("Cleared the backlog of {subscription} on {topic}", ": acknowledged {count}"),
+    "reset": ("Reset {subscription} on {topic}", ": {count} to deliver"),
+}
+"""What is said, and what more when the gateway tells how many."""
+
+
+def _told_moved(options: Options, topic: str, subscription: str, action: str, did: dict[str, Any]) -> None:
+    said, more = _MOVED[action]
+    said = said.format(topic=topic, subscription=subscription)
+    if "messages" in did:
+        said += more.format(count=counted(did["messages"]))
+    said += "."
+    options.told(said, action=action, topic=topic, subscription=subscription, **did)
 
 
 def _show(options: Options, found: list[Message]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from gateway.cli.admin_client import AdminError, Client, namespace_path, topic_path
-from gateway.cli.admin_options import HELP, Options, common, pass_options
+from gateway.cli.admin_options import HELP, Options, common, counted, pass_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,6 +70,7 @@ def list_partitioned_topics(options: Options, namespace: str, include_system_top
 def create(options: Options, topic: str, metadata: tuple[str, ...]) -> None:
     """Make a topic that is not partitioned: one partition for good."""
     options.client().put(topic_path(topic), _pairs(metadata))
+    options.told(f"Created {topic}.", action="created", topic=topic, partitions=0)
 
 
 @topics.command(epilog="\b\nExample:\n  magnetar-admin topics create-partitioned-topic orders -p 4")
@@ -84,6 +85,10 @@ def create_partitioned_topic(
     """Make a partitioned topic."""
     body: object = {"partitions": partitions, "properties": _pairs(metadata)} if metadata else partitions
     options.client().put(topic_path(topic) + "/partitions", body)
+    options.told(
+        f"Created {topic} with {counted(partitions, 'partition')}.",
+        action="created", topic=topic, partitions=partitions,
+    )  # fmt: skip
 
 
 @topics.command()
@@ -93,6 +98,7 @@ def create_partitioned_topic(
 def create_missed_partitions(options: Options, topic: str) -> None:
     """Make partitions that are missing. Here none ever is: a topic and its partitions are made at once."""
     options.client().post(topic_path(topic) + "/createMissedPartitions")
+    options.told(f"No partition of {topic} is missing.", action="none", topic=topic)
 
 
 @topics.command(epilog="\b\nExample:\n  magnetar-admin topics update-partitioned-topic orders -p 8")
@@ -106,9 +112,16 @@ def update_partitioned_topic(
     options: Options, topic: str, partitions: int, update_local_only: bool, force: bool
 ) -> None:
     """Give a partitioned topic more partitions. Keys may go to other partitions from then on."""
-    options.client().post(
+    did = options.client().post(
         topic_path(topic) + "/partitions", partitions, updateLocalTopicOnly=update_local_only, force=force
     )
+    before = did.get("before")
+    said = f"{topic} has {counted(partitions, 'partition')}"
+    if before == partitions:
+        said += " already"
+    elif before is not None:
+        said += f" now, {before} before"
+    options.told(said + ".", action="updated", topic=topic, **did)
 
 
 @topics.command()
@@ -149,7 +162,9 @@ def delete(
     else:
         names = [topic]
     for name in names:
-        client.delete(topic_path(name), force=force)
+        _told_deleted(options, name, client.delete(topic_path(name), force=force))
+    if not names:
+        click.echo("No topic matches: nothing is deleted.", err=True)
 
 
 @topics.command()
@@ -160,7 +175,12 @@ def delete(
 @pass_options
 def delete_partitioned_topic(options: Options, topic: str, force: bool, delete_schema: bool) -> None:
     """Delete a partitioned topic with all of its partitions."""
-    options.client().delete(topic_path(topic) + "/partitions", force=force)
+    _told_deleted(options, topic, options.client().delete(topic_path(topic) + "/partitions", force=force))
+
+
+def _told_deleted(options: Options, topic: str, did: dict[str, Any]) -> None:
+    held = f" with {counted(did['messages'])}" if "messages" in did else ""
+    options.told(f"Deleted {topic}{held}.", action="deleted", topic=topic, **did)
 
 
 def _stats_flags(command: F) -> F:

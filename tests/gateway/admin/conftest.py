@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +34,7 @@ class Answer:
     body: bytes
     content_type: str | None
     json: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -50,7 +51,8 @@ class Admin:
             path = "/admin/v2/persistent/public/default" + path[1:]
         url = URL(self.server.url + path, encoded=True)
         async with self.session.request(method, url, data=body, headers=headers) as response:
-            answer = Answer(response.status, await response.read(), response.headers.get("Content-Type"))
+            kind = response.headers.get("Content-Type")
+            answer = Answer(response.status, await response.read(), kind, None, dict(response.headers))
             if answer.content_type == "application/json":
                 answer.json = await response.json()
             return answer

@@ -104,16 +104,25 @@ def test_live_and_ready(serve: Serve) -> None:
         ("GET", "/admin/v2/tenant", 404, "nothing"),
         ("GET", "/admin/v2/topic/stats", 404, "nothing"),
         ("GET", "/admin/v2/persistent/public", 404, "nothing"),
-        ("GET", "/admin/v2/persistent/public/default/orders/retention", 501, "retention of topics"),
+        ("GET", "/admin/v2/persistent/public/default/orders/retention", 501, "`topics get-retention`"),
         (
             "POST",
             "/admin/v2/persistent/public/default/o/subscription/s/expireMessages/3",
             501,
-            "expireMessages",
+            "`topics expire-messages`",
         ),
-        ("DELETE", "/admin/v2/persistent/public/default/o/retention", 501, "DELETE"),
-        ("PUT", "/admin/v2/namespaces/public/new", 501, "namespaces"),
-        ("PUT", "/admin/v2/tenants/shop", 501, "tenants"),
+        ("DELETE", "/admin/v2/persistent/public/default/o/retention", 501, "`topics remove-retention`"),
+        ("PUT", "/admin/v2/namespaces/public/new", 501, "`namespaces create`"),
+        ("PUT", "/admin/v2/tenants/shop", 501, "`tenants create`"),
+        ("PUT", "/admin/v2/clusters/mars", 501, "`clusters create`"),
+        ("GET", "/admin/v2/clusters/mars", 404, "no cluster 'mars'"),
+        ("GET", "/admin/v2/brokers/internal-configuration", 501, "`brokers get-internal-config`"),
+        ("GET", "/admin/v2/brokers/backlog-quota-check", 501, "`brokers backlog-quota-check`"),
+        ("POST", "/admin/v2/brokers/shutdown", 501, "`brokers shutdown`"),
+        ("GET", "/admin/v2/brokers/standalone/a:1/ownedNamespaces", 501, "`brokers namespaces`"),
+        ("POST", "/admin/v2/namespaces/public/default/messageTTL", 501, "`namespaces set-message-ttl`"),
+        ("GET", "/admin/v2/namespaces/public/default", 501, "`namespaces policies`"),
+        ("POST", "/admin/v2/bookies/racks-info/x", 501, "this call of bookies"),
         ("GET", "/admin/v2/schemas/public/default/x/schema", 501, "schemas"),
         ("GET", "/admin/v3/functions/public/default", 501, "functions"),
         ("GET", "/lookup/v2/topic/persistent/public/default/x", 501, "lookup"),
@@ -129,6 +138,27 @@ def test_what_is_not_served_says_so(serve: Serve, method: str, path: str, status
         answer = await admin.ask(method, path)
         assert answer.status == status
         assert word in answer.json["reason"]
+
+    serve(test)
+
+
+def test_the_cluster_and_its_broker_are_described(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        address = admin.server.url.removeprefix("http://")
+        admin.broker.endpoints["INSIDE"] = ("gateway", 29092)
+        admin.broker.endpoints["HOST"] = ("127.0.0.1", 9092)
+        for path, expected in (
+            ("clusters/standalone", {"serviceUrl": f"http://{address}"}),
+            ("brokers", [address]),
+            ("brokers/configuration", []),
+            ("brokers/configuration/values", {}),
+            # of two listeners the one with the host that the caller knows the gateway by
+            ("magnetar/kafka", {"bootstrap": "127.0.0.1:9092"}),
+        ):
+            assert (await admin.ask("GET", f"/admin/v2/{path}")).json == expected
+        assert (await admin.ask("GET", "/admin/v2/brokers/ready")).body == b"ok"
+        admin.reasons.append("It is stopping.")
+        assert (await admin.ask("GET", "/admin/v2/brokers/ready")).status == 503
 
     serve(test)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -245,6 +246,77 @@ def test_stats_of_an_idle_topic_do_not_bring_it_to_life(serve: Serve) -> None:
         stats = (await admin.ask("GET", "P/plain/stats")).json
         assert stats["magnetar"]["inUse"] is False
         assert [p for runtime in admin.broker.runtimes() for p in runtime.partitions] in ([], [None])
+
+    serve(test)
+
+
+def test_counters_stay_when_an_idle_topic_is_let_go(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("plain")
+        await admin.produce("plain", 0, [b"a", b"b"])
+        first = (await admin.ask("GET", "P/plain/stats")).json
+        for _ in range(2):
+            admin.broker.release_idle()
+        idle = (await admin.ask("GET", "P/plain/stats")).json
+        assert idle["magnetar"]["inUse"] is False
+        assert (idle["msgInCounter"], idle["bytesInCounter"]) == (2, first["bytesInCounter"])
+
+        await admin.produce("plain", 0, [b"c", b"d"])
+        again = (await admin.ask("GET", "P/plain/stats")).json
+        assert again["msgInCounter"] == 4
+        assert again["bytesInCounter"] == again["storageSize"] == 2 * first["bytesInCounter"]
+        # what came in long ago is no traffic of the last minute
+        assert again["msgRateIn"] <= first["msgRateIn"]
+        metrics = (await admin.ask("GET", "/metrics")).body.decode()
+        assert 'topic="persistent://public/default/plain"} 4' in metrics
+
+    serve(test)
+
+
+def test_writes_say_in_a_header_what_they_did(serve: Serve) -> None:
+    """Not in the body: Pulsar's Java client would wait for its time-out."""
+
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        await admin.produce("orders", 0, [b"a", b"b"])
+        await admin.produce("orders", 1, [b"c"])
+        await admin.commit("billing", "orders", 0, 1)
+        await admin.commit("billing", "orders", 1, 0)
+        assert (await admin.ask("PUT", "P/orders/subscription/packing", EARLIEST)).status == 204
+        for method, path, expected in (
+            ("POST", "P/orders-partition-0/subscription/packing/skip/9", {"messages": 2}),
+            ("POST", "P/orders/subscription/packing/skip_all", {"messages": 1}),
+            ("POST", "P/orders/subscription/packing/resetcursor/0", {"messages": 3}),
+            ("POST", "P/orders-partition-0/subscription/billing/skip/9", {"messages": 1}),
+            ("POST", "P/orders/subscription/billing/skip_all", {"messages": 1}),
+            ("POST", "P/orders/subscription/billing/resetcursor/0", {"messages": 3}),
+            ("DELETE", "P/orders/partitions", {"messages": 3}),
+        ):
+            answer = await admin.ask(method, path)
+            assert (answer.status, answer.body) == (204, b"")
+            assert json.loads(answer.headers["X-Magnetar-Result"]) == expected, path
+        await admin.partitioned("orders", 2)
+        grown = await admin.ask("POST", "P/orders/partitions", "5")
+        assert json.loads(grown.headers["X-Magnetar-Result"]) == {"before": 2, "partitions": 5}
+
+    serve(test)
+
+
+EARLIEST = '{"ledgerId": -1, "entryId": -1}'
+
+
+def test_a_topic_with_one_partition_answers_for_it(serve: Serve) -> None:
+    """Kafka clients make topics like that, and their users ask for them by the name that they know."""
+
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("single", 1)
+        await admin.produce("single", 0, [b"a", b"b"])
+        for verb in ("stats", "internalStats"):
+            whole = (await admin.ask("GET", f"P/single/{verb}")).json
+            one = (await admin.ask("GET", f"P/single-partition-0/{verb}")).json
+            assert whole.keys() == one.keys()
+            assert whole["magnetar"] == one["magnetar"]
+            assert whole["magnetar"]["highWatermark"] == 2
 
     serve(test)
 

@@ -115,8 +115,50 @@ def test_writes_send_what_pulsar_admin_sends(
     peer: Peer, arguments: str, method: str, path: str, body: str
 ) -> None:
     result = peer.run(*arguments.split())
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert (result.exit_code, result.stderr) == (0, "")
+    # one sentence says what was done, by the name that was typed
+    assert result.stdout.count("\n") == 1
+    assert "orders" in result.stdout or "a%b" in result.stdout
     assert peer.asked == [(method, path, body)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked", "result", "sentence"),
+    [
+        ("create orders", ("PUT", ""), {}, "Created orders."),
+        ("create-partitioned-topic orders -p 4", ("PUT", "/partitions"), {}, "Created orders with 4 partitions."),
+        ("update-partitioned-topic orders -p 8", ("POST", "/partitions"), {"before": 4, "partitions": 8},
+         "orders has 8 partitions now, 4 before."),
+        ("update-partitioned-topic orders -p 8", ("POST", "/partitions"), {"before": 8, "partitions": 8},
+         "orders has 8 partitions already."),
+        ("delete orders", ("DELETE", ""), {"messages": 1234}, "Deleted orders with 1,234 messages."),
+        ("delete-partitioned-topic orders", ("DELETE", "/partitions"), {"messages": 1},
+         "Deleted orders with 1 message."),
+        # a gateway, or a Pulsar, that does not say
+        ("delete orders", ("DELETE", ""), None, "Deleted orders."),
+        ("clear-backlog orders -s billing", ("POST", "/subscription/billing/skip_all"), {"messages": 2},
+         "Cleared the backlog of billing on orders: acknowledged 2 messages."),
+        ("skip orders -s billing -n 5", ("POST", "/subscription/billing/skip/5"), {"messages": 2},
+         "Skipped messages of orders for billing: acknowledged 2 messages unread."),
+        ("reset-cursor orders -s billing -m earliest", ("POST", "/subscription/billing/resetcursor"),
+         {"messages": 9}, "Reset billing on orders: 9 messages to deliver."),
+        ("unsubscribe orders -s billing", ("DELETE", "/subscription/billing"), {},
+         "Deleted the subscription billing of orders."),
+        ("create-subscription orders -s billing", ("PUT", "/subscription/billing"), {},
+         "Created the shared subscription billing of orders, from latest."),
+    ],
+)  # fmt: skip
+def test_writes_say_what_they_did(
+    peer: Peer, arguments: str, asked: tuple[str, str], result: dict[str, int] | None, sentence: str
+) -> None:
+    method, path = asked
+    headers = {"X-Magnetar-Result": json.dumps(result)} if result is not None else {}
+    peer.answers[method, P + "orders" + path] = (204, headers, b"")
+    done = peer.run("topics", *arguments.split())
+    assert (done.exit_code, done.stdout) == (0, sentence + "\n")
+    told = json.loads(peer.run("topics", *arguments.split(), "--output", "json").stdout)
+    assert told["topic"] == "orders"
+    assert {key: told[key] for key in result or {}} == (result or {})
 
 
 STATS = "?getPreciseBacklog=false&subscriptionBacklogSize=true&getEarliestTimeInBacklog=false"
