@@ -429,7 +429,7 @@ _ROWS = [
             "pulsar.delayed.delivery.max.delay.ms",
             Kind.LONG,
             10 * 86_400_000,
-            "The longest delay, in ms; records due later than that are due then.",
+            "The longest delay, in ms from the record's timestamp; records due later than that are due then.",
             at_least(0),
         )
     ),

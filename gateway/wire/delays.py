@@ -33,13 +33,19 @@ _NEAR = 1 << 20
 
 
 class Delays(Sequence[tuple[int, int]]):
-    """(offset, when to deliver in ms since 1970), ascending: sixteen bytes each."""
+    """(offset, when to deliver in ms since 1970), ascending, and the records' timestamps: 24 bytes each."""
 
-    __slots__ = ("dues", "offsets")
+    __slots__ = ("dues", "offsets", "stamps")
 
-    def __init__(self, offsets: array[int] | None = None, dues: array[int] | None = None) -> None:
+    def __init__(
+        self,
+        offsets: array[int] | None = None,
+        dues: array[int] | None = None,
+        stamps: array[int] | None = None,
+    ) -> None:
         self.offsets = offsets if offsets is not None else array("q")
         self.dues = dues if dues is not None else array("q")
+        self.stamps = stamps if stamps is not None else array("q")
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -50,7 +56,7 @@ class Delays(Sequence[tuple[int, int]]):
     def __getitem__(self, at: slice) -> Delays: ...
     def __getitem__(self, at: int | slice) -> tuple[int, int] | Delays:
         if isinstance(at, slice):
-            return Delays(self.offsets[at], self.dues[at])
+            return Delays(self.offsets[at], self.dues[at], self.stamps[at])
         return self.offsets[at], self.dues[at]
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
@@ -65,13 +71,34 @@ class Delays(Sequence[tuple[int, int]]):
         return repr(list(self))
 
     @classmethod
-    def of(cls, listed: Iterable[tuple[int, int]]) -> Delays:
-        """The same, packed."""
+    def of(cls, listed: Iterable[tuple[int, int, int]]) -> Delays:
+        """(offset, when to deliver, timestamp) each, packed."""
         found = cls()
-        for offset, due in listed:
+        for offset, due, stamp in listed:
             found.offsets.append(offset)
             found.dues.append(due)
+            found.stamps.append(_stamp(stamp))
         return found
+
+    def at_most(self, longest: int, wall: int) -> Delays:
+        """The same, none later than `longest` ms after its record was sent: whoever reads it, and however often.
+
+        Where a record has no timestamp (-1) that counts from `wall`, since nothing says when it was sent.
+        """
+        dues, stamps = self.dues, self.stamps
+        oldest = min(stamps, default=0)
+        if oldest >= 0 and max(dues, default=0) - oldest <= longest:
+            return self
+        ends = array(
+            "q",
+            [
+                due
+                if due - stamp <= longest and stamp >= 0
+                else min(due, (stamp if stamp >= 0 else wall) + longest)
+                for due, stamp in zip(dues, stamps, strict=True)
+            ],
+        )
+        return Delays(self.offsets, ends, stamps)
 
     def between(self, first: int, end: int) -> Delays:
         """Those of the offsets [first, end)."""
@@ -104,7 +131,7 @@ class Finder:
         The payload is the same each time. Raises Unreadable.
         """
         found = self._header
-        add_offset, add_due = delays.offsets.append, delays.dues.append
+        add_offset, add_due, add_stamp = delays.offsets.append, delays.dues.append, delays.stamps.append
         base, base_stamp = found.base_offset, found.base_timestamp
         stamped = found.max_timestamp if found.attributes & LOG_APPEND_TIME else None
         search, starts = payload.find, payload.startswith
@@ -179,6 +206,17 @@ class Finder:
                 if due > wall:
                     add_offset(base + delta)
                     add_due(due)
+                    if stamped is None:
+                        byte = payload[when]
+                        if byte > 127:
+                            length = payload[when + 1]
+                            byte = byte & 127 | length << 7
+                            if length > 127:
+                                byte, _ = wide(payload, when)
+                        sent = base_stamp + ((byte >> 1) ^ -(byte & 1))
+                        add_stamp(sent if 0 <= sent <= FOR_EVER else -1)
+                    else:
+                        add_stamp(stamped if stamped >= 0 else -1)
                     parsed -= _PARSED - 1
                 if parsed <= 0:
                     break
@@ -196,6 +234,11 @@ def find(payload: bytes, found: Header) -> Delays:
     while not finder.done:
         finder.more(payload, delays, found.count)
     return delays
+
+
+def _stamp(said: int) -> int:
+    """A timestamp as it is kept: -1 for none, and for what cannot be one."""
+    return said if 0 <= said <= FOR_EVER else -1
 
 
 def _due(payload: bytes, position: int, stop: int, when: int, base: int, stamped: int | None) -> int:

@@ -97,7 +97,7 @@ def scan(
         marks.append(_ORDERING_MARK)
     gaps = opened.gaps()
     delayed = NO_DELAYS
-    listing: list[tuple[int, int]] = []
+    listing: list[tuple[int, int, int]] = []
     if delays and DELAY_MARK in payload:
         if retry or gaps:
             marks.append(DELAY_MARK)
@@ -117,7 +117,7 @@ def scan(
         if delays:
             due = properties.deliver_at(headers, timestamp, retry=retry)
             if due is not None:
-                listing.append((offset, due))
+                listing.append((offset, due, timestamp))
         if retry:
             served, said = properties.reconsume_times(headers)
             times = said if served is None else served

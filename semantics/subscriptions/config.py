@@ -34,6 +34,6 @@ class SubscriptionConfig:
     strict_delay: bool = True
     """never early; False: by a tick, as in Pulsar"""
     max_delay_ms: int = 10 * 24 * 3_600_000
-    """records due later than that are due then"""
+    """records due later than that after they were sent are due then; whoever feeds the cursor knows when that was"""
     lookahead: int = 20_000
     """Key_Shared: records of a partition that may wait for their keys"""

@@ -184,15 +184,12 @@ class Moves:
 
     def _delay(self, delayed: Iterable[tuple[int, int]], known: int, wall: int) -> None:
         """(offset, due) each, ascending: those from `known` on are just read and AVAILABLE, and due later."""
-        latest = wall + self._config.max_delay_ms
         early = 0 if self._config.strict_delay else TICK_MS
         window = self._window
         later: list[tuple[int, int]] = []
         number = -1
         state = bytearray()
         for offset, due in delayed:
-            if due > latest:
-                due = latest
             due -= early
             if due <= wall or offset < known:
                 continue

@@ -40,7 +40,7 @@ MANY_KEYS, MANY_TRIES = 10_000, 2_000
 _ENTRY_BYTES = 400
 # where each record ends
 _RECORD_BYTES = 48
-_DELAY_BYTES = 16
+_DELAY_BYTES = 24
 _CODEC = 0x07
 
 Key = tuple[int, int, bool, bool]

@@ -84,6 +84,7 @@ def _looked_at(at: SubscriptionPartition, each: Stored, first: int, wall: int) -
     if len(delayed) > PART and not found.gaps:
         end = delayed.offsets[PART]
         delayed = delayed[:PART]
+    delayed = delayed.at_most(at.subscription.config.subscription.max_delay_ms, wall)
     dead = [(offset, offset, Reason.MAX_DELIVERIES) for offset in at.exhausted(found) if offset >= first]
     if delayed or dead:
         at.touch()

@@ -86,6 +86,19 @@ def test_a_mark_is_found_however_far_it_lies_behind_the_one_before(distance: int
         assert delays.find(payload, found) == [(BASE, NOW + 5), (BASE + 2, NOW + 5)]
 
 
+@given(contents, st.sampled_from([None, NOW + 77]), st.integers(0, 2**42))
+def test_no_delay_is_longer_than_allowed_from_when_its_record_was_sent(
+    listed: list[Any], stamped: int | None, longest: int
+) -> None:
+    payload, found = opened(listed, log_append_time=stamped)
+    sent = {BASE + each.offset_delta: each.timestamp for each in records.walk(payload, found)}
+    expected = [
+        (offset, min(due, (sent[offset] if sent[offset] >= 0 else NOW) + longest))
+        for offset, due in plainly(payload, found)
+    ]
+    assert delays.find(payload, found).at_most(longest, NOW) == expected
+
+
 def test_it_looks_on_where_it_stopped() -> None:
     listed = [(NOW, b"k", b"v", [(AFTER, b"%d" % n)] if n % 3 else []) for n in range(1000)]
     payload, found = opened(listed)
@@ -124,6 +137,7 @@ def test_a_part_of_them_by_offset() -> None:
     for offset in (3, 7, 9):
         listed.offsets.append(offset)
         listed.dues.append(offset * 10)
+        listed.stamps.append(offset)
     assert listed.between(4, 9) == [(7, 70)]
     assert listed.between(3, 10) == listed == [(3, 30), (7, 70), (9, 90)]
     assert listed[1] == (7, 70)

@@ -133,7 +133,7 @@ class Model:
                 elif reasons := [reason for first, last, reason in batch.dead if first <= offset <= last]:
                     self._die(message, reasons[0])
                 elif offset in delayed:
-                    due = min(delayed[offset], wall + self.config.max_delay_ms)
+                    due = delayed[offset]
                     if not self.config.strict_delay:
                         due -= 1000  # Pulsar's tick
                     if due > wall:

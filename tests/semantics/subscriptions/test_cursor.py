@@ -59,14 +59,6 @@ def test_delays_that_are_not_strict_may_be_a_tick_early() -> None:
     assert driver.poll() == [1]
 
 
-def test_a_delay_has_an_end() -> None:
-    driver = Driver(max_delay_ms=1_000)
-    driver.feed(1, delayed=[(0, WALL + 10**12)])
-    assert driver.cursor.look(0).due == WALL + 1_000
-    driver.pass_time(1_000)
-    assert driver.poll() == [0]
-
-
 def test_what_is_due_already_is_no_delay() -> None:
     driver = Driver()
     driver.feed(2, delayed=[(0, WALL), (1, WALL + 1)])

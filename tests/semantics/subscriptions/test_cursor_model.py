@@ -61,7 +61,6 @@ configs = {
     "nack_backoff": backoffs,
     "timeout_backoff": backoffs,
     "dead_letters": st.sampled_from([True, True, True, False]),
-    "max_delay_ms": st.sampled_from([5000, 10**9]),
     "strict_delay": st.sampled_from([True, True, True, False]),
     "lookahead": st.sampled_from([1, 6, 20_000]),
 }

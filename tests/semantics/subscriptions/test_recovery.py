@@ -204,13 +204,13 @@ def test_what_is_buried_before_it_is_read_again_moves_the_place_to_read() -> Non
 
 
 def test_a_delay_that_is_over_does_not_begin_again_when_key_shared_reads_again() -> None:
-    driver = Driver(type="key_shared", max_delay_ms=1_000)
+    driver = Driver(type="key_shared")
     driver.cursor.reassign(all_of("a"), 0)
-    driver.feed(2, delayed=[(0, WALL + 10**9)])
+    driver.feed(2, delayed=[(0, WALL + 1_000)])
     driver.pass_time(1_000)
     driver.crash()
     driver.cursor.reassign(all_of("a"), 0)
-    driver.feed(2, [1, 2], delayed=[(0, WALL + 10**9)])
+    driver.feed(2, [1, 2], delayed=[(0, WALL + 1_000)])
     assert driver.poll() == [0, 1]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.broker.subscriptions.partition import SubscriptionPartition
+from gateway.broker.subscriptions.positions import seek
 from gateway.broker.subscriptions.reading import Delivery
 from gateway.wire import records
 from gateway.wire.errors import Error
@@ -359,5 +360,56 @@ def test_a_member_whose_look_ahead_is_cut_off_hands_it_on(folder: Path | None) -
         at.detach("a", graceful=False)
         while waiter.got != [5_000]:
             await asyncio.sleep(0)
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("kind", ["shared", "key_shared"])
+def test_the_longest_delay_counts_from_sending_for_later_groups_and_after_a_reset(
+    folder: Path | None, kind: str
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.configure(
+            "g", pulsar__delayed__delivery__max__delay__ms="10000", pulsar__subscription__type=kind
+        )
+        at = await world.subscribe()
+        late = b"%d" % (world.clock.wall_ms() + 10**9)
+        await world.produce(b"far", key=b"k", headers=[("pulsar-deliver-at", late)])
+        await world.produce(b"far, too", key=b"l", headers=[("pulsar-deliver-after", b"20000")])
+        await world.pass_time(6_000)
+        at.attach("c")
+        await world.settled()
+        assert await world.fetch(at) == {}
+        await world.pass_time(3_999)
+        assert await world.fetch(at) == {}
+        await seek(at.subscription, {0: 0})
+        assert await world.fetch(at) == {}
+        await world.pass_time(1)
+        assert await world.fetch(at) == {0: (b"far", 1), 1: (b"far, too", 1)}
+        await world.configure("h", pulsar__delayed__delivery__max__delay__ms="11000")
+        other = await world.subscribe("h")
+        assert await world.fetch(other) == {}
+        await world.pass_time(1_000)
+        assert await world.fetch(other) == {0: (b"far", 1), 1: (b"far, too", 1)}
+
+    run(test, folder)
+
+
+def test_the_longest_delay_of_a_record_without_a_timestamp_counts_from_reading(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.configure("g", pulsar__delayed__delivery__max__delay__ms="10000")
+        at = await world.subscribe()
+        late: list[tuple[str, bytes | None]] = [
+            ("pulsar-deliver-at", b"%d" % (world.clock.wall_ms() + 10**9))
+        ]
+        await world.append(records.build_batch([records.Record(0, -1, None, b"v", late)]))
+        await world.pass_time(6_000)
+        assert await world.fetch(at) == {}
+        await world.pass_time(9_999)
+        assert await world.fetch(at) == {}
+        await world.pass_time(1)
+        assert await world.fetch(at) == {0: (b"v", 1)}
 
     run(test, folder)
