@@ -128,10 +128,10 @@ def test_delays_that_are_over_are_not_kept() -> None:
 
 
 def test_what_is_remembered_of_parts_is_counted() -> None:
-    scanner = Scanner(LIMIT, cache_bytes=50_000)
+    scanner = Scanner(LIMIT, cache_bytes=75_000)
     for base in range(0, 50_000, 5_000):
         parts(scanner, delayed(3_000, base))
-        assert scanner.bytes == sum(map(scanning._cost, scanner._found.values())) <= 50_000
+        assert scanner.bytes == sum(map(scanning._cost, scanner._found.values())) <= 75_000
     assert len(scanner._found) == 1
     assert not scanner._finders
 
