@@ -8,13 +8,15 @@ written anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipeline.broker import choose, cluster, reach
+from pipeline.broker import Cluster, choose, cluster, reach
 from pipeline.errors import PipelineError, explain
-from pipeline.folder import ArchiveFolder
+from pipeline.folder import STAMP, ArchiveFolder
+from pipeline.identity import Identity, adopted
 from pipeline.progress import Progress, Stop
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class Archived:
     """False when a batch run was stopped before it had everything."""
     swept: int
     """Files of a killed run that were removed first."""
+    notes: tuple[str, ...] = ()
+    """What else there is to say of what was found at the start."""
 
 
 def archive(spark: SparkSession, job: ArchiveJob, stop: Stop) -> Archived:
@@ -66,20 +70,74 @@ def archive(spark: SparkSession, job: ArchiveJob, stop: Stop) -> Archived:
     reach(job.bootstrap)
     with cluster(spark, job.bootstrap, job.options) as broker:
         found = choose(broker.topics(), job.topics, job.pattern)
+        ids = broker.ids(found)
     if not found and job.interval is None:
         raise PipelineError(f"no topic matches the pattern {job.pattern}.")
     folder = ArchiveFolder(spark, job.output, job.checkpoint)
     with folder.writing(job.take_over):
         folder.check()
-        swept = folder.sweep()
+        identity = folder.identity()
+        notes = [adopted(identity.meet(ids), folder.read_topics()), _moved(folder.settle(identity))]
+        folder.keep(identity)
+        swept = folder.sweep(identity)
+        notes.append(_strangers(swept.strangers))
+        said = tuple(note for note in notes if note)
         progress = Progress("archived")
-        query = _start(_source(spark, job), job, folder)
+        for note in said:
+            progress.say(note)
+        with cluster(spark, job.bootstrap, job.options) as broker:
+            watch = _Watch(broker, job, folder, identity)
+            query = _start(_source(spark, job), job, folder, identity)
+            try:
+                followed = _follow(query, progress, stop, job.interval is not None, watch)
+            finally:
+                _end(query)
+                progress.close()
+        return Archived(progress.rows, progress.seconds, followed.lag, followed.ended, swept.removed, said)
+
+
+class _Watch:
+    """Compares the topics' ids after each batch: a topic may be made again while the archive runs."""
+
+    def __init__(self, broker: Cluster, job: ArchiveJob, folder: ArchiveFolder, identity: Identity) -> None:
+        self._broker = broker
+        self._job = job
+        self._folder = folder
+        self._identity = identity
+
+    def look(self) -> None:
+        """Raises `PipelineError` when a topic is another one than before.
+
+        A broker that does not answer just now is no reason to stop: the next look, or the next start, sees it.
+        """
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped,unused-ignore]
+
         try:
-            followed = _follow(query, progress, stop, endless=job.interval is not None)
-        finally:
-            query.stop()
-            progress.close()
-        return Archived(progress.rows, progress.seconds, followed.lag, followed.ended, swept)
+            names: Iterable[str] = self._job.topics
+            if self._job.pattern is not None:
+                names = choose(self._broker.topics(), (), self._job.pattern)
+            ids = self._broker.ids(names)
+        except Py4JError:
+            return
+        if self._identity.meet(ids):
+            self._folder.keep(self._identity)
+
+
+def _moved(before: str | None) -> str | None:
+    return (
+        f"the archive was copied or moved from {before}: its list of files names this folder now"
+        if before
+        else None
+    )
+
+
+def _strangers(found: list[str]) -> str | None:
+    if not found:
+        return None
+    return (
+        f"{len(found)} data files lie in it that no batch counts and that this archive did not write "
+        f"(first: {found[0]}): they were left alone"
+    )
 
 
 def _source(spark: SparkSession, job: ArchiveJob) -> DataFrame:
@@ -105,8 +163,11 @@ def _source(spark: SparkSession, job: ArchiveJob) -> DataFrame:
     return spark.readStream.format("kafka").options(**{**options, **job.options}).load()
 
 
-def _start(source: DataFrame, job: ArchiveJob, folder: ArchiveFolder) -> StreamingQuery:
-    rows = source.selectExpr(*COLUMNS, "to_date(timestamp) AS date")
+def _start(source: DataFrame, job: ArchiveJob, folder: ArchiveFolder, identity: Identity) -> StreamingQuery:
+    # Spark writes a column's metadata into each Parquet file: so a file says which archive wrote it.
+    rows = source.selectExpr(*COLUMNS, "to_date(timestamp) AS date").withMetadata(
+        "offset", {STAMP: identity.archive}
+    )
     writer = (
         rows.writeStream.format("parquet")
         .outputMode("append")
@@ -130,9 +191,15 @@ class _Followed:
     ended: bool = False
 
 
-def _follow(query: StreamingQuery, progress: Progress, stop: Stop, endless: bool) -> _Followed:
+def _end(query: StreamingQuery) -> None:
+    """Stop the query. When Spark is gone, what it died of has been said already."""
+    with suppress(Exception):
+        query.stop()
+
+
+def _follow(query: StreamingQuery, progress: Progress, stop: Stop, endless: bool, watch: _Watch) -> _Followed:
     """Show each batch's figures until the query ends or is told to."""
-    followed, seen = _Followed(), -1
+    followed, seen, batches = _Followed(), -1, 0
     try:
         while True:
             followed.ended = bool(query.awaitTermination(1))
@@ -143,8 +210,14 @@ def _follow(query: StreamingQuery, progress: Progress, stop: Stop, endless: bool
                     if progress.rows == 0 and not endless:
                         progress.expect(int(report["numInputRows"]) + followed.lag)
                     progress.add(int(report["numInputRows"]), f"lag {followed.lag:,}")
+                    batches += 1
+            if batches:
+                batches = 0
+                watch.look()
             if followed.ended or stop.asked:
                 return followed
+    except PipelineError:
+        raise
     except Exception as error:
         raise PipelineError(explain(error)) from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ def reach(bootstrap: str) -> None:
 
 
 class Cluster:
-    """Topics and their widths; made by `cluster`."""
+    """Topics, their widths and ids; made by `cluster`."""
 
     def __init__(self, jvm: Any, admin: Any) -> None:
         self._jvm = jvm
@@ -50,6 +50,25 @@ class Cluster:
         names = self._admin.listTopics().names().get()
         described = self._admin.describeTopics(names).allTopicNames().get()
         return {name: described[name].partitions().size() for name in described}
+
+    def ids(self, names: Iterable[str]) -> dict[str, str]:
+        """The topics' ids; topics that are not there, or whose broker has none (before 2.8), are left out."""
+        none = self._jvm.org.apache.kafka.common.Uuid.ZERO_UUID
+        wanted = self._jvm.java.util.ArrayList()
+        for name in names:
+            wanted.append(name)
+        found: dict[str, str] = {}
+        answers = self._admin.describeTopics(wanted).topicNameValues()
+        for name in answers:
+            try:
+                topic = answers[name].get().topicId()
+            except Exception as error:
+                if "UnknownTopicOrPartitionException" in str(error):
+                    continue
+                raise
+            if not topic.equals(none):
+                found[str(name)] = str(topic.toString())
+        return found
 
     def create(self, widths: Mapping[str, int]) -> None:
         """Create topics with so many partitions each and the broker's default for everything else."""

@@ -69,6 +69,10 @@ class Progress:
             self._spoke = time.monotonic()
             click.echo(self.line(note), err=True)
 
+    def say(self, text: str) -> None:
+        """A line of its own, now."""
+        tqdm.write(f"{text}.", file=sys.stderr)
+
     def line(self, note: str = "") -> str:
         """Rows, rows a second since the start, and the note."""
         of = f" of {self._total:,}" if self._total else ""

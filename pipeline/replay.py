@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 from pipeline.archive import COLUMNS
 from pipeline.broker import Cluster, cluster, reach
 from pipeline.errors import PipelineError, explain
+from pipeline.filelist import FileLists
+from pipeline.hadoop import HadoopFiles
 from pipeline.progress import Progress, Stop
 from pipeline.slices import Place, Slice, Span, bucket_width, cut
 
@@ -95,7 +97,7 @@ class Replayed:
 def select(spark: SparkSession, job: ReplayJob) -> DataFrame:
     """The records that pass the filters. Raises `PipelineError` for no archive or a wrong filter."""
     try:
-        frame = spark.read.parquet(job.source)
+        frame = _archived(spark, job.source)
         missing = [name for name in COLUMNS if name not in frame.columns]
         if missing:
             raise PipelineError(
@@ -121,6 +123,17 @@ def select(spark: SparkSession, job: ReplayJob) -> DataFrame:
         if "PATH_NOT_FOUND" in str(error) or "UNABLE_TO_INFER_SCHEMA" in str(error):
             raise PipelineError(f"there is no archive at {job.source}.") from None
         raise PipelineError(explain(error)) from None
+
+
+def _archived(spark: SparkSession, source: str) -> DataFrame:
+    """All records of the archive. One that was copied or moved is read where it lies now."""
+    files = HadoopFiles(spark, source)
+    lists = FileLists(files)
+    if not lists.elsewhere():
+        return spark.read.parquet(source)
+    # Spark would go by its list, which names the files where they lay before.
+    paths = [f"{files.root}/{below}" for below in sorted(lists.counted())]
+    return spark.read.option("basePath", files.root).parquet(*paths)
 
 
 def plan(frame: DataFrame, job: ReplayJob) -> Plan:

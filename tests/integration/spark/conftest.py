@@ -10,12 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from compat.spark import SparkMissingError, session
 from compat.spark.feed import Feed
+from pipeline.archive import Archived, ArchiveJob, archive
+from pipeline.progress import Progress, Stop
+from pipeline.replay import Plan, Replayed, ReplayJob, plan, prepare, replay, select
+from pipeline.session import JOB_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,3 +78,36 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 @pytest.fixture
 def feed(broker: Broker) -> Feed:
     return broker.feed
+
+
+@pytest.fixture(scope="session")
+def job_spark(spark):
+    own = spark.newSession()
+    for name, value in JOB_SETTINGS.items():
+        own.conf.set(name, value)
+    return own
+
+
+@pytest.fixture
+def keep(job_spark, feed: Feed, tmp_path: Path):
+    """Archive into tmp_path/archive, or another folder there."""
+
+    def run(*topics: str, output: str = "archive", **options: Any) -> Archived:
+        job = ArchiveJob(feed.bootstrap, str(tmp_path / output), topics=topics, **options)
+        return archive(job_spark, job, Stop())
+
+    return run
+
+
+@pytest.fixture
+def play(job_spark, feed: Feed, tmp_path: Path):
+    """Replay from tmp_path/archive, or another folder there; the plan and what was done."""
+
+    def run(stop: Stop | None = None, source: str = "archive", **options: Any) -> tuple[Plan, Replayed]:
+        job = ReplayJob(str(tmp_path / source), feed.bootstrap, **options)
+        frame = select(job_spark, job)
+        planned = plan(frame, job)
+        kept = prepare(job_spark, job, planned)
+        return planned, replay(frame, job, planned, kept, Progress("replayed"), stop or Stop())
+
+    return run

@@ -8,74 +8,19 @@ import socket
 import time
 import uuid
 from pathlib import Path
-from typing import Any
 
-import pyarrow.dataset as ds
 import pytest
 
 from compat.spark.feed import Feed, Record, topic_name
-from pipeline.archive import Archived, ArchiveJob, archive
+from pipeline.archive import ArchiveJob, archive
 from pipeline.errors import PipelineError
-from pipeline.progress import Progress, Stop
-from pipeline.replay import Plan, Replayed, ReplayJob, plan, prepare, replay, select
-from pipeline.session import JOB_SETTINGS
+from pipeline.progress import Stop
+from pipeline.replay import ReplayJob, plan, select
 from pipeline.slices import Place
+from tests.integration.spark.archives import content, midnight, table
 
 # One group: pytest-xdist then starts one Spark, in one of its workers.
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
-
-DAY = 86_400_000
-
-
-@pytest.fixture(scope="module")
-def job_spark(spark):
-    own = spark.newSession()
-    for name, value in JOB_SETTINGS.items():
-        own.conf.set(name, value)
-    return own
-
-
-@pytest.fixture
-def keep(job_spark, feed: Feed, tmp_path: Path):
-    """Archive into tmp_path/archive."""
-
-    def run(*topics: str, **options: Any) -> Archived:
-        job = ArchiveJob(feed.bootstrap, str(tmp_path / "archive"), topics=topics, **options)
-        return archive(job_spark, job, Stop())
-
-    return run
-
-
-@pytest.fixture
-def play(job_spark, feed: Feed, tmp_path: Path):
-    """Replay from tmp_path/archive; the plan and what was done."""
-
-    def run(stop: Stop | None = None, **options: Any) -> tuple[Plan, Replayed]:
-        job = ReplayJob(str(tmp_path / "archive"), feed.bootstrap, **options)
-        frame = select(job_spark, job)
-        planned = plan(frame, job)
-        kept = prepare(job_spark, job, planned)
-        return planned, replay(frame, job, planned, kept, Progress("replayed"), stop or Stop())
-
-    return run
-
-
-def table(folder: Path) -> list[dict[str, Any]]:
-    """The archive as a reader sees it that knows nothing of Spark."""
-    files = sorted(str(path) for path in folder.glob("archive/topic=*/date=*/*.parquet"))
-    rows = ds.dataset(files, partitioning="hive", partition_base_dir=str(folder / "archive"))
-    return sorted(
-        rows.to_table().to_pylist(), key=lambda row: (row["topic"], row["partition"], row["offset"])
-    )
-
-
-def content(records: list[Record]) -> list[tuple[Any, ...]]:
-    return [(record.key, record.value, record.headers) for record in records]
-
-
-def midnight() -> int:
-    """The last midnight but one, UTC: within every retention."""
-    return (int(time.time() * 1000) // DAY - 1) * DAY
 
 
 def test_everything_of_a_record_is_kept_under_its_topic_and_utc_day(keep, feed: Feed, tmp_path: Path):
