@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from store import limits
 from store.api import (
@@ -40,7 +40,7 @@ from store.rocksdb.writer import Writer
 log = logging.getLogger("magnetar.store")
 
 KEPT_LOGS = 1000
-"""So many logs are kept open however idle."""
+"""So many logs are kept open however idle and whoever else holds them."""
 
 
 class RocksStore:
@@ -70,7 +70,10 @@ class RocksStore:
         self._configured: dict[int, tuple[int, int]] = {}
         self._reader = Reader(files, options.open_files)
         self._cache = TailCache(options.tail_cache_bytes)
+        # logs that the store keeps open: all that have something in the queue or in the tail cache, and some more
         self._logs: dict[int, RocksLog] = {}
+        # logs that live as long as somebody else holds them; there is never a second object for an open log
+        self._idle: WeakValueDictionary[int, RocksLog] = WeakValueDictionary()
         # logs that queued commits make and drop
         self._creating: set[int] = set()
         self._dropping: set[int] = set()
@@ -169,6 +172,7 @@ class RocksStore:
     def _check_new(self, partition: int) -> None:
         if (
             partition in self._logs
+            or partition in self._idle
             or partition in self._creating
             or self._database.get(Family.LOG, rows.U32.pack(partition)) is not None
         ):
@@ -228,7 +232,7 @@ class RocksStore:
                     self._discard(write[0])
 
     def _discard(self, partition: int) -> None:
-        gone = self._logs.pop(partition, None)
+        gone = self._logs.pop(partition, None) or self._idle.pop(partition, None)
         if gone is not None:
             gone.stale = True
             gone.tail.clear()
@@ -257,6 +261,10 @@ class RocksStore:
         return self._open_log(partition) if found is None else found
 
     def _open_log(self, partition: int) -> RocksLog:
+        idle = self._idle.pop(partition, None)
+        if idle is not None:
+            self._logs[partition] = idle
+            return idle
         if partition in self._creating:
             row = rows.LogRow()
         else:
@@ -293,12 +301,15 @@ class RocksStore:
         )
 
     def forget_idle(self) -> None:
-        """Let go of logs that nobody else holds and that have nothing in the tail cache."""
+        """Let go of logs that have nothing in the queue and nothing in the tail cache.
+
+        What somebody else holds stays alive, and is taken back when it is asked for or written to.
+        """
         if len(self._logs) <= KEPT_LOGS or not self._writer.idle:
             return
         for partition, each in list(self._logs.items()):
-            # the dict, the loop's name, the list and the call itself
-            if sys.getrefcount(each) <= 4 and not each.tail.blocks:
+            if not each.tail.blocks:
+                self._idle[partition] = each
                 del self._logs[partition]
 
     async def checkpoint(self) -> None:
@@ -323,9 +334,10 @@ class RocksStore:
             self._reader.close()
             self._executor.close()
             self._behind.close()
-            for each in self._logs.values():
+            for each in (*self._logs.values(), *self._idle.values()):
                 each.stale = True
             self._logs.clear()
+            self._idle.clear()
             self._mark.close()
             self._database.close()
 
