@@ -53,7 +53,8 @@ class Acceptor:
         self._room = room
         self._taken = taken
         self._full = full
-        self._coming: set[asyncio.Task[None]] = set()
+        # connections that are being made, by their tasks
+        self._coming: dict[asyncio.Task[None], asyncio.BaseProtocol] = {}
         self._short_at = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -83,7 +84,7 @@ class Acceptor:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS):
-            too_many = self._taken() + len(self._coming) >= self._room
+            too_many = self._taken() + len(self._coming) >= self._room and self._no_room()
             if too_many and self._full():
                 self._pause(ROOM_SECONDS)
                 return
@@ -99,13 +100,19 @@ class Acceptor:
                 self._short("more connections are refused", f"{self._room} are connections")
                 continue
             sock.setblocking(False)
-            task = self._loop.create_task(self._take(sock))
-            self._coming.add(task)
-            task.add_done_callback(self._coming.discard)
+            protocol = self._make()
+            task = self._loop.create_task(self._take(protocol, sock))
+            self._coming[task] = protocol
+            task.add_done_callback(self._coming.pop)
 
-    async def _take(self, sock: socket.socket) -> None:
+    def _no_room(self) -> bool:
+        """Whether all room is taken. One that has its transport is among the `taken`, and its task ends only later."""
+        coming = sum(getattr(each, "transport", None) is None for each in self._coming.values())
+        return self._taken() + coming >= self._room
+
+    async def _take(self, protocol: asyncio.BaseProtocol, sock: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._make, sock)
+            await self._loop.connect_accepted_socket(lambda: protocol, sock)
         except OSError:
             # it went away in the meantime
             sock.close()

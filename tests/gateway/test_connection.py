@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from gateway.listener import CLOSING_SECONDS
 from gateway.server import Gateway
@@ -29,7 +30,7 @@ def run(test: Test, *flags: str) -> None:
             finally:
                 client.close()
 
-    asyncio.run(body())
+    uvloop.run(body())
 
 
 def part(answer: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import uvloop
 
 from gateway import reserve
 from gateway.config import Settings
@@ -47,7 +48,7 @@ def with_admin(store: HeldStore, body: Any) -> None:
             async with contextlib.AsyncExitStack() as stack:
                 await body(await start(settings, stack))
 
-    asyncio.run(main())
+    uvloop.run(main())
 
 
 def test_not_ready_while_writes_fail_with_the_reason_and_ready_again_though_nobody_writes() -> None:
@@ -101,7 +102,7 @@ def test_a_store_that_finds_no_space_is_opened_once_more_without_the_reserve(
                 return
             assert await open_store(settings) == (outcomes[1], tmp_path)
 
-    asyncio.run(main())
+    uvloop.run(main())
     assert not (tmp_path / reserve.NAME).exists()
     assert ("gave up the 8 MiB" in caplog.text) is kept
 
@@ -123,7 +124,7 @@ def test_a_gateway_that_serves_looks_for_garbage_seldom_and_not_in_what_it_began
 
     before, thresholds = gc.get_freeze_count(), gc.get_threshold()
     try:
-        frozen, now = asyncio.run(main())
+        frozen, now = uvloop.run(main())
     finally:
         gc.unfreeze()
         gc.set_threshold(*thresholds)

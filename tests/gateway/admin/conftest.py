@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import uvloop
 from yarl import URL
 
 from gateway.admin.server import AdminServer, start
@@ -146,6 +147,6 @@ def serve() -> Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]:
             async with running() as admin:
                 await test(admin)
 
-        asyncio.run(main())
+        uvloop.run(main())
 
     return run

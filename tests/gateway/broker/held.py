@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from typing import Any
 from unittest import mock
 
+import uvloop
+
 from gateway.server import Gateway
 from store import memory
 from store.api import Durability, Outcome, Refused, StoreError, Write
@@ -115,7 +117,7 @@ def run(body: Body, *flags: str, store: Any = None, clock: Clock | None = None) 
             finally:
                 client.close()
 
-    asyncio.run(main())
+    uvloop.run(main())
 
 
 def run_held(body: Callable[[Gateway, Client, HeldStore], Awaitable[None]], *flags: str) -> None:
@@ -131,7 +133,7 @@ def run_held(body: Callable[[Gateway, Client, HeldStore], Awaitable[None]], *fla
                 store.release()
                 client.close()
 
-    asyncio.run(main())
+    uvloop.run(main())
 
 
 def part(answer: Any, index: int = 0) -> Any:
