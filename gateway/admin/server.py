@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -20,6 +20,7 @@ from gateway.acceptor import Acceptor
 from gateway.admin import exchange
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
+from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.refusals import from_kafka_error
 from gateway.admin.routes import verb_of
@@ -82,6 +83,7 @@ class AdminServer:
     def __init__(self, broker: Broker, not_ready: Callable[[], str | None] = _ready) -> None:
         self._broker = broker
         self._context = Context(broker, Rates(self._partitions, broker.loop.time()), "", not_ready)
+        self._names = own_names(broker.settings)
         self._scrape = Scrape(self._context)
         self._timer: asyncio.TimerHandle | None = None
         app = web.Application(client_max_size=MAX_BODY)
@@ -181,8 +183,9 @@ class AdminServer:
     async def _answer(self, request: web.Request) -> Reply:
         path = request.rel_url.raw_path
         method = "GET" if request.method == "HEAD" else request.method
+        check_host(request.headers.get("Host"), self._names)
         if path.startswith("/admin/v2/") or path == "/admin/v2":
-            _check_origin(request)
+            check_origin(request.method, request.headers)
             host = request.headers.get("Host", "")
             agent = request.headers.get("User-Agent", "")
             call = Call(method, _segments(path)[2:], request.query, await _body(request), host, agent)
@@ -240,15 +243,3 @@ async def _body(request: web.Request) -> bytes:
         raise RefusedError(413, f"The body has more than {MAX_BODY} bytes.") from None
     except TimeoutError:
         raise RefusedError(408, f"The body did not come within {BODY_SECONDS:g} seconds.") from None
-
-
-def _check_origin(request: web.Request) -> None:
-    """Refuse a write that a page of another site makes in somebody's browser.
-
-    There is no password on a loopback port yet, so a page must not be able to use the browser as its hand.
-    """
-    if request.method in ("GET", "HEAD"):
-        return
-    origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("Host", "").lower():
-        raise RefusedError(403, "A page of another site may not change anything here.")

@@ -53,6 +53,13 @@ _ROWS = [
         flag="--admin",
     ),
     Setting(
+        "admin.allowed.hosts",
+        Kind.LIST,
+        (),
+        "Names by which HTTP clients may call this gateway, beside addresses, localhost and the names that listeners "
+        "bind or advertise. Another name is refused, since a web page can make its own name lead here. * allows all.",
+    ),
+    Setting(
         "insecure",
         Kind.BOOLEAN,
         False,

@@ -135,6 +135,7 @@ OTHERWISE = {
 """Where our default is another one, and what it is."""
 
 OURS = {
+    "admin.allowed.hosts",
     "admin.listen",
     "corrupt.message.policy",
     "data",

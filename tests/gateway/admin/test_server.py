@@ -51,8 +51,8 @@ def test_brokers(serve: Serve) -> None:
         leader = (await admin.ask("GET", "/admin/v2/brokers/leaderBroker")).json
         assert leader == {"serviceUrl": f"http://{address}", "brokerId": address}
         # the server may listen on every address: what the client used is what reaches it
-        named = (await admin.ask("GET", "/admin/v2/brokers/leaderBroker", Host="gateway.example:80")).json
-        assert named == {"serviceUrl": "http://gateway.example:80", "brokerId": "gateway.example:80"}
+        named = (await admin.ask("GET", "/admin/v2/brokers/leaderBroker", Host="192.0.2.7:80")).json
+        assert named == {"serviceUrl": "http://192.0.2.7:80", "brokerId": "192.0.2.7:80"}
         config = (await admin.ask("GET", "/admin/v2/brokers/configuration/runtime")).json
         assert config["clusterName"] == "standalone"
         assert config["num.partitions"] == "1"
@@ -230,6 +230,31 @@ def test_a_page_of_another_site_may_not_write(serve: Serve) -> None:
     serve(test)
 
 
+def test_a_page_whose_name_was_made_to_lead_here_gets_nothing(serve: Serve) -> None:
+    """DNS rebinding: its Origin and its Host agree, and neither is a name of this gateway."""
+
+    async def test(admin: Admin) -> None:
+        there = {"Host": "evil.example:8080", "Origin": "http://evil.example:8080"}
+        await admin.plain("orders")
+        for method, path in (("PUT", "P/x"), ("DELETE", "P/orders"), ("GET", "P"), ("GET", "/metrics")):
+            refused = await admin.ask(method, path, "{}" if method == "PUT" else None, **there)
+            assert refused.status == 403, (method, path)
+            assert "admin.allowed.hosts" in refused.json["reason"]
+        assert (await admin.ask("GET", "P")).json == ["persistent://public/default/orders"]
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8080", "10.1.2.3", "[::1]:8080", "localhost:8080", "LOCALHOST.", "a.localhost"]
+)
+def test_addresses_and_localhost_reach_it(serve: Serve, host: str) -> None:
+    async def test(admin: Admin) -> None:
+        assert (await admin.ask("GET", "P", Host=host)).status == 200
+
+    serve(test)
+
+
 def test_bytes_that_are_no_http_do_not_harm_others(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     async def test(admin: Admin) -> None:
         host, port = admin.server.address.split(":")
@@ -264,12 +289,12 @@ def test_the_oldest_of_too_many_connections_makes_room(serve: Serve, monkeypatch
         streams = []
         for _ in range(5):
             reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
             streams.append((reader, writer))
         await streams[0][0].read()
         assert streams[0][0].at_eof()
-        streams[4][1].write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        streams[4][1].write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await streams[4][0].readuntil(b"HTTP/1.1 200")
         for _, writer in streams:
             writer.close()
