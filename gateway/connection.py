@@ -147,6 +147,7 @@ class Connection(asyncio.Protocol):
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
             fetch.cancel()
+        self._broker.fetch_sessions.connection_lost(self.id)
         self._broker.share_sessions.connection_lost(self.id, graceful=self._stopping)
         self._listener.closed(self)
 

@@ -52,7 +52,7 @@ def take(broker: Broker, connection: int, data: bytes, position: int, stop: int)
         if version >= 12:
             position = position + 1 if not data[position] else skip_tags(data, position)
         request = fetch.decode(version, data, position, stop)
-        return Fetch(broker, version, correlation_id, request)
+        return Fetch(broker, connection, version, correlation_id, request)
     if not share.MIN_VERSION <= version <= share.MAX_VERSION:
         return None
     position = position + 1 if not data[position] else skip_tags(data, position)

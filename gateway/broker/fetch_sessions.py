@@ -2,12 +2,16 @@
 
 A `FetchState` is a set of partitions with the offset wanted of each. It watches them, so that a session of 10,000
 partitions costs a look only at those that grew or were asked anew. A fetch without a session uses one for a moment.
+
+A session belongs to the connection that made it, and ends with it: nobody else can go on with it, change it or end it,
+whatever id they name. Clients begin a new one when they connect again, as they must after a restart of the gateway.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -73,10 +77,12 @@ class Wanted:
 class FetchState:
     """The partitions of one fetch or one session."""
 
-    __slots__ = ("by_id", "counted", "epoch", "parked", "ready", "session_id", "used_at", "wanted")
+    __slots__ = ("by_id", "counted", "epoch", "owner", "parked", "ready", "session_id", "used_at", "wanted")
 
-    def __init__(self, session_id: int, by_id: bool) -> None:
+    def __init__(self, session_id: int, by_id: bool, owner: int = 0) -> None:
         self.session_id = session_id
+        # the connection that made it
+        self.owner = owner
         self.by_id = by_id
         # how many partitions of it are in the sessions' total
         self.counted = 0
@@ -112,14 +118,20 @@ class FetchState:
         self.parked = None
 
 
+def _any_id() -> int:
+    """Nobody can guess one, and after a restart nobody's old id is somebody else's new one."""
+    return 1 + secrets.randbelow(MAX_EPOCH)
+
+
 class FetchSessions:
     """The sessions of all connections, at most `slots` of them."""
 
-    def __init__(self, slots: int, first_id: int | None = None) -> None:
+    def __init__(self, slots: int, draw: Callable[[], int] = _any_id) -> None:
         self._slots = slots
         self._sessions: OrderedDict[int, FetchState] = OrderedDict()
-        # Ids begin anywhere: after a restart nobody's old id should be somebody else's new one.
-        self._next_id = first_id or 1 + secrets.randbelow(MAX_EPOCH)
+        # connection -> ids of its sessions
+        self._of: dict[int, set[int]] = {}
+        self._draw = draw
         self.evicted = 0
         # partitions over all sessions
         self.total = 0
@@ -137,9 +149,9 @@ class FetchSessions:
         session.counted = len(session.wanted)
         return self.total <= MAX_PARTITIONS
 
-    def create(self, by_id: bool, now: int, partitions: int = 0) -> FetchState | None:
-        """A session for so many partitions, or None when all slots are taken by sessions in use, or they remember too
-        much already. `now` in monotonic ms.
+    def create(self, owner: int, by_id: bool, now: int, partitions: int = 0) -> FetchState | None:
+        """A session of a connection for so many partitions, or None when all slots are taken by sessions in use, or they
+        remember too much already. `now` in monotonic ms.
         """
         if self.total + partitions > MAX_PARTITIONS:
             return None
@@ -147,28 +159,41 @@ class FetchSessions:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or oldest.parked is not None or now - oldest.used_at < EVICTION_MS:
                 return None
-            self.remove(oldest.session_id)
+            self.remove(oldest)
             self.evicted += 1
-        session = FetchState(self._next_id, by_id)
+        session_id = self._draw()
+        while session_id in self._sessions:
+            session_id = self._draw()
+        session = FetchState(session_id, by_id, owner)
         session.used_at = now
-        self._next_id = self._next_id % MAX_EPOCH + 1
-        while self._next_id in self._sessions:
-            self._next_id = self._next_id % MAX_EPOCH + 1
-        self._sessions[session.session_id] = session
+        self._sessions[session_id] = session
+        self._of.setdefault(owner, set()).add(session_id)
         return session
 
-    def get(self, session_id: int, now: int) -> FetchState | None:
+    def get(self, owner: int, session_id: int, now: int) -> FetchState | None:
+        """The session of that id, if it is this connection's."""
         session = self._sessions.get(session_id)
-        if session is not None:
-            session.used_at = now
-            self._sessions.move_to_end(session_id)
+        if session is None or session.owner != owner:
+            return None
+        session.used_at = now
+        self._sessions.move_to_end(session_id)
         return session
 
-    def remove(self, session_id: int) -> None:
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
-            self.total -= session.counted
-            session.close()
+    def remove(self, session: FetchState) -> None:
+        """It ends. One that has ended, or was for a moment, is passed over."""
+        if self._sessions.pop(session.session_id, None) is None:
+            return
+        ids = self._of[session.owner]
+        ids.discard(session.session_id)
+        if not ids:
+            del self._of[session.owner]
+        self.total -= session.counted
+        session.close()
+
+    def connection_lost(self, owner: int) -> None:
+        """The connection is gone, and its sessions with it."""
+        for session_id in list(self._of.get(owner, ())):
+            self.remove(self._sessions[session_id])
 
     def forget_topic(self, topic_id: bytes) -> None:
         """A topic is gone: its partitions tell so at their next look, since their runtimes were retired."""

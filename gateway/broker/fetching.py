@@ -40,6 +40,7 @@ class Fetch:
     __slots__ = (
         "_appended",
         "_broker",
+        "_connection",
         "_correlation_id",
         "_full",
         "_max_bytes",
@@ -51,8 +52,12 @@ class Fetch:
         "done",
     )
 
-    def __init__(self, broker: Broker, version: int, correlation_id: int, request: wire.FetchRequest) -> None:
+    def __init__(
+        self, broker: Broker, connection: int, version: int, correlation_id: int, request: wire.FetchRequest
+    ) -> None:
         self._broker = broker
+        # whose sessions it may use
+        self._connection = connection
         self._version = version
         self._correlation_id = correlation_id
         self._request = request
@@ -86,19 +91,22 @@ class Fetch:
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> FetchState | Error:
-        request, sessions = self._request, self._broker.fetch_sessions
+        request, sessions, connection = self._request, self._broker.fetch_sessions, self._connection
         epoch = request.session_epoch
         by_id = self._version >= 13
         now = self._broker.clock.monotonic_ms()
         if epoch in (0, FINAL_EPOCH):
-            if request.session_id:
-                sessions.remove(request.session_id)
+            if (
+                request.session_id
+                and (ended := sessions.get(connection, request.session_id, now)) is not None
+            ):
+                sessions.remove(ended)
             asked = sum(len(partitions) for _, partitions in request.topics)
-            state = sessions.create(by_id, now, asked) if epoch == 0 else None
+            state = sessions.create(connection, by_id, now, asked) if epoch == 0 else None
             if state is None:
                 state = FetchState(0, by_id)
         else:
-            known = sessions.get(request.session_id, now)
+            known = sessions.get(connection, request.session_id, now)
             if known is None:
                 return Error.FETCH_SESSION_ID_NOT_FOUND
             if known.epoch != epoch or known.parked is not None:
@@ -117,11 +125,11 @@ class Fetch:
                 for index in indexes:
                     state.forget(topic, index)
         if state.session_id and not sessions.count(state):
-            sessions.remove(state.session_id)
+            sessions.remove(state)
             return Error.FETCH_SESSION_ID_NOT_FOUND
         if epoch > 0 and not state.wanted:
             # Kafka ends a session of which nothing is left.
-            sessions.remove(state.session_id)
+            sessions.remove(state)
             state = FetchState(0, by_id)
         return state
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -112,8 +114,7 @@ def test_the_epoch_wraps_to_one() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")
         session = (await fetch(client, {"t": {0: 0}}, session=(0, 0))).session_id
-        state = gateway.broker.fetch_sessions.get(session, 0)
-        assert state is not None
+        (state,) = gateway.broker.fetch_sessions._sessions.values()
         state.epoch = MAX_EPOCH
         assert (await fetch(client, session=(session, MAX_EPOCH))).error_code == 0
         assert (await fetch(client, session=(session, 1))).error_code == 0
@@ -224,23 +225,57 @@ def test_no_slots_no_sessions() -> None:
     run(test, "max.incremental.fetch.session.cache.slots=0")
 
 
-def test_ids_are_positive_wrap_and_skip_those_in_use() -> None:
-    sessions = FetchSessions(10, first_id=MAX_EPOCH)
-    made = [sessions.create(False, 0) for _ in range(3)]
-    assert [each.session_id for each in made if each] == [MAX_EPOCH, 1, 2]
-    sessions = FetchSessions(10, first_id=2)
-    second = sessions.create(False, 0)
-    assert second is not None
-    sessions._next_id = 1
-    first, third = sessions.create(False, 0), sessions.create(False, 0)
-    assert first is not None
-    assert third is not None
-    assert (first.session_id, third.session_id) == (1, 3)
+def test_an_id_that_is_in_use_is_drawn_again() -> None:
+    drawn = iter([7, 7, MAX_EPOCH, 7, 1])
+    sessions = FetchSessions(10, draw=lambda: next(drawn))
+    made = [sessions.create(1, False, 0) for _ in range(3)]
+    assert [each.session_id for each in made if each] == [7, MAX_EPOCH, 1]
 
 
-def test_after_a_restart_ids_begin_elsewhere() -> None:
-    made = [FetchSessions(1).create(False, 0) for _ in range(3)]
-    assert len({each.session_id for each in made if each}) == 3
+def test_ids_cannot_be_guessed_from_each_other() -> None:
+    sessions = FetchSessions(10)
+    ids = [each.session_id for _ in range(10) if (each := sessions.create(1, False, 0))]
+    assert all(0 < each <= MAX_EPOCH for each in ids)
+    steps = {later - earlier for earlier, later in itertools.pairwise(ids)}
+    assert len(steps) == 9
+
+
+def test_a_session_is_its_connections_alone() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        await create(client, "secret")
+        session = (await fetch(client, {"t": {0: 0}}, session=(0, 0))).session_id
+        stranger = await Client.connect(gateway)
+        for epoch in (1, 2):
+            answer = await fetch(stranger, {"secret": {0: 0}}, session=(session, epoch))
+            assert (answer.error_code, told(answer)) == (Error.FETCH_SESSION_ID_NOT_FOUND, {})
+        # nor can it be ended, or replaced
+        for epoch in (0, -1):
+            answer = await fetch(stranger, {"t": {0: 0}}, session=(session, epoch))
+            assert (answer.error_code, list(told(answer))) == (0, [0])
+        mine = await fetch(client, session=(session, 1))
+        assert (mine.error_code, mine.session_id, told(mine)) == (0, session, {})
+        stranger.close()
+
+    run(test)
+
+
+def test_a_session_ends_with_its_connection() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        other = await Client.connect(gateway)
+        await fetch(other, {"t": {0: 0}}, session=(0, 0))
+        await fetch(other, {"t": {0: 0}}, session=(0, 0))
+        kept = await fetch(client, {"t": {0: 0}}, session=(0, 0))
+        sessions = gateway.broker.fetch_sessions
+        assert (len(sessions), sessions.total) == (3, 3)
+        other.close()
+        while len(sessions) > 1:
+            await asyncio.sleep(0)
+        assert sessions.total == 1
+        assert (await fetch(client, session=(kept.session_id, 1))).error_code == 0
+
+    run(test)
 
 
 def test_what_a_closed_session_watched_is_let_go() -> None:
