@@ -25,6 +25,7 @@ from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
 from gateway.apis.registry import APIS, Context
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
+from gateway.strangers import not_kafka
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
@@ -50,6 +51,9 @@ LARGEST = {
 }
 """Those that may be larger: a fetch of 60,000 partitions without a session, the assignments of a large group, 10,000
 topics, 100,000 acknowledgements. Produce goes by socket.request.max.bytes."""
+FIRST_REQUEST = 8 * SMALL_REQUEST
+"""The largest frame that a connection may begin with: whoever has said nothing yet is not trusted with the memory of
+socket.request.max.bytes. Nearly all clients begin with ApiVersions; the others begin with an ordinary Produce."""
 CRUMB = 2048
 """Pieces of a frame below this are put together as they come: a list of small ones takes many times their bytes."""
 FAIR_SHARE = 32
@@ -71,6 +75,7 @@ class Connection(asyncio.Protocol):
         "_fetch",
         "_have",
         "_in_flight",
+        "_largest",
         "_listener",
         "_need",
         "_parks",
@@ -96,6 +101,8 @@ class Connection(asyncio.Protocol):
         self._broker = listener.broker
         self.id = number
         self.host = ""
+        # the largest Produce: all that is allowed once a whole request has come
+        self._largest = min(listener.max_request, FIRST_REQUEST)
         self.closed = False
         # a frame that has not come whole: its pieces, how many bytes they are, how many are needed
         self._pieces: list[bytes | bytearray] = []
@@ -203,10 +210,10 @@ class Connection(asyncio.Protocol):
             while end - position >= 14:
                 size, key, version, correlation_id, client_length = _HEAD.unpack_from(data, position)
                 stop = position + 4 + size
-                limit = self._listener.max_request if key == PRODUCE else LARGEST.get(key, SMALL_REQUEST)
+                limit = self._largest if key == PRODUCE else LARGEST.get(key, SMALL_REQUEST)
                 if not 10 <= size <= limit:
                     self._listener.malformed.inc()
-                    self.close(f"a frame of {size} bytes for API {key}: not a Kafka request, or too large")
+                    self.close(not_kafka(data, position, size, key))
                     return
                 if stop > end:
                     break
@@ -234,6 +241,7 @@ class Connection(asyncio.Protocol):
                     self._serve(key, version, correlation_id, data, position, stop)
                 if self.closed:
                     return
+                self._largest = self._listener.max_request
                 position = stop
                 if (self._served >= FAIR_SHARE or perf_counter() > until) and not self._blocked:
                     self._served = 0
@@ -262,9 +270,9 @@ class Connection(asyncio.Protocol):
             rest = data[position:] if position else data
             if len(rest) >= 4:
                 size = int.from_bytes(rest[:4], "big", signed=True)
-                if size < 10 or size > self._listener.max_request:
+                if size < 10 or size > self._largest:
                     self._listener.malformed.inc()
-                    self.close(f"a frame of {size} bytes: not a Kafka request, or too large")
+                    self.close(not_kafka(rest, 0, size, None))
                     return
                 # what is asked, and with it how much may come, stands in the first 14 bytes
                 self._need = size + 4 if len(rest) >= 14 else 14

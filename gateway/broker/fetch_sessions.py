@@ -150,8 +150,8 @@ class FetchSessions:
         return self.total <= MAX_PARTITIONS
 
     def create(self, owner: int, by_id: bool, now: int, partitions: int = 0) -> FetchState | None:
-        """A session of a connection for so many partitions, or None when all slots are taken by sessions in use, or they
-        remember too much already. `now` in monotonic ms.
+        """A session of a connection for so many partitions, or None when all slots are taken by sessions in use, or
+        they remember too much already. `now` in monotonic ms.
         """
         if self.total + partitions > MAX_PARTITIONS:
             return None

@@ -330,6 +330,56 @@ def test_what_may_not_come_is_refused_when_its_head_is_there() -> None:
     run(test)
 
 
+def test_a_stranger_may_not_begin_with_a_frame_of_a_hundred_megabytes() -> None:
+    """Whoever has asked something whole may send as much as socket.request.max.bytes."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        head = struct.pack(">ihhih", 100_000_000, ApiKey.PRODUCE, 9, 1, -1)
+        for cut in (4, 14):
+            stranger = await Client.connect(gateway)
+            stranger.writer.write(head[:cut])
+            assert await stranger.at_end()
+        await create(client, "t")
+        first = await Client.connect(gateway)
+        answer = await first.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(bytes(4_000_000))))
+        assert part(answer).error_code == 0, "an ordinary Produce may be the first"
+        known = await Client.connect(gateway)
+        await known.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        known.writer.write(head)
+        await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert len(gateway.listeners[0].connections) == 3, "its rest is waited for"
+        known.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        (
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+            "a TLS client on a listener without TLS",
+        ),
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "an HTTP client on a Kafka listener"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "an HTTP client on a Kafka listener"),
+        (b"\x7f\x00\x00\x00" + bytes(20), "a frame of 2130706432 bytes for API 0: not a Kafka request"),
+    ],
+    ids=["tls", "http", "http2", "nonsense"],
+)
+def test_what_a_stranger_speaks_is_named_in_the_log(
+    said: bytes, named: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        stranger = await Client.connect(gateway)
+        stranger.writer.write(said)
+        assert await stranger.at_end()
+
+    with caplog.at_level("INFO", "magnetar.listener"):
+        run(test)
+    (reason,) = [each.__dict__["reason"] for each in caplog.records if "reason" in each.__dict__]
+    assert reason.startswith(named)
+
+
 def test_crumbs_of_a_frame_take_no_more_than_their_bytes() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())

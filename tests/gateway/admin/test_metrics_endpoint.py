@@ -93,7 +93,7 @@ def test_topics_under_the_names_of_kafka_exporter_and_pulsar(serve: Serve) -> No
 def test_what_the_broker_counts_itself_is_asked_at_the_scrape(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         admin.broker.unsent_bytes = 12345
-        assert admin.broker.fetch_sessions.create(True, 0) is not None
+        assert admin.broker.fetch_sessions.create(1, True, 0) is not None
         found = await lines(admin)
         assert "magnetar_unsent_bytes 12345" in found
         assert "magnetar_fetch_sessions 1" in found

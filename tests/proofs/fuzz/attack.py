@@ -184,7 +184,7 @@ class Attackers:
     async def memory_filler(self) -> None:
         """Nearly all of a frame of 100 MB, then nothing: many of them want more than memory.max.bytes."""
         async with self.connected() as (reader, writer):
-            writer.write(struct.pack(">ihhih", 100_000_000, 0, 9, 1, -1))
+            writer.write(API_VERSIONS + struct.pack(">ihhih", 100_000_000, 0, 9, 1, -1))
             chunk = bytes(1 << 20)
             for _ in range(90):
                 if not self.going:
@@ -200,7 +200,7 @@ class Attackers:
         """A large frame in many small writes: what is kept of it must not be many times its bytes."""
         async with self.connected() as (_, writer):
             writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            writer.write(struct.pack(">ihhih", 50_000_000, 0, 9, 1, -1))
+            writer.write(API_VERSIONS + struct.pack(">ihhih", 50_000_000, 0, 9, 1, -1))
             self.counts["frames in crumbs"] += 1
             for _ in range(100_000):
                 if not self.going or writer.is_closing():

@@ -1,0 +1,80 @@
+"""Clients that want what is not served yet, or speak what a listener does not: each side says so."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+
+from tests.integration.process import GatewayProcess
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    with GatewayProcess(Path(tmp_path_factory.mktemp("unspoken"))) as running:
+        yield running
+
+
+def first_error(client: Any, errors: list[KafkaError]) -> KafkaError:
+    for _ in range(600):
+        client.poll(0.1)
+        if errors:
+            return errors[0]
+    raise AssertionError("no error in a minute")
+
+
+def test_the_consumer_protocol_of_kip_848_is_fatal_at_once(gateway: GatewayProcess) -> None:
+    consumer = Consumer(
+        {"bootstrap.servers": gateway.bootstrap, "group.id": "new", "group.protocol": "consumer"}
+    )
+    consumer.subscribe(["orders"])
+    message = None
+    for _ in range(600):
+        message = consumer.poll(0.1)
+        if message is not None:
+            break
+    assert message is not None, "it polled in silence"
+    error = message.error()
+    assert error is not None
+    assert error.code() == KafkaError._FATAL
+    assert "ConsumerGroupHeartbeat" in error.str()
+    consumer.close()
+
+
+def test_a_client_that_wants_to_log_in(gateway: GatewayProcess) -> None:
+    errors: list[KafkaError] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": gateway.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ada",
+            "sasl.password": "lovelace",
+            "error_cb": errors.append,
+        }
+    )
+    assert "SASL" in first_error(producer, errors).str()
+    assert "a client wants to log in, and this listener asks for no password" in gateway.log()
+    assert "lovelace" not in gateway.log()
+
+
+def test_a_client_that_speaks_tls(gateway: GatewayProcess) -> None:
+    errors: list[KafkaError] = []
+    producer = Producer(
+        {"bootstrap.servers": gateway.bootstrap, "security.protocol": "SSL", "error_cb": errors.append}
+    )
+    first_error(producer, errors)
+    assert "a TLS client on a listener without TLS" in gateway.log()
+
+
+def test_a_browser_on_the_port_of_kafka(gateway: GatewayProcess) -> None:
+    with pytest.raises((urllib.error.URLError, ConnectionError)):
+        urllib.request.urlopen(f"http://{gateway.bootstrap}/", timeout=30)
+    assert "an HTTP client on a Kafka listener: HTTP is served at admin.listen" in gateway.log()
