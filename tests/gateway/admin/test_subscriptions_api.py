@@ -448,10 +448,11 @@ def test_stats_of_a_subscription_that_nobody_uses_come_from_its_row(serve: Serve
 
     async def test(admin: Admin) -> None:
         await made(admin, kind, 12)
-        far = b"%d" % (admin.broker.clock.wall_ms() + 10**7)
-        late = records.build_batch([records.Record(0, 1, b"k", b"late", [("pulsar-deliver-at", far)])])
+        now = admin.broker.clock.wall_ms()
+        far = b"%d" % (now + 10**7)
+        late = records.build_batch([records.Record(0, now, b"k", b"late", [("pulsar-deliver-at", far)])])
         partition = cursor_of(admin).partition
-        partition.append(late, records.header(late), 1)
+        partition.append(late, records.header(late), now)
         await admin.broker.write([])
         await admin.broker.group_configs.alter(
             "billing", lambda old: {**old, "pulsar.nack.delay.ms": "600000"}
