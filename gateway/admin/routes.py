@@ -69,6 +69,8 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "entry", ""): subscriptions.by_id,
     ("PUT", "subscription", ""): subscriptions.create,
     ("DELETE", "subscription", ""): subscriptions.delete,
+    ("GET", "subscription", "properties"): subscriptions.properties_of,
+    ("PUT", "subscription", "properties"): subscriptions.update_properties,
     ("POST", "subscription", "skip/*"): subscriptions.skip,
     ("POST", "subscription", "skip_all"): subscriptions.skip_all,
     ("POST", "subscription", "resetcursor"): subscriptions.reset,

@@ -33,6 +33,9 @@ NO_TIMEOUT_MS = 2**31 - 1
 
 _FRESH = Cursor.fresh(SubscriptionConfig(), 0).stats()
 
+TYPES = {"shared": "Shared", "key_shared": "Key_Shared"}
+"""Pulsar's names of the types of a subscription."""
+
 MODES = {"auto_split": "AUTO_SPLIT", "consistent_hashing": "AUTO_SPLIT", "sticky": "STICKY"}
 
 
@@ -96,7 +99,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         elif start > stands.start and (any(counts[1:]) or counts.open < stands.read - stands.start):
             # which of them are gone
             return None
-    config = broker.group_configs.get(row.group)
+    config = broker.subscriptions.config_of(row)
     still = min(counts.open, read - start)
     _, delayed, backoff, dying = counts
     unread = end - read
@@ -114,8 +117,8 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
     if config.subscription.type == "key_shared":
         stats["keySharedMode"] = MODES[config.mode]
         stats["drainingHashesCount"] = 0
-    members = broker.share_groups.members(row.group)
-    stats["magnetar"] = _more(start, read, unread, states, members)
+    stats["subscriptionProperties"] = row.properties
+    stats["magnetar"] = _more(broker, row, start, read, unread, states)
     if config.subscription.type == "key_shared":
         stats["magnetar"]["drainingHashes"] = []
     return stats
@@ -124,7 +127,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
 def _stats(config: SubscriptionConfig, backlog: int, states: dict[str, int], size: int, kept: int) -> Stats:
     """What Pulsar says of any subscription; `kept` records of the log take `size` bytes."""
     return {
-        "type": "Key_Shared" if config.type == "key_shared" else "Shared",
+        "type": TYPES[config.type],
         "msgBacklog": backlog,
         "msgBacklogNoDelayed": backlog - states["delayed"],
         "backlogSize": size * backlog // kept if kept else 0,
@@ -138,13 +141,17 @@ def _stats(config: SubscriptionConfig, backlog: int, states: dict[str, int], siz
     }
 
 
-def _more(start: int, read: int, unread: int, states: dict[str, int], members: int) -> Stats:
+def _more(
+    broker: Broker, row: SubscriptionRow, start: int, read: int, unread: int, states: dict[str, int]
+) -> Stats:
     return {
         "markDeleteOffset": start - 1,
         "readOffset": read,
         "unread": unread,
         "states": states,
-        "groupMembers": members,
+        "groupMembers": broker.share_groups.members(row.group),
+        # configs that are not the group's
+        "overrides": broker.subscriptions.own_configs(row),
     }
 
 
@@ -166,8 +173,9 @@ def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats
         draining = cursor.draining()
         stats["keySharedMode"] = MODES[subscription.config.mode]
         stats["drainingHashesCount"] = len(draining)
-    members = at.broker.share_groups.members(subscription.group)
-    stats["magnetar"] = _more(cursor.start, cursor.read, unread, states, members)
+    row = subscription.row
+    stats["subscriptionProperties"] = row.properties
+    stats["magnetar"] = _more(at.broker, row, cursor.start, cursor.read, unread, states)
     if subscription.selector is not None:
         stats["magnetar"]["drainingHashes"] = [
             {
@@ -214,7 +222,13 @@ def _consumer(subscription: Subscription, at: SubscriptionPartition, name: str, 
 def merged(each: list[Stats]) -> Stats:
     """A partitioned topic's subscription: sums over its partitions, consumers by name."""
     total: Stats = {**each[0], "consumers": []}
-    total["magnetar"] = {"states": {}, "unread": 0, "groupMembers": each[0]["magnetar"]["groupMembers"]}
+    kept = each[0]["magnetar"]
+    total["magnetar"] = {
+        "states": {},
+        "unread": 0,
+        "groupMembers": kept["groupMembers"],
+        "overrides": kept["overrides"],
+    }
     for key in _SUMMED:
         total[key] = sum(one[key] for one in each)
     if "drainingHashesCount" in total:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway import subscription_configs
 from gateway.admin import messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
@@ -17,6 +18,7 @@ from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
 from gateway.broker.machines import Waiter
+from gateway.broker.subscriptions import letter_names
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
 from gateway.wire.batch import BatchError
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 
 FAILOVER = "failover"
 TYPES = ("shared", "key_shared", FAILOVER)
-PULSAR_NACK_DELAY_MS = 60_000
-"""What a nacked message waits in Pulsar unless a client says otherwise."""
 FARTHEST = 10_000
 """The farthest message that can be peeked at: each one before it is looked at first."""
 
@@ -64,9 +64,32 @@ async def named_subscription(broker: Broker, call: Call) -> Named:
 
 
 async def names(context: Context, call: Call) -> Reply:
-    """The names of a topic's subscriptions."""
-    found = find(context.broker, named(call))
-    return json(sorted(await names_of(context.broker, found)))
+    """The names of a topic's subscriptions. With `details` (Magnetar's own) an object for each: its type, the configs
+    that are not its group's, its properties.
+    """
+    broker = context.broker
+    found = find(broker, named(call))
+    there = sorted(await names_of(broker, found))
+    if not call.flag("details"):
+        return json(there)
+    told: list[dict[str, object]] = []
+    for count, name in enumerate(there):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        row = broker.subscriptions.row(name, found.topic.name)
+        if row is None:
+            told.append({"subscription": name, "type": "Failover", "overrides": {}, "properties": {}})
+            continue
+        kind = broker.subscriptions.config_of(row).subscription.type
+        told.append(
+            {
+                "subscription": name,
+                "type": share_stats.TYPES[kind],
+                "overrides": broker.subscriptions.own_configs(row),
+                "properties": row.properties,
+            }
+        )
+    return json(told)
 
 
 async def names_of(broker: Broker, found: Found) -> set[str]:
@@ -88,41 +111,85 @@ def _committed(broker: Broker, topic: Topic, group: str) -> bool:
 
 
 async def create(context: Context, call: Call) -> Reply:
-    """Make a subscription that begins at the message id in the body (latest without one).
+    """Make a subscription that begins at the message id in the body (latest without one), with its `properties`.
 
-    `type` is shared (the default), key_shared or failover. As Pulsar's clients do, a new Shared or Key_Shared
-    subscription lets a nacked message wait a minute, unless the group has configs of its own.
+    `type` is shared, key_shared or failover; without one the group's configs say, which is shared unless they were
+    changed. As with Pulsar's clients a new Shared or Key_Shared subscription has no ack timeout and lets a nacked
+    message wait a minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
     """
     broker = context.broker
     found, name = _whole(find(broker, named(call))), call.path[5]
-    kind = call.query.get("type", "shared").lower()
-    if kind not in TYPES:
+    kind = call.query.get("type", "").lower()
+    if kind and kind not in TYPES:
         raise RefusedError(
             400, f"The type of a subscription is one of {', '.join(TYPES)}; not {kind[:40]!r}."
         )
     if not name:
         raise RefusedError(412, "A subscription has a name.")
-    there = broker.subscriptions.by_id(name, found.topic.topic_id)
-    if there is not None or _committed(broker, found.topic, name):
-        raise RefusedError(409, f"{found.name} has a subscription {name} already.")
-    starts = [
-        _start(broker.partition(found.topic, index), call) for index in range(len(found.topic.partitions))
-    ]
+    body = call.json()
+    properties = _properties(body.get("properties") if isinstance(body, dict) else None)
+    retries = call.flag("enableRetry")
+    topic = found.topic
+    there = RefusedError(409, f"{found.name} has a subscription {name} already.")
+    if broker.subscriptions.by_id(name, topic.topic_id) is not None or _committed(broker, topic, name):
+        raise there
+    starts = [_start(broker.partition(topic, index), call) for index in range(len(topic.partitions))]
     if kind == FAILOVER:
+        if properties or retries:
+            raise RefusedError(
+                501,
+                "A failover subscription is a consumer group: it keeps no properties and has no RETRY topic.",
+            )
         await _commit(broker, found, name, dict(enumerate(starts)))
         return DONE
+    group = broker.group_configs.own(name)
+    overrides = {subscription_configs.TYPE: kind} if kind else {}
+    if kind and properties.get(subscription_configs.TYPE, kind) != kind:
+        raise RefusedError(400, f"The type is {kind}, and {subscription_configs.TYPE} says another.")
+    if letter_names.base_of_retries(broker.catalog, broker.group_configs.get(name), name, topic.name) is None:
+        overrides |= subscription_configs.as_pulsars(group, properties)
+    problem = subscription_configs.check(properties, group, overrides, broker.settings)
+    if problem is not None:
+        raise RefusedError(412, problem)
     await broker.share_groups.make(name)
-    await broker.group_configs.alter(name, lambda own: _configured(own, kind))
-    await broker.subscriptions.ensure(name, found.topic.name, starts)
+    retry_topic = broker.group_configs.get(name).retries_of(name, topic.name) if retries else None
+    if not await broker.subscriptions.make(name, topic.name, starts, overrides, properties, retry_topic):
+        raise there
+    if retry_topic is not None:
+        # one that was there already
+        await broker.subscriptions.ensure(
+            name, retry_topic, [0] * len(broker.topics.get(retry_topic).partitions)
+        )
     return DONE
 
 
-def _configured(own: dict[str, str], kind: str) -> dict[str, str]:
-    """The group's configs with the type, and Pulsar's minute where nothing is said of nacks."""
-    new = {**own, "pulsar.subscription.type": kind}
-    if not any(key.startswith("pulsar.nack.") for key in own):
-        new["pulsar.nack.delay.ms"] = str(PULSAR_NACK_DELAY_MS)
-    return new
+async def properties_of(context: Context, call: Call) -> Reply:
+    """What is kept with a subscription: exactly what was given to it."""
+    at = await named_subscription(context.broker, call)
+    row = context.broker.subscriptions.row(at.name, at.found.topic.name) if at.shared else None
+    return json(row.properties if row is not None else {})
+
+
+async def update_properties(context: Context, call: Call) -> Reply:
+    """The properties in the body take the place of those there are; an empty object leaves none."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    _whole(at.found)
+    properties = _properties(call.json())
+    if at.shared:
+        await broker.subscriptions.alter_properties(at.name, at.found.topic.name, properties)
+    elif properties:
+        raise RefusedError(501, f"{at.name} is a consumer group: it keeps no properties.")
+    return DONE
+
+
+def _properties(value: object) -> dict[str, str]:
+    """The properties in a body. Refuses what is no object of texts with 400."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise RefusedError(400, 'Properties are an object with texts, such as {"team": "billing"}.')
+    return value
 
 
 async def delete(context: Context, call: Call) -> Reply:
@@ -441,6 +508,9 @@ def _number(text: str, what: str) -> int:
 def _id(call: Call) -> MessageId:
     """The message id in the body; latest when there is none."""
     body = call.json()
+    if isinstance(body, dict):
+        # what stands beside the id in the body of create-subscription
+        body = {name: value for name, value in body.items() if name != "properties"}
     try:
         return MessageId.from_json(body) if body not in (None, {}) else MessageId.parse("latest")
     except MessageIdError as error:

@@ -78,10 +78,8 @@ _VERBS: dict[tuple[str, str], dict[str, str]] = {
         "truncate": "truncate",
     },
     ("subscription", "GET"): {
-        "properties": "get-subscription-properties",
         "replicatedSubscriptionStatus": "get-replicated-subscription-status",
     },
-    ("subscription", "PUT"): {"properties": "update-subscription-properties"},
     ("subscription", "POST"): {
         "expireMessages": "expire-messages",
         "expireMessages/*": "expire-messages",

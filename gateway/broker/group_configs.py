@@ -31,16 +31,33 @@ class GroupConfigs:
         self._broker = broker
         self._cache: dict[str, tuple[dict[str, str], GroupConfig]] = {}
         self._default: GroupConfig | None = None
+        # the same with what a subscription says of itself above
+        self._overridden: dict[tuple[str, tuple[tuple[str, str], ...]], GroupConfig] = {}
         # one change at a time: each begins with the row that the one before it wrote
         self._lock = asyncio.Lock()
         # how many members a share group has at present
         self.members_of: Callable[[str], int] = lambda group_id: 0
+        # what is wrong with new configs of a group beside what its subscriptions say of themselves, or None
+        self.check_subscriptions: Callable[[str, Mapping[str, str]], str | None] = lambda group_id, new: None
         # told of a group whose configs are others now
         self.watchers: list[Callable[[str], None]] = []
 
     def get(self, group_id: str) -> GroupConfig:
         """A group's configuration as it is in force. Raises KafkaError when its row cannot be read."""
         return self._of(group_id)[1]
+
+    def overridden(self, group_id: str, overrides: Mapping[str, str]) -> GroupConfig:
+        """A group's configuration with these configs of a subscription above its own. Raises KafkaError."""
+        if not overrides:
+            return self.get(group_id)
+        key = group_id, tuple(sorted(overrides.items()))
+        found = self._overridden.get(key)
+        if found is None:
+            found = group_configs.effective({**self.own(group_id), **overrides}, self._broker.settings)
+            if len(self._overridden) >= _CACHED:
+                self._overridden.clear()
+            self._overridden[key] = found
+        return found
 
     def own(self, group_id: str) -> Mapping[str, str]:
         """What was altered for this group. Raises KafkaError."""
@@ -54,6 +71,7 @@ class GroupConfigs:
     def forget(self) -> None:
         """The settings that configs fall back to are others now."""
         self._cache.clear()
+        self._overridden.clear()
         self._default = None
 
     async def alter(
@@ -75,7 +93,7 @@ class GroupConfigs:
         broker = self._broker
         old = dict(self.own(group_id))
         new = change(dict(old))
-        problem = group_configs.validate(new, broker.settings)
+        problem = group_configs.validate(new, broker.settings) or self.check_subscriptions(group_id, new)
         if problem is not None:
             raise KafkaError(Error.INVALID_CONFIG, problem)
         self._check_fixed(group_id, old, new)
@@ -106,6 +124,7 @@ class GroupConfigs:
 
     def _changed(self, group_id: str) -> None:
         self._cache.pop(group_id, None)
+        self._overridden.clear()
         for watcher in self.watchers:
             watcher(group_id)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.machines import Live, Machines, Waiter
+from gateway.broker.subscriptions import letter_names
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain
 from gateway.coordinators.group_rows import Kind, RowError, State
@@ -54,6 +55,7 @@ class ShareGroups(Machines[ShareGroup]):
         self._max_size = broker.settings.integer("group.share.max.size")
         self._known: dict[str, _Known] = {}
         broker.group_configs.members_of = self.members
+        broker.subscriptions.members_on = self.members_on
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -67,8 +69,13 @@ class ShareGroups(Machines[ShareGroup]):
         client_id: str,
         client_host: str,
         waiter: Waiter,
+        *,
+        makes_retries: bool = True,
     ) -> Any:
-        """A heartbeat with an epoch of 0 or above; the answer is a Beat. Returns the response or an awaitable."""
+        """A heartbeat with an epoch of 0 or above; the answer is a Beat. Returns the response or an awaitable.
+
+        `makes_retries` False: RETRY topics that are missing have been seen to.
+        """
         broker = self._broker
         try:
             live = self._find(group_id)
@@ -76,10 +83,15 @@ class ShareGroups(Machines[ShareGroup]):
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
             config = broker.group_configs.get(group_id)
             if epoch == 0:
-                self._check_join(group_id, live, config, member_id, client_id)
+                self._check_join(group_id, live, names, member_id, client_id)
         except KafkaError as error:
             waiter.answer(Beat(error.code, error.text))
             return waiter.result(broker.loop)
+        retries = self._missing_retries(group_id, live, epoch, member_id, names) if makes_retries else []
+        if retries:
+            return self._with_retries(
+                retries, group_id, member_id, epoch, names, rack, client_id, client_host, waiter
+            )
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, broker.clock.wall_ms()))
         known, core, version = self._known[group_id], live.core, broker.catalog.version
@@ -130,13 +142,26 @@ class ShareGroups(Machines[ShareGroup]):
         self,
         group_id: str,
         live: Live[ShareGroup] | None,
-        config: GroupConfig,
+        names: tuple[str, ...] | None,
         member_id: str,
         client_id: str,
     ) -> None:
         """Raises KafkaError when nobody may join now, or not this one."""
         if live is not None and self._known[group_id].closing:
             raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, f"Group {group_id} is being changed.")
+        for topic in names or ():
+            config = self._broker.subscriptions.config_on(group_id, topic)
+            self._check_ranges(group_id, live, config, member_id, client_id)
+
+    def _check_ranges(
+        self,
+        group_id: str,
+        live: Live[ShareGroup] | None,
+        config: GroupConfig,
+        member_id: str,
+        client_id: str,
+    ) -> None:
+        """Raises KafkaError when a subscription deals its slots by ranges, and this member has none of its own."""
         if config.subscription.type != KEY_SHARED or config.mode != STICKY or member_id in config.ranges:
             return
         # Pulsar turns away a consumer without ranges, and one whose ranges another has.
@@ -159,6 +184,44 @@ class ShareGroups(Machines[ShareGroup]):
                     f"The sticky ranges of client {client_id} in group {group_id} are those of member "
                     f"{other.member_id} already: each member needs a client id of its own.",
                 )
+
+    def _missing_retries(
+        self,
+        group_id: str,
+        live: Live[ShareGroup] | None,
+        epoch: int,
+        member_id: str,
+        names: tuple[str, ...] | None,
+    ) -> list[tuple[str, str]]:
+        """(base topic, RETRY topic) for those RETRY topics of its own group that a member names, and that are missing
+        while their base is there. Nothing for who is no member and does not become one.
+        """
+        suffix = f"-{group_id}{letter_names.RETRY}"
+        asked = [name for name in names or () if name.endswith(suffix)]
+        if not asked:
+            return []
+        if live is not None and member_id not in live.core.members:
+            welcome = epoch == 0 and len(live.core.members) < self._max_size
+        else:
+            welcome = live is not None or epoch == 0
+        get = self._broker.catalog.get
+        return [
+            (name.removesuffix(suffix), name)
+            for name in asked
+            if welcome and get(name) is None and get(name.removesuffix(suffix)) is not None
+        ]
+
+    async def _with_retries(self, retries: list[tuple[str, str]], group_id: str, *beat: Any) -> Any:
+        """A heartbeat's answer, once the RETRY topics that it names are there: a first retry must not wait until the
+        clients have heard of a new topic.
+        """
+        for base, name in retries:
+            try:
+                await self._broker.subscriptions.make_retries(group_id, base, name)
+            except KafkaError as error:
+                log.warning("share group %s gets no retry letter topic %s: %s", group_id, name, error)
+        response = self.heartbeat(group_id, *beat, makes_retries=False)
+        return await response if isinstance(response, Awaitable) else response
 
     def _topics(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Those of the names that are topics."""
@@ -249,6 +312,16 @@ class ShareGroups(Machines[ShareGroup]):
         with contextlib.suppress(KafkaError):
             group = self.get(group_id)
             return len(group.members) if group is not None else 0
+        return 0
+
+    def members_on(self, group_id: str, topic: str) -> int:
+        """How many members of a share group subscribe to a topic."""
+        if not self.members(group_id):
+            return 0
+        with contextlib.suppress(KafkaError):
+            group = self.get(group_id)
+            if group is not None:
+                return sum(topic in member.names for member in group.members.values())
         return 0
 
     def client_id(self, group_id: str, member_id: str) -> str:

@@ -125,13 +125,16 @@ class Topics:
         configs: dict[str, str],
         more: Callable[[Topic], list[Write]],
         done: Callable[[Outcome], None],
+        *,
+        partitioned: bool = True,
     ) -> None:
         """Make a topic in the open turn, together with what `more` says of it: one fact. Raises KafkaError.
 
         `done` is called with the outcome of the commit, when the topic shows.
         """
         broker = self._broker
-        topic = self._new(name, self.check_create(name, partitions, configs), configs)
+        partitions = self.check_create(name, partitions, configs)
+        topic = self._new(name, partitions, configs, partitioned=partitioned)
         writes = [*broker.catalog.writes_create(topic), *more(topic)]
         self._creating[plain(name)] = name
 

@@ -24,6 +24,23 @@ subscription_option = click.option(
 )
 
 
+property_option = click.option(
+    "-p", "--property", "properties", multiple=True, metavar="KEY=VALUE",
+    help="Kept with the subscription; may be given again.",
+)  # fmt: skip
+
+
+def _properties(given: tuple[str, ...]) -> dict[str, str]:
+    """The properties of `KEY=VALUE` each. Raises AdminError."""
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise AdminError(f"{each!r} is no property: write it KEY=VALUE, for example team=payments.")
+        found[name] = value
+    return found
+
+
 def _path(topic: str, subscription: str) -> str:
     """Raises AdminError."""
     if not subscription:
@@ -31,20 +48,42 @@ def _path(topic: str, subscription: str) -> str:
     return f"{topic_path(topic)}/subscription/{segment(subscription)}"
 
 
-@verbs.command("subscriptions", epilog="\b\nExample:\n  magnetar-admin topics subscriptions orders")
+@verbs.command(
+    "subscriptions",
+    epilog="""\b
+Examples:
+  magnetar-admin topics subscriptions orders
+  magnetar-admin topics subscriptions orders --details""",
+)
 @topic_argument
+@click.option(
+    "--details", is_flag=True, help="Also tell types, configs that are not the group's, properties."
+)
 @common
 @pass_options
-def list_subscriptions(options: Options, topic: str) -> None:
+def list_subscriptions(options: Options, topic: str, details: bool) -> None:
     """List the subscriptions of a topic: share groups, and consumer groups that have committed an offset."""
-    options.show(options.client().get(topic_path(topic) + "/subscriptions"), "subscription")
+    path = topic_path(topic) + "/subscriptions"
+    if not details:
+        options.show(options.client().get(path), "subscription")
+        return
+    found: list[dict[str, Any]] = options.client().get(path, details=True)
+    if options.output != "text":
+        options.show(found)
+        return
+    for one in found:
+        click.echo(f"{one['subscription']}  {one['type']}")
+        for name, value in sorted({**one["overrides"], **one["properties"]}.items()):
+            click.echo(f"  {name}={value}")
 
 
 @verbs.command(
     epilog="""\b
 Examples:
   magnetar-admin topics create-subscription orders -s billing -m earliest
-  magnetar-admin topics create-subscription orders -s billing --type key_shared"""
+  magnetar-admin topics create-subscription orders -s billing --type key_shared
+  magnetar-admin topics create-subscription orders -s billing -p pulsar.nack.delay.ms=1000 -p team=payments
+  magnetar-admin topics create-subscription orders -s billing --enable-retry"""
 )
 @topic_argument
 @subscription_option
@@ -53,11 +92,15 @@ Examples:
     help="Where it begins: earliest, latest or ledger:entry.",
 )  # fmt: skip
 @click.option(
-    "--type", "kind", type=click.Choice(TYPES, case_sensitive=False), default="shared", show_default=True,
-    help="shared and key_shared are for share groups, failover is for consumer groups.",
+    "--type", "kind", type=click.Choice(TYPES, case_sensitive=False),
+    help="shared and key_shared are for share groups, failover is for consumer groups. Without it: what the group's "
+    "configs say, shared if they say nothing.",
 )  # fmt: skip
 @click.option("-r", "--replicated", is_flag=True, help="Taken and ignored: there is one cluster.")
-@click.option("-p", "--property", "properties", multiple=True, metavar="KEY=VALUE", hidden=True)
+@property_option
+@click.option(
+    "--enable-retry", is_flag=True, help="Make its RETRY topic, <topic>-<subscription>-RETRY, at once."
+)
 @common
 @pass_options
 def create_subscription(
@@ -65,21 +108,68 @@ def create_subscription(
     topic: str,
     subscription: str,
     message_id: str,
-    kind: str,
+    kind: str | None,
     replicated: bool,
     properties: tuple[str, ...],
+    enable_retry: bool,
 ) -> None:
     """Make a subscription before its consumers come, so that nothing from then on is missed.
 
-    A Shared or Key_Shared subscription that is made here lets a nacked message wait a minute, as Pulsar does; change
-    that with kafka-configs.sh --entity-type groups (pulsar.nack.delay.ms).
+    A Shared or Key_Shared subscription that is made here behaves as with Pulsar's clients: a nacked message waits a
+    minute, and there is no ack timeout. Properties that are named like configs of share groups (pulsar.*) say otherwise
+    for this subscription alone; others are kept and shown.
     """
+    body: dict[str, Any] = {**_message_id(message_id)}
     if properties:
-        raise AdminError("Properties of subscriptions are not kept yet: leave --property out.")
-    options.client().put(_path(topic, subscription), _message_id(message_id), type=kind)
+        body["properties"] = _properties(properties)
+    query: dict[str, str | bool] = {} if kind is None else {"type": kind}
+    if enable_retry:
+        query["enableRetry"] = True
+    options.client().put(_path(topic, subscription), body, **query)
     options.told(
-        f"Created the {kind} subscription {subscription} of {topic}, from {message_id}.",
+        f"Created the {kind + ' ' if kind else ''}subscription {subscription} of {topic}, from {message_id}.",
         action="created", topic=topic, subscription=subscription, type=kind, messageId=message_id,
+    )  # fmt: skip
+
+
+@verbs.command(epilog="\b\nExample:\n  magnetar-admin topics get-subscription-properties orders -s billing")
+@topic_argument
+@subscription_option
+@common
+@pass_options
+def get_subscription_properties(options: Options, topic: str, subscription: str) -> None:
+    """Show what is kept with a subscription."""
+    options.show_map(options.client().get(_path(topic, subscription) + "/properties"))
+
+
+@verbs.command(
+    epilog="""\b
+Examples:
+  magnetar-admin topics update-subscription-properties orders -s billing -p pulsar.nack.delay.ms=1000 -p team=payments
+  magnetar-admin topics update-subscription-properties orders -s billing --clear"""
+)
+@topic_argument
+@subscription_option
+@property_option
+@click.option("-c", "--clear", is_flag=True, help="Take all properties away.")
+@common
+@pass_options
+def update_subscription_properties(
+    options: Options, topic: str, subscription: str, properties: tuple[str, ...], clear: bool
+) -> None:
+    """Give a subscription other properties in place of all it has.
+
+    Those that are named like configs of share groups (pulsar.*) are in force at once, for this subscription alone.
+    """
+    if bool(properties) == clear:
+        raise AdminError(
+            "Say which properties it shall have with -p KEY=VALUE, or take all away with --clear."
+        )
+    found = _properties(properties)
+    options.client().put(_path(topic, subscription) + "/properties", found)
+    options.told(
+        f"The properties of {subscription} on {topic} are now: {', '.join(found) or 'none'}.",
+        action="updated", topic=topic, subscription=subscription, properties=found,
     )  # fmt: skip
 
 

@@ -47,8 +47,8 @@ def slot_of(key: bytes | memoryview | None, ordering_key: bytes | memoryview | N
     """The slot of a record, 0 to 65,535.
 
     The ordering key wins over the key. An empty key is a key: all records with it share slot 0. A record with neither
-    has no order to keep, and its offset spreads it over the slots (Pulsar hashes the text NONE_KEY for all of them,
-    which sends them all to one consumer).
+    has no order to keep, and its offset spreads it over the slots. Pulsar spreads them too, since 4.0: by the
+    producer's name and the sequence id, so that a batch goes to one consumer. (Before, all of them hashed alike.)
     """
     if ordering_key is not None:
         return mmh3_32_uintdigest(ordering_key) & 65_535

@@ -368,6 +368,7 @@ class Letters:
         broker = self._broker
         runtime = broker.topic_by_id(at.subscription.topic_id)
         count = len(runtime.partitions) if runtime is not None else 1
+        partitioned = runtime is None or runtime.topic.partitioned
         future: asyncio.Future[None] = broker.loop.create_future()
 
         def writes(topic: Topic) -> list[Write]:
@@ -385,8 +386,7 @@ class Letters:
             more: list[Write] = [append]
             initial = at.subscription.config.dead_letter_subscription
             if initial is not None:
-                group_config = broker.group_configs.get(initial)
-                _, rows = broker.subscriptions.writes_new(initial, topic, group_config, [0] * count)
+                _, rows = broker.subscriptions.writes_new(initial, topic, [0] * count)
                 more += rows
             return more
 
@@ -398,7 +398,7 @@ class Letters:
 
         try:
             check_name(name)
-            broker.topics.create_with(name, count, {}, writes, done)
+            broker.topics.create_with(name, count, {}, writes, done, partitioned=partitioned)
         except KafkaError as error:
             if error.code == Error.TOPIC_ALREADY_EXISTS:
                 raise Later from None

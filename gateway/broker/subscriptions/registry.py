@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from gateway import subscription_configs
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.subscriptions import letter_names, rows
@@ -18,12 +21,13 @@ from gateway.broker.subscriptions.consumers import Consumer
 from gateway.broker.subscriptions.letters import Letters
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.scanning import Scanner
-from gateway.broker.subscriptions.subscription import Subscription
+from gateway.broker.subscriptions.subscription import KEY_SHARED, Subscription
 from gateway.broker.subscriptions.timers import Timers, Turns
+from gateway.group_configs import validate
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
-from store.api import StoreError, Write
+from store.api import Outcome, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -34,6 +38,11 @@ log = logging.getLogger("magnetar.subscriptions")
 
 PAGE = 100
 """Subscriptions looked at in one go."""
+
+
+def _kind(config: GroupConfig) -> str:
+    kind = config.subscription.type
+    return f"{kind} ({config.mode})" if kind == KEY_SHARED else kind
 
 
 class Subscriptions:
@@ -52,9 +61,14 @@ class Subscriptions:
         self._next_id = rows.next_id(broker.store)
         # see `_retry_topics`; None until somebody asks
         self._named_retries: dict[str, str] | None = None
+        # see `lock_ms`
+        self._locks: dict[str, int] = {}
         # True while the gateway stops: connections that close then are nobody's crash
         self.stopping = False
+        # how many members of a group subscribe to a topic
+        self.members_on: Callable[[str, str], int] = lambda group, topic: 0
         broker.group_configs.watchers.append(self.reconfigure)
+        broker.group_configs.check_subscriptions = self._check_group
 
     # -- which there are ------------------------------------------------------------------------------------------
 
@@ -153,20 +167,135 @@ class Subscriptions:
         return any(each.unsaved for each in self._live.get(group, {}).values())
 
     def _open(self, row: SubscriptionRow) -> Subscription:
-        broker = self._broker
-        config = broker.group_configs.get(row.group)
-        base = letter_names.base_of_retries(broker.catalog, config, row.group, row.topic)
-        found = Subscription(broker, row, config, base)
+        base = self._base_of(row)
+        found = Subscription(self._broker, row, self.config_of(row), base)
         self._live.setdefault(row.group, {})[row.topic_id] = found
+        self._locks.pop(row.group, None)
         return found
 
+    def _base_of(self, row: SubscriptionRow) -> str | None:
+        """The topic whose retries these are. Raises KafkaError."""
+        broker = self._broker
+        config = broker.group_configs.get(row.group)
+        return letter_names.base_of_retries(broker.catalog, config, row.group, row.topic)
+
     def _forget(self, group: str, topic_id: bytes) -> None:
+        self._locks.pop(group, None)
         live = self._live.get(group)
         found = live.pop(topic_id, None) if live is not None else None
         if found is not None:
             found.close()
         if live is not None and not live:
             del self._live[group]
+
+    # -- configs --------------------------------------------------------------------------------------------------
+
+    def own_configs(self, row: SubscriptionRow) -> dict[str, str]:
+        """What a subscription says of itself; one of retries first of all what that of its base says. Raises
+        KafkaError.
+        """
+        own = subscription_configs.merged(row.overrides, row.properties)
+        base = self._base_of(row)
+        if base is None or base == row.topic:
+            return own
+        found = self.row(row.group, base)
+        if found is None:
+            return own
+        return {**subscription_configs.merged(found.overrides, found.properties), **own}
+
+    def config_of(self, row: SubscriptionRow) -> GroupConfig:
+        """A subscription's configuration as it is in force: its own over its group's. Raises KafkaError."""
+        return self._broker.group_configs.overridden(row.group, self.own_configs(row))
+
+    def config_on(self, group: str, topic: str) -> GroupConfig:
+        """The same of a group on the topic of that name, where it may have no subscription yet. Raises KafkaError."""
+        row = self.row(group, topic)
+        return self.config_of(row) if row is not None else self._broker.group_configs.get(group)
+
+    def row(self, group: str, topic: str) -> SubscriptionRow | None:
+        """What is stored of a subscription on the topic of that name, in use or not. Raises KafkaError."""
+        found = self._broker.catalog.get(topic)
+        if found is None or (group, found.topic_id) in self._deleting:
+            return None
+        live = self.in_use(group, found.topic_id)
+        if live is not None:
+            return live.row
+        try:
+            return rows.find(self._broker.store, group, found.topic_id)
+        except StoreError as error:
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def lock_ms(self, group: str) -> int:
+        """For how long records of a group stay acquired, in ms: one number is told for all of a group's subscriptions,
+        and the shortest time is safe for all. Raises KafkaError.
+        """
+        found = self._locks.get(group)
+        if found is None:
+            times = [each.config.subscription.lock_ms for each in self._live.get(group, {}).values()]
+            if not times:
+                return self._broker.group_configs.get(group).subscription.lock_ms
+            found = self._locks[group] = min(times)
+        return found
+
+    def _check_group(self, group: str, new: Mapping[str, str]) -> str | None:
+        """What is wrong with new configs of a group beside what its subscriptions say of themselves."""
+        try:
+            found = self.of_group(group)
+        except StoreError as error:
+            raise from_store(error) from error
+        for row in found:
+            own = self.own_configs(row)
+            problem = validate({**new, **own}, self._broker.settings) if own else None
+            if problem is not None:
+                return f"With what the subscription {group} of topic {row.topic} says of itself: {problem}"
+        return None
+
+    async def alter_properties(self, group: str, topic: str, properties: Mapping[str, str]) -> None:
+        """Give a subscription these properties in place of those it had: durable, and in force, when this returns.
+
+        Raises KafkaError: INVALID_CONFIG says which values are good; UNKNOWN_TOPIC_OR_PARTITION where there is none.
+        """
+        broker = self._broker
+        async with broker.topics.changing(topic):
+            subscription = self.get(group, topic)
+            if subscription is None:
+                raise KafkaError(
+                    Error.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic} has no subscription {group}."
+                )
+            row = subscription.row
+            own = broker.group_configs.own(group)
+            problem = subscription_configs.check(properties, own, row.overrides, broker.settings)
+            if problem is not None:
+                raise KafkaError(Error.INVALID_CONFIG, problem)
+            after = self.config_of(msgspec.structs.replace(row, properties=dict(properties)))
+            self._check_fixed(subscription, after)
+            try:
+                await subscription.keep(dict(properties))
+            except StoreError as error:
+                raise from_store(error) from error
+            self._apply(group)
+
+    def _check_fixed(self, subscription: Subscription, after: GroupConfig) -> None:
+        """What cannot change while consumers of one kind are connected. Raises KafkaError INVALID_CONFIG."""
+        before = subscription.config
+        if (before.subscription.type, before.mode) == (after.subscription.type, after.mode):
+            return
+        count = max(len(subscription.consumers), self.members_on(subscription.group, subscription.topic))
+        if count:
+            raise KafkaError(
+                Error.INVALID_CONFIG,
+                f"Subscription {subscription.group} of topic {subscription.topic} is {_kind(before)} and cannot become "
+                f"{_kind(after)} while it has consumers ({count}): stop them, change it, start them again.",
+            )
+
+    def _apply(self, group: str) -> None:
+        """Configs of a group or of one of its subscriptions are others now."""
+        self._locks.pop(group, None)
+        for each in list(self._live.get(group, {}).values()):
+            each.base = self._base_of(each.row)
+            config = self.config_of(each.row)
+            if config != each.config:
+                each.reconfigure(config)
 
     # -- made and deleted -----------------------------------------------------------------------------------------
 
@@ -178,37 +307,120 @@ class Subscriptions:
         Partitions that are added later are read from their first record.
         """
         found = self.get(group, topic)
-        if found is not None:
-            return found
+        if found is None:
+            # Not while the topic is being deleted: rows of a topic that is gone would stay.
+            async with self._broker.topics.changing(topic):
+                found = self.get(group, topic) or await self._make(group, topic, starts, {}, {}, None)
+        return found
+
+    async def make(
+        self,
+        group: str,
+        topic: str,
+        starts: Sequence[int],
+        overrides: Mapping[str, str],
+        properties: Mapping[str, str],
+        retries: str | None = None,
+    ) -> bool:
+        """Make a subscription that says this of itself; False when there is one, which stays as it is.
+
+        `retries` names a RETRY topic that is made in the same commit, with a subscription of the group, unless it is
+        there. Raises KafkaError.
+        """
+        async with self._broker.topics.changing(topic):
+            if self.get(group, topic) is not None:
+                return False
+            await self._make(group, topic, starts, overrides, properties, retries)
+            return True
+
+    async def _make(
+        self,
+        group: str,
+        topic: str,
+        starts: Sequence[int] | None,
+        overrides: Mapping[str, str],
+        properties: Mapping[str, str],
+        retries: str | None,
+    ) -> Subscription:
         broker = self._broker
-        # Not while the topic is being deleted: rows of a topic that is gone would stay.
-        async with broker.topics.changing(topic):
-            found = self.get(group, topic)
-            if found is not None:
-                return found
-            current = broker.topics.get(topic)
-            config = broker.group_configs.get(group)
-            try:
-                if starts is None:
-                    starts = await self._starts(current, config)
-                row, writes = self.writes_new(group, current, config, starts)
+        current = broker.topics.get(topic)
+        try:
+            if starts is None:
+                starts = await self._starts(current, broker.group_configs.get(group))
+            row, writes = self.writes_new(group, current, starts, overrides, properties)
+            if retries is None or not await self._with_retries(group, retries, current, writes):
                 await broker.write(writes)
+        except StoreError as error:
+            raise from_store(error) from error
+        self._apply(group)
+        log.info("subscription made", extra={"group": group, "topic": topic, "type": row.type})
+        found = self.by_id(group, current.topic_id)
+        assert found is not None
+        return found
+
+    async def make_retries(self, group: str, topic: str, retries: str) -> None:
+        """Make the RETRY topic of a group on a topic, with the group's subscription on it, in one commit.
+
+        Nothing happens when it is there. Raises KafkaError.
+        """
+        async with self._broker.topics.changing(topic):
+            try:
+                await self._with_retries(group, retries, self._broker.topics.get(topic), [])
             except StoreError as error:
                 raise from_store(error) from error
-            log.info("subscription made", extra={"group": group, "topic": topic, "type": row.type})
-            found = self.by_id(group, current.topic_id)
-            assert found is not None
-            return found
+
+    async def _with_retries(self, group: str, retries: str, base: Topic, writes: list[Write]) -> bool:
+        """Commit a RETRY topic and the subscription that reads it, with other writes; False when it is there already,
+        and nothing was done. Raises KafkaError, StoreError.
+        """
+        broker, count = self._broker, len(base.partitions)
+        future: asyncio.Future[None] = broker.loop.create_future()
+
+        def more(made: Topic) -> list[Write]:
+            _, reading = self.writes_new(group, made, [0] * count)
+            return [*writes, *reading]
+
+        def done(outcome: Outcome) -> None:
+            if not future.done():
+                if outcome is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(outcome)
+
+        try:
+            broker.topics.create_with(retries, count, {}, more, done, partitioned=base.partitioned)
+        except KafkaError as error:
+            if error.code == Error.TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        await future
+        log.info("retry letter topic made", extra={"topic": retries, "group": group, "partitions": count})
+        return True
 
     def writes_new(
-        self, group: str, topic: Topic, config: GroupConfig, starts: Sequence[int]
+        self,
+        group: str,
+        topic: Topic,
+        starts: Sequence[int],
+        overrides: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> tuple[SubscriptionRow, list[Write]]:
         """What makes a subscription that begins at `starts`, an offset for each partition (0: its first record)."""
         broker = self._broker
         number = self._next_id
         self._next_id += 1
-        kind = config.subscription.type
-        row = SubscriptionRow(number, group, topic.name, topic.topic_id, broker.clock.wall_ms(), kind)
+        row = SubscriptionRow(
+            number,
+            group,
+            topic.name,
+            topic.topic_id,
+            broker.clock.wall_ms(),
+            "",
+            overrides=dict(overrides or {}),
+            properties=dict(properties or {}),
+        )
+        config = self.config_of(row)
+        row.type = config.subscription.type
         writes = [*rows.writes_registered(row), rows.writes_next_id(self._next_id)]
         for partition, start in zip(topic.partitions, starts, strict=True):
             if start:
@@ -261,6 +473,8 @@ class Subscriptions:
             raise from_store(error) from error
         finally:
             self._deleting -= going
+        # those of retries followed it
+        self._apply(group)
         return len(found)
 
     def writes_topic_deleted(self, topic: Topic) -> list[Write]:
@@ -285,12 +499,7 @@ class Subscriptions:
         """The group's configs are others now."""
         config = self._broker.group_configs.get(group)
         self._name_retries(group, config.retry_letter_topic)
-        topics = self._live.get(group)
-        if topics is None:
-            return
-        for each in list(topics.values()):
-            each.base = letter_names.base_of_retries(self._broker.catalog, config, group, each.topic)
-            each.reconfigure(config)
+        self._apply(group)
 
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
         """A member left the group (graceful) or ran out: its session ends, and what it held and its slots go on."""
@@ -348,6 +557,7 @@ class Subscriptions:
                 self._forget_idle(each)
 
     def _forget_idle(self, each: Subscription) -> None:
+        self._locks.pop(each.group, None)
         topics = self._live[each.group]
         del topics[each.topic_id]
         if not topics:

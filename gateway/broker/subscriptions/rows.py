@@ -39,7 +39,7 @@ FAMILIES: dict[RowKind, Family] = {
 
 
 class SubscriptionRow(msgspec.Struct, omit_defaults=True):
-    """One subscription. `type` is what its cursors were last used as; times in ms since 1970."""
+    """One subscription. `type` is what it was made as; times in ms since 1970."""
 
     id: int
     group: str
@@ -49,6 +49,10 @@ class SubscriptionRow(msgspec.Struct, omit_defaults=True):
     type: str
     # Key_Shared: the selector with its members, as `Selector.dump` gives it
     selector: bytes = b""
+    # configs it was made with; its group's hold where neither these nor the properties say anything
+    overrides: dict[str, str] = {}
+    # what an administrator keeps with it; those that are named like configs win over all others
+    properties: dict[str, str] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()

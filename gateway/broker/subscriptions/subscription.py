@@ -7,14 +7,17 @@ session would have run out. Nobody who left keeps a slot longer than that commit
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.broker.subscriptions.timers import NEVER
+from gateway.wire.errors import Error
 from semantics.subscriptions import selectors
 from semantics.subscriptions.selectors import Selector, SelectorError
 from store.api import Outcome
@@ -53,7 +56,9 @@ class Subscription:
         self.selector: Selector | None = None
         # why a consumer got no slots
         self.refused: dict[str, str] = {}
+        # True while the row is being written; who waits for that
         self._changing = False
+        self._written: asyncio.Event | None = None
         # of the timers
         self.due_at = NEVER
         self._take(config)
@@ -93,7 +98,7 @@ class Subscription:
     # -- configuration --------------------------------------------------------------------------------------------
 
     def reconfigure(self, config: GroupConfig) -> None:
-        """The group's configs are others now."""
+        """Its configs, or its group's, are others now."""
         old = self.config
         if (config.subscription.type, config.mode) != (old.subscription.type, old.mode):
             self._take(config)
@@ -110,6 +115,37 @@ class Subscription:
         if self.selector is not None and config.ranges != old.ranges:
             self.refused.clear()
             self.change(everybody=True)
+
+    async def keep(self, properties: dict[str, str]) -> None:
+        """Store these properties in place of those there are. Raises StoreError; KafkaError when it is deleted."""
+        while self._changing:
+            # The row is on its way with other changes, and one of the two would be lost.
+            self._written = self._written or asyncio.Event()
+            await self._written.wait()
+        if self.gone:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
+        row = msgspec.structs.replace(self.row, properties=properties)
+        future: asyncio.Future[None] = self.broker.loop.create_future()
+        self._changing = True
+
+        def done(outcome: Outcome) -> None:
+            if outcome is None:
+                self.row = row
+            self._wrote()
+            if not future.cancelled():
+                future.set_result(None) if outcome is None else future.set_exception(outcome)
+            # members that came or went meanwhile
+            self.change()
+
+        self.broker.commit([rows.writes_changed(row)], done)
+        await future
+
+    def _wrote(self) -> None:
+        """The row is no longer being written."""
+        self._changing = False
+        if self._written is not None:
+            self._written.set()
+            self._written = None
 
     # -- members of the selector ----------------------------------------------------------------------------------
 
@@ -165,7 +201,7 @@ class Subscription:
         self._changing = True
 
         def done(outcome: Outcome) -> None:
-            self._changing = False
+            self._wrote()
             if self.gone or self.selector is not current:
                 return
             if outcome is not None:

@@ -86,6 +86,32 @@ class TestSubscriptions:
 
         run(test)
 
+    def test_a_retry_topic_that_a_member_names_is_made_when_its_base_is_there(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            base = await create(client, "t", 2)
+            answer = await beat(client, "g", "m", 0, "t", "t-g-RETRY", "t-other-RETRY", "u-g-RETRY")
+            made = gateway.broker.catalog.get("t-g-RETRY")
+            assert made is not None
+            assert assigned(answer) == {base: [0, 1], made.topic_id: [0, 1]}
+            assert start_of(gateway, "g", "t-g-RETRY") == 0
+            for name in ("t-other-RETRY", "u-g-RETRY"):
+                assert gateway.broker.catalog.get(name) is None
+
+        run(test)
+
+    def test_who_is_no_member_makes_no_retry_topic(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            for epoch in (7, -1):
+                answer = await beat(client, "g", "m", epoch, "t", "t-g-RETRY")
+                assert answer.error_code
+            await beat(client, "g", "m", 0, "t")
+            answer = await beat(client, "g", "stranger", 7, "t", "t-g-RETRY")
+            assert answer.error_code == Error.UNKNOWN_MEMBER_ID
+            assert gateway.broker.catalog.get("t-g-RETRY") is None
+
+        run(test)
+
     def test_a_topic_made_anew_is_another(self) -> None:
         async def test(gateway: Gateway, client: Client) -> None:
             await create(client, "t")

@@ -145,7 +145,11 @@ def test_writes_send_what_pulsar_admin_sends(
         ("unsubscribe orders -s billing", ("DELETE", "/subscription/billing"), {},
          "Deleted the subscription billing of orders."),
         ("create-subscription orders -s billing", ("PUT", "/subscription/billing"), {},
-         "Created the shared subscription billing of orders, from latest."),
+         "Created the subscription billing of orders, from latest."),
+        ("create-subscription orders -s billing --type key_shared", ("PUT", "/subscription/billing?type=key_shared"),
+         {}, "Created the key_shared subscription billing of orders, from latest."),
+        ("update-subscription-properties orders -s billing -p team=blue", ("PUT", "/subscription/billing/properties"),
+         {}, "The properties of billing on orders are now: team."),
     ],
 )  # fmt: skip
 def test_writes_say_what_they_did(

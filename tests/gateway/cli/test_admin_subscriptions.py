@@ -17,10 +17,16 @@ SUB = f"{TOPIC}/subscription/billing"
 @pytest.mark.parametrize(
     ("line", "method", "path", "body"),
     [
-        ("create-subscription orders -s billing", "PUT", f"{SUB}?type=shared",
+        ("create-subscription orders -s billing", "PUT", SUB,
          {"ledgerId": 2**63 - 1, "entryId": 2**63 - 1, "partitionIndex": -1}),
         ("create-subscription orders -s billing -m earliest --type key_shared", "PUT", f"{SUB}?type=key_shared",
          {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}),
+        ("create-subscription orders -s billing -m earliest -p team=blue -p pulsar.nack.delay.ms=1000 --enable-retry",
+         "PUT", f"{SUB}?enableRetry=true",
+         {"ledgerId": -1, "entryId": -1, "partitionIndex": -1,
+          "properties": {"team": "blue", "pulsar.nack.delay.ms": "1000"}}),
+        ("update-subscription-properties orders -s billing -p a=b=c", "PUT", f"{SUB}/properties", {"a": "b=c"}),
+        ("update-subscription-properties orders -s billing --clear", "PUT", f"{SUB}/properties", {}),
         ("unsubscribe orders -s billing -f", "DELETE", f"{SUB}?force=true", None),
         ("skip orders -s billing -n 7", "POST", f"{SUB}/skip/7", None),
         ("clear-backlog orders -s billing", "POST", f"{SUB}/skip_all", None),
@@ -74,6 +80,24 @@ def test_an_explanation_begins_with_its_sentence(peer: Peer) -> None:
     assert peer.asked[0][1].endswith("?offset=3")
 
 
+def test_properties_of_a_subscription_are_shown(peer: Peer) -> None:
+    peer.says("GET", f"{SUB}/properties", {"team": "blue"})
+    assert (
+        "team    blue" in peer.run("topics", "get-subscription-properties", "orders", "-s", "billing").output
+    )
+    one = {
+        "subscription": "billing",
+        "type": "Key_Shared",
+        "overrides": {"pulsar.nack.delay.ms": "1000"},
+        "properties": {"team": "blue", "pulsar.nack.delay.ms": "1000"},
+    }
+    peer.says("GET", f"{TOPIC}/subscriptions", [one])
+    told = peer.run("topics", "subscriptions", "orders", "--details").output
+    assert told == "billing  Key_Shared\n  pulsar.nack.delay.ms=1000\n  team=blue\n"
+    told = peer.run("--output", "json", "topics", "subscriptions", "orders", "--details").output
+    assert json.loads(told) == [one]
+
+
 def test_a_key_alone_and_in_a_subscription(peer: Peer) -> None:
     peer.says("GET", "magnetar/hash", {"slot": 6067})
     assert "slot    6067" in peer.run("topics", "hash", "Order-3459134").output
@@ -89,6 +113,9 @@ def test_a_key_alone_and_in_a_subscription(peer: Peer) -> None:
         ("reset-cursor orders -s billing -m 17", "ledger:entry"),
         ("explain orders -s billing", "--offset"),
         ("hash k --topic orders", "--subscription"),
+        ("update-subscription-properties orders -s billing", "--clear"),
+        ("update-subscription-properties orders -s billing -p a=b -c", "--clear"),
+        ("update-subscription-properties orders -s billing -p team", "KEY=VALUE"),
         ("create-subscription orders --subscription=", "name of the subscription is empty"),
     ],
 )
