@@ -1,7 +1,8 @@
 """`magnetar-admin`: pulsar-admin's nouns, verbs and flags over the gateway's HTTP API.
 
-It speaks only HTTP, so it works from any machine that reaches the admin port, and it imports little, so it
-starts in a tenth of a second. Flags of pulsar-admin with several letters and one dash (`-gpb`) are kept as
+It speaks HTTP, so it works from any machine that reaches the admin port; only `topics produce` and `topics consume`
+speak Kafka's protocol, by a client library that they import themselves. It imports little, so it starts in a tenth of
+a second. Flags of pulsar-admin with several letters and one dash (`-gpb`) are kept as
 they are. The largest noun, topics, is in `admin_topics.py` and
 `admin_subscriptions.py`.
 """
@@ -14,8 +15,10 @@ import click
 
 from gateway.cli import admin_subscriptions
 from gateway.cli.admin_client import namespace_path, segment
+from gateway.cli.admin_consume import consume
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs, common, pass_options
 from gateway.cli.admin_output import FORMS
+from gateway.cli.admin_produce import produce
 from gateway.cli.admin_topics import topics
 
 
@@ -26,6 +29,8 @@ from gateway.cli.admin_topics import topics
 Examples:
   magnetar-admin brokers healthcheck
   magnetar-admin topics create-partitioned-topic orders --partitions 4
+  magnetar-admin topics produce orders '3 apples' --key ada
+  magnetar-admin topics consume orders
   magnetar-admin topics list
   magnetar-admin --output table topics partitioned-stats orders
   MAGNETAR_ADMIN_URL=http://10.0.0.5:8080 magnetar-admin brokers version
@@ -59,6 +64,8 @@ def main(ctx: click.Context, url: str, output: str, request_timeout: float) -> N
 
 main.add_command(topics)
 admin_subscriptions.add_to(topics)
+topics.add_command(produce)
+topics.add_command(consume)
 
 
 # -- brokers

@@ -1,0 +1,293 @@
+"""`magnetar-admin topics produce`: records from arguments, a file or standard input to a topic."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.cli import admin_kafka as kafka_side
+from gateway.cli.admin_client import AdminError
+from gateway.cli.admin_options import Options, common, counted, pass_options
+from gateway.cli.admin_records import (
+    Headers,
+    Record,
+    binary,
+    from_json,
+    from_lines,
+    header,
+    moment_ms,
+    span_ms,
+    unescaped,
+)
+from gateway.cli.admin_topics import topic_argument
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+FAILURES_TOLD = 10
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  magnetar-admin topics produce orders '3 apples' --key ada
+  printf 'ada:3 apples\\nbob:1 pear\\n' | magnetar-admin topics produce orders -K :
+  magnetar-admin topics produce orders 'remind me' --delay 5s -H colour=red
+  magnetar-admin topics produce orders --file orders.jsonl --format json --compression zstd
+  magnetar-admin topics produce orders hello -n 1000 --quiet"""
+)
+@topic_argument
+@click.argument("messages", metavar="[MESSAGE]...", nargs=-1)
+@click.option("-k", "--key", help="The key of every message that has none of its own.")
+@click.option(
+    "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every message."
+)
+@click.option(
+    "--delay", metavar="TIME", help="Deliver so long after sending: 500ms, 5s, 10m, 2h. To share groups only."
+)
+@click.option(
+    "--deliver-at", metavar="TIME", help="Deliver not before: 2026-01-31T12:00:00Z, or ms since 1970."
+)
+@click.option(
+    "-p", "--partition", type=click.IntRange(min=0), help="The partition; else the key's, as Java has it."
+)
+@click.option(
+    "-f", "--file", "source", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
+    help="Read messages from a file; - is standard input, which is read when no message is named.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(["lines", "json", "raw"]), default="lines", show_default=True,
+    help="What a file holds: a message a line, a JSON object a line (as consume writes them), or one message.",
+)  # fmt: skip
+@click.option(
+    "-K", "--key-separator", metavar="TEXT", help="What stands between key and message in a line (\\t: tab)."
+)
+@click.option(
+    "-Z", "--null", "null_when_empty", is_flag=True, help="An empty message is a null value (a tombstone)."
+)
+@click.option("-n", "--repeat", type=click.IntRange(min=1), default=1, help="Send everything so many times.")
+@click.option(
+    "-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", help="How batches are packed."
+)
+@click.option(
+    "--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True,
+    help="What counts as sent; with 0 nobody knows whether it is stored.",
+)  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Do not print where each message is stored.")
+@kafka_side.kafka_options
+@common
+@pass_options
+@click.pass_context
+def produce(
+    ctx: click.Context,
+    options: Options,
+    topic: str,
+    messages: tuple[str, ...],
+    key: str | None,
+    headers: tuple[str, ...],
+    delay: str | None,
+    deliver_at: str | None,
+    partition: int | None,
+    source: str | None,
+    form: str,
+    key_separator: str | None,
+    null_when_empty: bool,
+    repeat: int,
+    compression: str,
+    acks: str,
+    quiet: bool,
+    bootstrap: str | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Send messages and print where each is stored.
+
+    Messages are arguments, or lines of a file or of standard input. A topic that is missing is made. The exit code is 1
+    when a message was not stored.
+    """
+    name, own_partition = kafka_side.named(topic)
+    if messages and source is not None:
+        raise AdminError("Name either messages or a --file, not both.")
+    if delay is not None and deliver_at is not None:
+        raise AdminError("Say either --delay or --deliver-at, not both.")
+    if own_partition is not None and partition not in (None, own_partition):
+        raise AdminError(f"{topic} is partition {own_partition} of {name}, and --partition says {partition}.")
+    fixed: Headers = [header(each) for each in headers]
+    if delay is not None:
+        fixed.append(("pulsar-deliver-after", str(span_ms(delay)).encode()))
+    if deliver_at is not None:
+        fixed.append(("pulsar-deliver-at", str(moment_ms(deliver_at)).encode()))
+    records = _records(messages, source, form, unescaped(key_separator or ""), null_when_empty)
+    config = {
+        "acks": acks,
+        "enable.idempotence": acks == "all",
+        "compression.type": compression,
+        "partitioner": "murmur2_random",
+        "linger.ms": 5,
+        # the gateway says what is too large for a topic
+        "message.max.bytes": 1_000_000_000,
+        "message.timeout.ms": max(1, int(options.timeout * 1000)),
+    }
+    address = kafka_side.bootstrap_of(options, bootstrap)
+    target = partition if partition is not None else own_partition
+    sending = Sending(options, name, target, acks, quiet, kafka_side.configuration(address, config, settings))
+    try:
+        for record in repeated(records, repeat):
+            record.headers = [*record.headers, *fixed]
+            if record.key is None and key is not None:
+                record.key = key.encode("utf-8", "surrogateescape")
+            sending.send(record)
+            if sys.stdin.isatty() and not messages and source in (None, "-"):
+                sending.flush()
+        sending.flush()
+    except KeyboardInterrupt:
+        sending.flush(5.0)
+        sending.summary()
+        ctx.exit(INTERRUPTED)
+    except AdminError:
+        # what stands before a bad line is sent
+        sending.flush()
+        sending.summary()
+        raise
+    sending.summary()
+    if sending.failed:
+        ctx.exit(1)
+
+
+class Sending:
+    """A producer, and what became of each record."""
+
+    def __init__(
+        self,
+        options: Options,
+        topic: str,
+        partition: int | None,
+        acks: str,
+        quiet: bool,
+        config: dict[str, Any],
+    ) -> None:
+        """Raises AdminError."""
+        self._kafka = kafka_side.library()
+        self._options = options
+        self._topic = topic
+        self._partition = partition
+        self._unconfirmed = acks == "0"
+        self._quiet = quiet
+        self._timeout = options.timeout
+        self._producer = kafka_side.made(self._kafka.Producer, config)
+        self.sent = self.stored = self.failed = 0
+
+    def send(self, record: Record) -> None:
+        """Queue one record. Waits while the client's queue is full."""
+        number = self.sent = self.sent + 1
+        extra = {} if self._partition is None else {"partition": self._partition}
+
+        def became(error: Any, message: Any) -> None:
+            self._became(number, error, message)
+
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, record.value, record.key, headers=record.headers, on_delivery=became, **extra
+                )
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+            except (self._kafka.KafkaException, ValueError) as error:
+                self._refused(number, kafka_side.reason(error))
+                break
+        self._producer.poll(0)
+
+    def flush(self, seconds: float | None = None) -> None:
+        """Wait until it is known of every record what became of it, in short steps so that Ctrl-C is heard."""
+        # the client gives up each record by itself after message.timeout.ms
+        ends = time.monotonic() + (self._timeout + 10.0 if seconds is None else seconds)
+        while self._producer.flush(0.2) and time.monotonic() < ends:
+            pass
+
+    def summary(self) -> None:
+        """One line on stderr, unless there is one record and its own line says it all."""
+        if self.sent == 1 and not self._quiet and not self.failed:
+            return
+        said = f"{counted(self.stored)} {'sent, unconfirmed' if self._unconfirmed else 'stored'}"
+        lost = self.sent - self.stored - self.failed
+        if self.failed:
+            said += f", {self.failed:,} not stored"
+        if lost:
+            said += f", of {lost:,} it is not known"
+        click.echo(said + ".", err=True)
+
+    def _became(self, number: int, error: Any, message: Any) -> None:
+        if error is not None:
+            self._refused(number, self._why(error))
+            return
+        self.stored += 1
+        if self._quiet:
+            return
+        partition, offset = message.partition(), message.offset()
+        if self._options.output == "json":
+            _, timestamp = message.timestamp()
+            stored = {"topic": self._topic, "partition": partition, "offset": offset, "timestamp": timestamp}
+            click.echo(kafka_side.json_line(stored))
+        elif self._unconfirmed:
+            click.echo(f"partition {partition}, unconfirmed")
+        else:
+            click.echo(f"partition {partition} offset {offset}")
+
+    def _refused(self, number: int, why: str) -> None:
+        self.failed += 1
+        if self.failed <= FAILURES_TOLD:
+            click.echo(f"Message {number} is not stored: {why}.", err=True)
+
+    def _why(self, error: Any) -> str:
+        codes = self._kafka.KafkaError
+        if error.code() == codes._UNKNOWN_PARTITION:
+            return f"{self._topic} has no partition {self._partition}"
+        if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
+            return f"there is no topic {self._topic} (`magnetar-admin topics create-partitioned-topic` makes one)"
+        if error.code() == codes.MSG_SIZE_TOO_LARGE:
+            return f"it is larger than max.message.bytes of {self._topic}"
+        return kafka_side.reason(error)
+
+
+def repeated(records: Iterable[Record], times: int) -> Iterator[Record]:
+    """All records, so many times; they are held in memory only for that."""
+    if times == 1:
+        yield from records
+        return
+    held = list(records)
+    for _ in range(times):
+        for record in held:
+            yield Record(record.value, record.key, record.headers)
+
+
+def _records(
+    messages: tuple[str, ...], source: str | None, form: str, separator: bytes, null_when_empty: bool
+) -> Iterator[Record]:
+    """What is to be sent, read as it is needed. Raises AdminError."""
+    if messages:
+        lines: Iterable[bytes] = [message.encode("utf-8", "surrogateescape") for message in messages]
+    elif source in (None, "-"):
+        lines = binary("stdin")
+        if sys.stdin.isatty():
+            click.echo("One message a line; Ctrl-D ends.", err=True)
+    else:
+        assert source is not None
+        try:
+            lines = Path(source).open("rb")  # noqa: SIM115 (closed when the program ends)
+        except OSError as error:
+            raise AdminError(f"The file {source} cannot be read: {error.strerror}.") from None
+    return _read(lines, "lines" if messages and form == "raw" else form, separator, null_when_empty)
+
+
+def _read(lines: Iterable[bytes], form: str, separator: bytes, null_when_empty: bool) -> Iterator[Record]:
+    if form == "json":
+        yield from from_json(lines)
+    elif form == "raw":
+        yield Record(b"".join(lines))
+    else:
+        yield from from_lines(lines, separator, null_when_empty)

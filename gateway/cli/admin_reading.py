@@ -1,0 +1,252 @@
+"""How `topics consume` reads: partitions by themselves, or as a member of a consumer group."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.cli import admin_kafka as kafka_side
+from gateway.cli.admin_client import AdminError
+from gateway.cli.admin_records import Record, moment_ms, span_ms
+
+POLL_SECONDS = 0.2
+"""The longest that Ctrl-C has to wait."""
+AT_ONCE = 500
+"""Records that are taken from the client at once, and committed together."""
+
+Write = Callable[[Record], None]
+
+
+@dataclass
+class Reader:
+    """What is read, and how long."""
+
+    bootstrap: str
+    settings: tuple[str, ...]
+    topic: str
+    count: int | None
+    follow: bool
+    wait: float
+    timeout: float
+    shown: int = 0
+    interrupted: bool = False
+    # by accepted, released, rejected
+    settled: dict[str, int] = field(default_factory=dict)
+    # what may help somebody who sees nothing
+    hint: str = ""
+    waiting_since: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> int:
+        """How many more may be shown; many when nobody has said."""
+        return AT_ONCE if self.count is None else self.count - self.shown
+
+    @property
+    def done(self) -> bool:
+        return self.count is not None and self.shown >= self.count
+
+    @property
+    def patient(self) -> bool:
+        """False when nothing has come for as long as a group's member waits."""
+        return self.follow or time.monotonic() - self.waiting_since < self.wait
+
+    def show(self, record: Record, write: Write) -> None:
+        write(record)
+        self.shown += 1
+        self.waiting_since = time.monotonic()
+
+    def client(self, make: str, own: dict[str, Any]) -> Any:
+        """A Consumer or ShareConsumer. Raises AdminError."""
+        config = kafka_side.configuration(self.bootstrap, own, self.settings)
+        return kafka_side.made(getattr(kafka_side.library(), make), config)
+
+
+def record_of(message: Any) -> Record:
+    """A message of the client library."""
+    kind, timestamp = message.timestamp()
+    return Record(
+        message.value(),
+        message.key(),
+        [
+            (name, value.encode() if isinstance(value, str) else value)
+            for name, value in message.headers() or []
+        ],
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        timestamp if kind else -1,
+    )
+
+
+def partitions_of(consumer: Any, reader: Reader) -> list[int]:
+    """The topic's partitions. A consumer's look-up makes no topic. Raises AdminError."""
+    kafka = kafka_side.library()
+    try:
+        found = consumer.list_topics(reader.topic, timeout=reader.timeout).topics[reader.topic]
+    except kafka.KafkaException as error:
+        raise AdminError(
+            f"{reader.bootstrap} does not answer like a Kafka port: {kafka_side.reason(error)}."
+        ) from None
+    if found.error is not None:
+        if found.error.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise AdminError(
+                f"There is no topic {reader.topic} at {reader.bootstrap}: `magnetar-admin topics list` shows them."
+            )
+        raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(found.error)}.")
+    return sorted(found.partitions)
+
+
+def by_nobody(reader: Reader, start: str, partitions: Iterable[int], write: Write) -> None:
+    """Every record from `start` on, to where the partitions ended when this began, or for ever. Raises AdminError."""
+    kafka = kafka_side.library()
+    consumer = reader.client(
+        "Consumer",
+        {
+            # librdkafka wants a group; this one is never joined and commits nothing
+            "group.id": "magnetar-admin",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
+        },
+    )
+    try:
+        there = partitions_of(consumer, reader)
+        wanted = list(partitions) or there
+        for number in wanted:
+            if number not in there:
+                raise AdminError(
+                    f"{reader.topic} has {len(there)} partitions, counted from 0: there is no {number}."
+                )
+        begin, ends = _starts(consumer, reader, wanted, start)
+        unfinished = {number for number in wanted if begin[number] < ends[number]}
+        if not unfinished and not reader.follow:
+            return
+        places = [kafka.TopicPartition(reader.topic, number, begin[number]) for number in wanted]
+        consumer.assign(places)
+        while not reader.done and (reader.follow or unfinished):
+            for message in consumer.consume(min(reader.left, AT_ONCE), POLL_SECONDS):
+                error = message.error()
+                if error is not None:
+                    _check(error, reader)
+                    unfinished.discard(message.partition())
+                    continue
+                number = message.partition()
+                if not reader.follow and message.offset() >= ends[number]:
+                    # it came while we read
+                    unfinished.discard(number)
+                    continue
+                reader.show(record_of(message), write)
+                if message.offset() + 1 >= ends[number]:
+                    unfinished.discard(number)
+    except kafka.KafkaException as error:
+        raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(error)}.") from None
+    finally:
+        consumer.close()
+
+
+def _starts(
+    consumer: Any, reader: Reader, wanted: list[int], start: str
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Where to begin and where the partitions end, by partition."""
+    kafka = kafka_side.library()
+    first: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for number in wanted:
+        place = kafka.TopicPartition(reader.topic, number)
+        first[number], ends[number] = consumer.get_watermark_offsets(place, timeout=reader.timeout)
+    if start == "earliest":
+        return first, ends
+    if start == "latest":
+        return dict(ends), ends
+    if re.fullmatch(r"-[0-9]+", start):
+        return {number: max(first[number], ends[number] + int(start)) for number in wanted}, ends
+    if re.fullmatch(r"[0-9]{1,12}", start):
+        return {number: min(max(int(start), first[number]), ends[number]) for number in wanted}, ends
+    since = _since(start)
+    asked = [kafka.TopicPartition(reader.topic, number, since) for number in wanted]
+    found = consumer.offsets_for_times(asked, timeout=reader.timeout)
+    return {each.partition: each.offset if each.offset >= 0 else ends[each.partition] for each in found}, ends
+
+
+def _since(text: str) -> int:
+    """A time, in ms since 1970. Raises AdminError."""
+    try:
+        ago = span_ms(text)
+    except AdminError:
+        try:
+            return moment_ms(text)
+        except AdminError:
+            raise AdminError(
+                f"{text!r} is no place to begin: write earliest, latest, an offset, -10 for the last ten,"
+                " 2026-01-31T12:00:00Z or 2h."
+            ) from None
+    return int(time.time() * 1000) - ago
+
+
+def by_group(reader: Reader, group: str, start: str | None, write: Write) -> None:
+    """As a member of a consumer group. What is shown is committed, nothing else. Raises AdminError."""
+    kafka = kafka_side.library()
+    consumer = reader.client(
+        "Consumer",
+        {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": start or "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
+        },
+    )
+    at_end: set[int] = set()
+    assigned: set[int] = set()
+
+    def given(_: Any, places: list[Any]) -> None:
+        assigned.clear()
+        assigned.update(place.partition for place in places)
+        at_end.clear()
+
+    try:
+        partitions_of(consumer, reader)
+        consumer.subscribe([reader.topic], on_assign=given)
+        reader.waiting_since = time.monotonic()
+        while not reader.done and reader.patient:
+            last: dict[int, int] = {}
+            try:
+                for message in consumer.consume(min(reader.left, AT_ONCE), POLL_SECONDS):
+                    error = message.error()
+                    if error is not None:
+                        _check(error, reader)
+                        at_end.add(message.partition())
+                        continue
+                    at_end.discard(message.partition())
+                    reader.show(record_of(message), write)
+                    last[message.partition()] = message.offset() + 1
+            finally:
+                # also after Ctrl-C and a closed pipe: what was seen is seen
+                if last:
+                    places = [
+                        kafka.TopicPartition(reader.topic, number, offset) for number, offset in last.items()
+                    ]
+                    consumer.commit(offsets=places, asynchronous=False)
+            if not reader.follow and assigned and at_end >= assigned:
+                break
+        if not assigned:
+            reader.hint = (
+                f"{group} gave this member no partition: others have them all, or --wait is too short."
+            )
+    except kafka.KafkaException as error:
+        raise AdminError(f"{group} cannot go on: {kafka_side.reason(error)}.") from None
+    finally:
+        consumer.close()
+
+
+def _check(error: Any, reader: Reader) -> None:
+    """Raises AdminError for anything but the end of a partition."""
+    kafka = kafka_side.library()
+    if error.code() == kafka.KafkaError._PARTITION_EOF:
+        return
+    raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(error)}.")

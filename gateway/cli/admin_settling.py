@@ -1,0 +1,170 @@
+"""How `topics consume --share` reads: each record is accepted, released or rejected, by rule or by key press."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from gateway.cli import admin_kafka as kafka_side
+from gateway.cli.admin_client import AdminError
+from gateway.cli.admin_reading import AT_ONCE, POLL_SECONDS, Reader, Write, partitions_of, record_of
+from gateway.cli.admin_records import Record
+
+COMMIT_SECONDS = 30.0
+
+ACCEPT, RELEASE, REJECT = "accepted", "released", "rejected"
+_TYPES = {ACCEPT: "ACCEPT", RELEASE: "RELEASE", REJECT: "REJECT"}
+_KEYS = {"a": ACCEPT, "r": RELEASE, "x": REJECT}
+
+
+@dataclass
+class Rules:
+    """What becomes of a record. Patterns are searched for in its value."""
+
+    reject: re.Pattern[bytes] | None = None
+    release: re.Pattern[bytes] | None = None
+    reject_every: int | None = None
+    release_every: int | None = None
+    ask: bool = False
+    seen: int = 0
+
+    @property
+    def any(self) -> bool:
+        return self.ask or any(
+            each is not None for each in (self.reject, self.release, self.reject_every, self.release_every)
+        )
+
+    def decide(self, record: Record, press: Callable[[], str]) -> str | None:
+        """accepted, released or rejected; None when the person has had enough."""
+        self.seen += 1
+        if self.ask:
+            return asked(press)
+        value = record.value or b""
+        if (self.reject is not None and self.reject.search(value)) or _nth(self.seen, self.reject_every):
+            return REJECT
+        if (self.release is not None and self.release.search(value)) or _nth(self.seen, self.release_every):
+            return RELEASE
+        return ACCEPT
+
+
+def _nth(seen: int, every: int | None) -> bool:
+    return every is not None and seen % every == 0
+
+
+def asked(press: Callable[[], str]) -> str | None:
+    """Until a key has a meaning. None to quit, also at the end of the input."""
+    click.echo("  accept [a], release [r], reject [x], quit [q]? ", err=True, nl=False)
+    while True:
+        key = press()
+        if key in ("", "q", "\x04"):
+            click.echo("quit", err=True)
+            return None
+        if key == "\x03":
+            raise KeyboardInterrupt
+        decided = _KEYS.get(key.lower())
+        if decided is not None:
+            click.echo(decided, err=True)
+            return decided
+
+
+def pressed() -> str:
+    """One key, or one character of an input that is no terminal."""
+    stream = sys.stdin
+    if not stream.isatty():
+        return stream.read(1)
+    try:
+        return click.getchar()
+    except EOFError:
+        return ""
+
+
+def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, write: Write) -> None:
+    """As a member of a share group. A record is settled once it is written; what is not written goes back.
+
+    Raises AdminError.
+    """
+    kafka = kafka_side.library()
+    # a consumer's look-up makes no topic
+    looking = reader.client("Consumer", {"group.id": group})
+    try:
+        partitions_of(looking, reader)
+    finally:
+        looking.close()
+    if start is not None:
+        kafka_side.begin_at(reader.bootstrap, group, start, reader.timeout)
+    at_once = 1 if rules.ask else min(reader.count or AT_ONCE, AT_ONCE)
+    member = reader.client(
+        "ShareConsumer",
+        {"group.id": group, "share.acknowledgement.mode": "explicit", "max.poll.records": at_once},
+    )
+    try:
+        member.subscribe([reader.topic])
+        reader.waiting_since = time.monotonic()
+        while not reader.done and reader.patient:
+            if not _settle(reader, member, member.poll(POLL_SECONDS), rules, write):
+                break
+    except kafka.KafkaException as error:
+        raise AdminError(f"{group} cannot go on: {kafka_side.reason(error)}.") from None
+    finally:
+        member.close()
+    if not reader.shown and start is None and not reader.interrupted:
+        reader.hint = (
+            f"Nothing came for {reader.wait:g} s. A new share group begins at the end: --from earliest."
+            f" `magnetar-admin topics explain {reader.topic} -s {group} --offset 0` tells why a message does not come."
+        )
+
+
+def _settle(reader: Reader, member: Any, messages: Any, rules: Rules, write: Write) -> bool:
+    """Write and settle what one poll brought. False when the person has had enough."""
+    kafka = kafka_side.library()
+    open_ones = []
+    for message in messages:
+        error = message.error()
+        if error is not None:
+            raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(error)}.")
+        open_ones.append(message)
+    going_on = True
+    while open_ones:
+        message = open_ones[0]
+        if not going_on or reader.done:
+            break
+        record = record_of(message)
+        record.deliveries = message.delivery_count()
+        try:
+            reader.show(record, write)
+            decided = rules.decide(record, pressed)
+        except (KeyboardInterrupt, OSError):
+            # nobody has said what shall become of it, or nobody has seen it
+            _give_back(member, open_ones)
+            raise
+        if decided is None:
+            going_on = False
+            reader.settled[RELEASE] = reader.settled.get(RELEASE, 0) + 1
+            break
+        reader.settled[decided] = reader.settled.get(decided, 0) + 1
+        member.acknowledge(message, getattr(kafka.AcknowledgeType, _TYPES[decided]))
+        open_ones.pop(0)
+        reader.waiting_since = time.monotonic()
+    if len(messages):
+        _give_back(member, open_ones)
+    return going_on
+
+
+def _give_back(member: Any, messages: list[Any]) -> None:
+    """Release what is open, and have everything confirmed. Tells what the gateway did not take."""
+    kafka = kafka_side.library()
+    for message in messages:
+        member.acknowledge(message, kafka.AcknowledgeType.RELEASE)
+    for place, error in (member.commit_sync(COMMIT_SECONDS) or {}).items():
+        if error is not None:
+            click.echo(
+                f"Partition {place.partition}: not all was settled ({kafka_side.reason(error)})."
+                " A message that was held too long (share.record.lock.duration.ms) comes again.",
+                err=True,
+            )

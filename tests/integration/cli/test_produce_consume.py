@@ -1,0 +1,220 @@
+"""`magnetar-admin topics produce` and `consume` against a gateway, as a person in a shell uses them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from uuid import uuid4
+
+import pytest
+
+from tests.integration.process import GatewayProcess
+
+pytestmark = pytest.mark.integration
+
+ADMIN = [sys.executable, "-m", "gateway.cli.admin"]
+PATIENCE = 60.0
+
+
+class Shell:
+    """Runs commands against one gateway, of which they know the admin port only."""
+
+    def __init__(self, gateway: GatewayProcess) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MAGNETAR_")}
+        self.environ = {**kept, "MAGNETAR_ADMIN_URL": gateway.admin_url, "PYTHONUNBUFFERED": "1"}
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*ADMIN, "topics", *arguments],
+            input=stdin, capture_output=True, text=True, timeout=PATIENCE, env=self.environ, check=False,
+        )  # fmt: skip
+
+    def said(self, *arguments: str, stdin: str = "") -> list[str]:
+        """The lines of a command that succeeds."""
+        done = self.run(*arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*ADMIN, "topics", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environ,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def shell(gateway: GatewayProcess) -> Shell:
+    return Shell(gateway)
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"t-{uuid4().hex[:8]}"
+
+
+VALUE = "--format=%k=%s\\n"
+
+
+class TestProduce:
+    def test_arguments_keys_headers_and_where_each_is_stored(self, shell: Shell, topic: str) -> None:
+        assert shell.said("produce", topic, "3 apples", "1 pear", "-k", "ada", "-H", "colour=red") == [
+            "partition 0 offset 0", "partition 0 offset 1",
+        ]  # fmt: skip
+        found = [json.loads(line) for line in shell.said("consume", topic, "--format", "json")]
+        assert [(each["key"], each["value"], each["headers"]) for each in found] == [
+            ("ada", "3 apples", [{"key": "colour", "value": "red"}]),
+            ("ada", "1 pear", [{"key": "colour", "value": "red"}]),
+        ]
+
+    def test_lines_with_keys_and_a_repetition(self, shell: Shell, topic: str) -> None:
+        done = shell.run("produce", topic, "-K", ":", "-n", "2", "-q", "-z", "zstd", stdin="a:1\nb:2\n")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "4 messages stored.\n")
+        assert shell.said("consume", topic, VALUE) == ["a=1", "b=2", "a=1", "b=2"]
+
+    def test_what_one_topic_has_goes_to_another_as_json(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "x\ny", "-k", "k", "-H", "a=b")
+        lines = shell.said("consume", topic, "--format", "json")
+        stored = shell.said("produce", f"{topic}-2", "--format", "json", "--output", "json", stdin=lines[0])
+        assert json.loads(stored[0])["offset"] == 0
+        again = json.loads(shell.said("consume", f"{topic}-2", "--output", "json")[0])
+        first = json.loads(lines[0])
+        assert [again[name] for name in ("key", "value", "headers")] == [
+            first[name] for name in ("key", "value", "headers")
+        ]
+
+    def test_a_partition_and_one_that_is_not_there(self, shell: Shell, topic: str) -> None:
+        shell.said("create-partitioned-topic", topic, "-p", "3")
+        assert shell.said("produce", topic, "x", "-p", "2") == ["partition 2 offset 0"]
+        assert shell.said("produce", f"{topic}-partition-1", "y") == ["partition 1 offset 0"]
+        assert shell.said("consume", f"{topic}-partition-1", "--format", "value") == ["y"]
+        missing = shell.run("produce", topic, "x", "-p", "7")
+        assert missing.returncode == 1
+        assert f"{topic} has no partition 7" in missing.stderr
+        assert shell.run("consume", topic, "-p", "7").returncode == 1
+
+    def test_what_stands_before_a_bad_line_is_sent_and_the_line_is_named(
+        self, shell: Shell, topic: str
+    ) -> None:
+        done = shell.run("produce", topic, "--format", "json", stdin='{"value": "good"}\n{"vaule": 1}\n')
+        assert done.returncode == 1
+        assert done.stdout == "partition 0 offset 0\n"
+        assert "Line 2 is no record: there is no field 'vaule'" in done.stderr
+        assert shell.said("consume", topic, "--format", "value") == ["good"]
+
+    def test_a_message_that_is_too_large_is_told_and_the_others_are_stored(
+        self, shell: Shell, topic: str
+    ) -> None:
+        done = shell.run("produce", topic, stdin="small\n" + 70_000_000 * "x" + "\n")
+        assert done.returncode == 1
+        assert done.stdout == "partition 0 offset 0\n"
+        assert "Message 2 is not stored" in done.stderr
+        assert "1 message stored, 1 not stored." in done.stderr
+
+
+class TestConsume:
+    def test_where_to_begin(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, *"abcde")
+        for start, expected in (
+            ("earliest", "abcde"), ("latest", ""), ("3", "de"), ("-2", "de"), ("-99", "abcde"), ("99", ""),
+            ("1h", "abcde"), ("2000-01-01T00:00:00Z", "abcde"), ("2100-01-01", ""),
+        ):  # fmt: skip
+            found = shell.said("consume", topic, "--from", start, "--format", "value")
+            assert "".join(found) == expected, start
+        assert shell.said("consume", topic, "-n", "2", "--format", "value") == ["a", "b"]
+        assert shell.run("consume", topic, "--format", "raw").stdout == "abcde"
+
+    def test_a_topic_that_is_not_there_is_told_and_not_made(self, shell: Shell, topic: str) -> None:
+        for flags in ([], ["--group", topic], ["--share", topic]):
+            done = shell.run("consume", topic, *flags)
+            assert done.returncode == 1
+            assert f"There is no topic {topic}" in done.stderr
+        assert not [name for name in shell.said("list") if topic in name]
+
+    def test_a_group_goes_on_where_it_was(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, *"abcde")
+        group = ["--group", f"g-{topic}", "--wait", "30s", "--format", "value"]
+        assert shell.said("consume", topic, *group, "-n", "2") == ["a", "b"]
+        assert shell.said("consume", topic, *group) == ["c", "d", "e"]
+        assert shell.said("consume", topic, *group) == []
+
+    def test_following_ends_clean_with_ctrl_c(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "first")
+        following = shell.start("consume", topic, "--follow", "--format", "value")
+        assert following.stdout is not None
+        assert following.stdout.readline() == "first\n"
+        shell.said("produce", topic, "second")
+        assert following.stdout.readline() == "second\n"
+        following.send_signal(signal.SIGINT)
+        _, said = following.communicate(timeout=PATIENCE)
+        assert (following.returncode, said) == (0, "2 messages.\n")
+
+    def test_a_reader_that_has_had_enough_gets_no_traceback(self, shell: Shell, topic: str) -> None:
+        # far more than a pipe holds
+        shell.said("produce", topic, "x" * 1000, "-n", "2000", "-q")
+        piped = shell.start("consume", topic, "--format", "value")
+        assert piped.stdout is not None
+        assert piped.stdout.readline() == "x" * 1000 + "\n"
+        piped.stdout.close()
+        assert piped.stderr is not None
+        said = piped.stderr.read()
+        assert piped.wait(PATIENCE) != 0
+        piped.stderr.close()
+        assert "Traceback" not in said
+
+
+class TestShare:
+    def test_rules_settle_each_message(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "3 apples", "1 pear", "2 plums")
+        group = ["--share", f"s-{topic}", "--wait", "30s"]
+        found = shell.run(
+            "consume", topic, *group, "--from", "earliest", "-n", "3", "--reject", "pear", "--release", "plums",
+            "--format", "%s %d\\n",
+        )  # fmt: skip
+        assert found.stdout.splitlines() == ["3 apples 1", "1 pear 1", "2 plums 1"]
+        assert found.stderr == "3 messages: 1 accepted, 1 rejected, 1 released.\n"
+        # what was released comes again and says so; what was rejected is a dead letter
+        assert shell.said("consume", topic, *group, "-n", "1", "--format", "%s %d\\n") == ["2 plums 2"]
+        assert shell.said("consume", f"{topic}-s-{topic}-DLQ", "--format", "value") == ["1 pear"]
+
+    def test_keys_settle_each_message_and_quitting_gives_the_last_back(
+        self, shell: Shell, topic: str
+    ) -> None:
+        shell.said("produce", topic, "one", "two", "three")
+        group = ["--share", f"s-{topic}", "--wait", "30s", "--format", "%s %d\\n"]
+        asked = shell.run("consume", topic, *group, "--from", "earliest", "--ask", stdin="axq")
+        assert asked.stdout.splitlines() == ["one 1", "two 1", "three 1"]
+        assert "accepted" in asked.stderr
+        assert asked.stderr.endswith("3 messages: 1 accepted, 1 rejected, 1 released.\n")
+        assert shell.said("consume", topic, *group, "-n", "1") == ["three 2"]
+
+    def test_a_delayed_message_comes_to_a_share_group_when_it_is_due(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "later", "--delay", "1s")
+        shell.said("produce", topic, "never", "--deliver-at", "2100-01-01")
+        shell.said("produce", topic, "now")
+        group = ["--share", f"s-{topic}", "--wait", "30s", "--from", "earliest", "--format", "value"]
+        assert sorted(shell.said("consume", topic, *group, "-n", "2")) == ["later", "now"]
+
+    def test_what_a_closed_pipe_did_not_show_comes_again(self, shell: Shell, topic: str) -> None:
+        # far more than a pipe holds
+        lines = "".join(f"{number:04}{'x' * 10_000}\n" for number in range(100))
+        assert len(shell.said("produce", topic, stdin=lines)) == 100
+        group = ["--share", f"s-{topic}", "--wait", "30s", "--from", "earliest", "--format", "value"]
+        piped = shell.start("consume", topic, *group, "--release-every", "1000")
+        assert piped.stdout is not None
+        first = piped.stdout.readline()
+        piped.stdout.close()
+        assert piped.stderr is not None
+        piped.stderr.read()
+        piped.stderr.close()
+        assert piped.wait(PATIENCE) != 0
+        (again,) = shell.said("consume", topic, *group, "-n", "1")
+        assert first < again
+
+    def test_a_new_group_that_sees_nothing_is_told_what_to_do(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "before")
+        done = shell.run("consume", topic, "--share", f"s-{topic}", "--wait", "1s")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "--from earliest" in done.stderr
