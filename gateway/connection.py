@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         if fetch is not None:
             fetch.cancel()
         self._broker.fetch_sessions.connection_lost(self.id)
-        self._broker.share_sessions.connection_lost(self.id, graceful=self._stopping)
+        self._broker.share_sessions.connection_lost(self.id, stopping=self._stopping)
         self._listener.closed(self)
 
     def pause_writing(self) -> None:
@@ -329,7 +329,10 @@ class Connection(asyncio.Protocol):
         """A request that is not pipelined: nothing before it is unanswered."""
         started = perf_counter()
         self._served += 1
-        if key in BY_HAND and (waiting := take(self._broker, self.id, data, position, stop)) is not None:
+        if (
+            key in BY_HAND
+            and (waiting := take(self._broker, self.id, self.host, data, position, stop)) is not None
+        ):
             result = waiting.start()
             if type(result) is list:
                 self._send_all(result)

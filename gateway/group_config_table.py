@@ -369,6 +369,15 @@ _ROWS = [
     ),
     Row(
         Setting(
+            "pulsar.leave.counts",
+            Kind.BOOLEAN,
+            True,
+            "Whether a record that a leaving member still holds has one delivery more, as in Kafka. false: its count "
+            "stays as it was, as in Pulsar; then a record that makes its consumer close comes back for ever.",
+        )
+    ),
+    Row(
+        Setting(
             "pulsar.dead.letter.enable",
             Kind.BOOLEAN,
             True,

@@ -212,6 +212,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
             nack_delay_ms=values.integer("pulsar.nack.delay.ms"),
             nack_backoff=values.backoff("nack"),
             timeout_backoff=values.backoff("ack.timeout"),
+            leave_counts=values.flag("pulsar.leave.counts"),
             dead_letters=values.flag("pulsar.dead.letter.enable"),
             strict=values.flag("pulsar.key.shared.strict") and not out_of_order,
             allow_out_of_order=out_of_order,

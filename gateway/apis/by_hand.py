@@ -40,12 +40,13 @@ class Waiting(Protocol):
         """The connection is gone."""
 
 
-def take(broker: Broker, connection: int, data: bytes, position: int, stop: int) -> Waiting | None:
+def take(broker: Broker, connection: int, host: str, data: bytes, position: int, stop: int) -> Waiting | None:
     """The request of one of these APIs in the frame at `data[position:stop]`, decoded; None for a version that is not
     served. Raises Malformed.
     """
     key, version, correlation_id, named = _HEAD.unpack_from(data, position + 4)
-    position += 14 + (named if named > 0 else 0)
+    name = position + 14
+    position = name + named if named > 0 else name
     if key == FETCH:
         if not fetch.MIN_VERSION <= version <= fetch.MAX_VERSION:
             return None
@@ -55,9 +56,10 @@ def take(broker: Broker, connection: int, data: bytes, position: int, stop: int)
         return Fetch(broker, connection, version, correlation_id, request)
     if not share.MIN_VERSION <= version <= share.MAX_VERSION:
         return None
+    peer = (host, data[name:position].decode(errors="replace"))
     position = position + 1 if not data[position] else skip_tags(data, position)
     if key == SHARE_FETCH:
         asked = share.decode_fetch(version, data, position, stop)
-        return ShareFetch(broker, connection, version, correlation_id, asked)
+        return ShareFetch(broker, connection, peer, version, correlation_id, asked)
     acks = share.decode_acknowledge(version, data, position, stop)
-    return ShareAcknowledge(broker, version, correlation_id, acks)
+    return ShareAcknowledge(broker, connection, peer, version, correlation_id, acks)

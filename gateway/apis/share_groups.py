@@ -48,7 +48,9 @@ def share_group_heartbeat(
         return _beat(Beat(Error.INVALID_GROUP_ID))
     groups, waiter = broker.share_groups, Waiter(_beat)
     if request.member_epoch == LEAVE:
-        return groups.leave(request.group_id, request.member_id, waiter)
+        return groups.leave(
+            request.group_id, request.member_id, context.client_id or "", context.client_host, waiter
+        )
     names = request.subscribed_topic_names
     return groups.heartbeat(
         request.group_id,
@@ -58,6 +60,7 @@ def share_group_heartbeat(
         request.rack_id,
         context.client_id or "",
         context.client_host,
+        context.connection_id,
         waiter,
     )
 

@@ -10,9 +10,10 @@ from operator import le, lt
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.share_sessions import FINAL_EPOCH, Key
+from gateway.broker.share_sessions import FINAL_EPOCH, Key, Peer
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
+from semantics.subscriptions.states import Ending
 from store.api import Buffer, Durability, Outcome
 
 if TYPE_CHECKING:
@@ -94,10 +95,24 @@ def lock_timeout(broker: Broker, group: str) -> int:
 class Acknowledging:
     """What both requests have in common: acknowledgements, and an answer that waits until they are durable."""
 
-    __slots__ = ("_acks", "_broker", "_correlation_id", "_held", "_uncommitted", "_version", "done")
+    __slots__ = (
+        "_acks",
+        "_broker",
+        "_correlation_id",
+        "_held",
+        "_peer",
+        "_uncommitted",
+        "_version",
+        "connection",
+        "done",
+    )
 
-    def __init__(self, broker: Broker, version: int, correlation_id: int) -> None:
+    def __init__(
+        self, broker: Broker, connection: int, peer: Peer, version: int, correlation_id: int
+    ) -> None:
         self._broker = broker
+        self.connection = connection
+        self._peer = peer
         self._version = version
         self._correlation_id = correlation_id
         # what came of the acknowledgements of each partition
@@ -193,9 +208,15 @@ class ShareAcknowledge(Acknowledging):
     __slots__ = ("_request",)
 
     def __init__(
-        self, broker: Broker, version: int, correlation_id: int, request: wire.ShareAcknowledgeRequest
+        self,
+        broker: Broker,
+        connection: int,
+        peer: Peer,
+        version: int,
+        correlation_id: int,
+        request: wire.ShareAcknowledgeRequest,
     ) -> None:
-        super().__init__(broker, version, correlation_id)
+        super().__init__(broker, connection, peer, version, correlation_id)
         self._request = request
 
     def start(self) -> Answer | None:
@@ -208,7 +229,7 @@ class ShareAcknowledge(Acknowledging):
             return self._refuse(Error.INVALID_REQUEST, NO_MEMBER)
         if request.session_epoch == 0:
             return self._refuse(Error.INVALID_SHARE_SESSION_EPOCH, "Only a ShareFetch can open a session.")
-        session = sessions.advance(group, member, request.session_epoch)
+        session = sessions.advance(group, member, request.session_epoch, self.connection, self._peer)
         if isinstance(session, Error):
             return self._refuse(session)
         for topic_id, partitions in request.topics:
@@ -216,7 +237,7 @@ class ShareAcknowledge(Acknowledging):
                 self._acks[topic_id, index] = _OK
         self._acknowledge(group, member, request.topics, request.is_renew_ack)
         if request.session_epoch == FINAL_EPOCH:
-            sessions.close(session, graceful=True)
+            sessions.close(session, Ending.LEFT)
         elif session.forgotten:
             session.let_go()
         return self._when_durable(self._encode())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.machines import Live, Machines, Waiter
+from gateway.broker.share_sessions import Peer
 from gateway.broker.subscriptions import letter_names
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain
@@ -68,6 +69,7 @@ class ShareGroups(Machines[ShareGroup]):
         rack: str | None,
         client_id: str,
         client_host: str,
+        connection: int,
         waiter: Waiter,
         *,
         makes_retries: bool = True,
@@ -82,6 +84,7 @@ class ShareGroups(Machines[ShareGroup]):
             if live is None and epoch != 0:
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
             config = broker.group_configs.get(group_id)
+            self._check_peer(group_id, live, member_id, (client_host, client_id))
             if epoch == 0:
                 self._check_join(group_id, live, names, member_id, client_id)
         except KafkaError as error:
@@ -90,7 +93,7 @@ class ShareGroups(Machines[ShareGroup]):
         retries = self._missing_retries(group_id, live, epoch, member_id, names) if makes_retries else []
         if retries:
             return self._with_retries(
-                retries, group_id, member_id, epoch, names, rack, client_id, client_host, waiter
+                retries, group_id, member_id, epoch, names, rack, client_id, client_host, connection, waiter
             )
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, broker.clock.wall_ms()))
@@ -113,6 +116,9 @@ class ShareGroups(Machines[ShareGroup]):
             config.heartbeat_interval_ms,
         )
         response = self._run(live, event)
+        if makes_retries and member_id in core.members:
+            # else its connection may be gone by now; the next heartbeat says so again
+            broker.share_sessions.beat(group_id, member_id, connection, (client_host, client_id))
         if epoch == 0 or live.due is None:
             # Later heartbeats only put off what is due: the timer will find out.
             self._arm(live)
@@ -125,18 +131,31 @@ class ShareGroups(Machines[ShareGroup]):
             return self._with_subscriptions(group_id, known, missing, waiter, response)
         return response
 
-    def leave(self, group_id: str, member_id: str, waiter: Waiter) -> Any:
+    def leave(self, group_id: str, member_id: str, client_id: str, client_host: str, waiter: Waiter) -> Any:
         """A heartbeat with epoch -1; the answer is a Beat."""
         try:
             live = self._find(group_id)
             if live is None:
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            self._check_peer(group_id, live, member_id, (client_host, client_id))
         except KafkaError as error:
             waiter.answer(Beat(error.code, error.text))
             return waiter.result(self._broker.loop)
         response = self._run(live, Leave(waiter, member_id))
         self._tidy(live)
         return response
+
+    def _check_peer(self, group_id: str, live: Live[ShareGroup] | None, member_id: str, peer: Peer) -> None:
+        """Raises KafkaError when the member is another peer's, which is still there: nobody else speaks for it."""
+        member = live.core.members.get(member_id) if live is not None else None
+        if member is None or (member.client_host, member.client_id) == peer:
+            return
+        if self._broker.share_sessions.has_connection(
+            group_id, member_id, (member.client_host, member.client_id)
+        ):
+            raise KafkaError(
+                Error.FENCED_MEMBER_EPOCH, f"Member {member_id} of group {group_id} is another client's."
+            )
 
     def _check_join(
         self,

@@ -1,17 +1,23 @@
 """Share sessions (KIP-932): what a member of a share group fetches, remembered between its requests.
 
-A session is known by its group and member and belongs to the connection that opened it. While it is open the member is
-a consumer of each of its partitions; when it ends, what the member still holds returns:
+While a session is open its member is a consumer of each of its partitions; when it ends, what the member still holds
+returns:
 
-| how it ends                                      | what was in hand                         |
-|--------------------------------------------------|------------------------------------------|
-| epoch -1                                         | returns, its count as it was             |
-| the member left its group                        | the same, a second after that            |
-| its connection is lost, or the group fences it   | counts one delivery, returns at once     |
-| the member opens another one (epoch 0)           | the same: its client lost the old one    |
-| the gateway stops                                | returns, its count as it was             |
+| how it ends                                       | what was in hand                                   |
+|---------------------------------------------------|----------------------------------------------------|
+| epoch -1                                          | counts one delivery (pulsar.leave.counts), returns |
+| the member left its group                         | the same, a second after that                      |
+| its last connection is lost, or the group fences it | counts one delivery, returns at once             |
+| the gateway stops, or has no room for it          | returns, its count as it was                       |
 
-Kafka keeps what an older session of the same member held until its locks run out.
+What was acquired and never sent returns, its count as it was, however the session ends.
+
+A session is known by its group and member id, and belongs to a peer: the address and client id of who opened it. Each
+connection of that peer which named the member (ShareGroupHeartbeat, ShareFetch, ShareAcknowledge) keeps it; any of them
+may go on with it, at its epoch, or open it anew (epoch 0): it finds what the member holds, as in Kafka. Clients close
+connections that idle, and a member may work on one record for longer than that. Member ids are UUIDs that a client
+makes, but no secrets, since groups are described to whoever asks: another peer that names the member neither goes on
+with its session, nor replaces, ends or keeps it.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.wire.errors import Error
+from semantics.subscriptions.states import Ending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -35,6 +42,12 @@ LAST_WORDS = 1.0
 
 Key = tuple[bytes, int]
 """Topic id and partition."""
+
+MemberKey = tuple[str, str]
+"""Group and member id."""
+
+Peer = tuple[str, str]
+"""Address and client id of whoever is at the other end of a connection."""
 
 
 class Parked(Protocol):
@@ -56,6 +69,15 @@ class Shared:
         self.served_by: SubscriptionPartition | None = None
 
 
+class Unsent(Protocol):
+    """A fetch that acquired records and was not answered yet."""
+
+    connection: int
+
+    def put_back(self) -> None:
+        """It will not be answered with them."""
+
+
 class ShareSession:
     """The partitions of one member. Who was served goes behind those that were not."""
 
@@ -69,19 +91,27 @@ class ShareSession:
         "member",
         "parked",
         "partitions",
+        "peer",
+        "unconfirmed",
+        "unsent",
     )
 
-    def __init__(self, group: str, member: str, connection: int) -> None:
+    def __init__(self, group: str, member: str, connection: int, peer: Peer) -> None:
         self.group = group
         self.member = member
-        # the number of the connection that opened it
-        self.connection = connection
+        # the number of the connection that opened it, or went on with it when that was lost; None: lost
+        self.connection: int | None = connection
+        self.peer = peer
         # what the next request must carry
         self.epoch = 1
         self.partitions: dict[Key, Shared] = {}
         # not fetched any more, while the member still holds records of them
         self.forgotten: dict[Key, Shared] = {}
         self.parked: Parked | None = None
+        # fetches that wait for a disk, or for what their answer rests on
+        self.unsent: set[Unsent] = set()
+        # the last answer had records, and no request has come since: it may be lost with its connection
+        self.unconfirmed = False
         # True when the member has left its group and wants nothing any more
         self.left = False
         # how many partitions of it are in the sessions' total
@@ -107,30 +137,63 @@ class ShareSession:
             partition = shared.served_by
             if partition is None or not partition.holds(self.member):
                 del self.forgotten[shared.key]
-                _detach(shared, self.member, graceful=True)
+                _detach(shared, self.member, Ending.LEFT)
 
     def leave(self) -> None:
         """The member has left its group: it gets nothing more, and may still say what became of what it has."""
         self.left = True
+        self.forget_all()
+        self.let_go()
+
+    def forget_all(self) -> None:
+        """Nothing is fetched any more, and nothing that was acquired is sent any more."""
         if self.parked is not None:
             self.parked.end()
+        self.put_back()
         self.forgotten.update(
             (key, each) for key, each in self.partitions.items() if each.served_by is not None
         )
         self.partitions.clear()
-        self.let_go()
+
+    def put_back(self, connection: int | None = None) -> None:
+        """What was acquired and not sent goes back uncounted; only that of one connection, if it is given."""
+        for each in list(self.unsent):
+            if connection in (None, each.connection):
+                self.unsent.discard(each)
+                each.put_back()
+
+    def in_doubt(self) -> None:
+        """Its connection is lost. Whether the last answer came is not known: see `SubscriptionPartition.in_doubt`."""
+        if self.unconfirmed:
+            self.unconfirmed = False
+            for shared in (*self.partitions.values(), *self.forgotten.values()):
+                if shared.served_by is not None:
+                    shared.served_by.in_doubt(self.member)
 
     def advance(self) -> None:
         self.epoch = self.epoch + 1 if self.epoch < MAX_EPOCH else 1
 
 
+class _Named:
+    """A connection that named a member."""
+
+    __slots__ = ("beats", "peer")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        # it sent a heartbeat that was taken, so the group knows the member
+        self.beats = False
+
+
 class ShareSessions:
-    """The sessions of all connections, at most group.share.max.share.sessions of them."""
+    """The sessions of all members, at most group.share.max.share.sessions of them."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._sessions: dict[tuple[str, str], ShareSession] = {}
-        self._by_connection: dict[int, list[ShareSession]] = {}
+        self._sessions: dict[MemberKey, ShareSession] = {}
+        # the connections of each member that has a session or is in its group
+        self._named: dict[MemberKey, dict[int, _Named]] = {}
+        self._by_connection: dict[int, set[MemberKey]] = {}
         # partitions over all sessions
         self.total = 0
 
@@ -140,27 +203,78 @@ class ShareSessions:
     def get(self, group: str, member: str) -> ShareSession | None:
         return self._sessions.get((group, member))
 
-    def open(self, group: str, member: str, connection: int) -> ShareSession | None:
-        """A new session in place of the member's old one; None when there are too many."""
-        old = self._sessions.get((group, member))
+    # -- who is there -------------------------------------------------------------------------------------------------
+
+    def beat(self, group: str, member: str, connection: int, peer: Peer) -> None:
+        """A heartbeat of the member was taken on this connection."""
+        self._name((group, member), connection, peer).beats = True
+
+    def has_connection(self, group: str, member: str, peer: Peer) -> bool:
+        """Whether a connection of that peer which named the member is there."""
+        return any(each.peer == peer for each in self._named.get((group, member), {}).values())
+
+    def _name(self, key: MemberKey, connection: int, peer: Peer) -> _Named:
+        named = self._named.setdefault(key, {})
+        found = named.get(connection)
+        if found is None:
+            found = named[connection] = _Named(peer)
+            self._by_connection.setdefault(connection, set()).add(key)
+        return found
+
+    def _unname(self, key: MemberKey, connection: int) -> None:
+        named = self._named[key]
+        del named[connection]
+        if not named:
+            del self._named[key]
+        others = self._by_connection[connection]
+        others.remove(key)
+        if not others:
+            del self._by_connection[connection]
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def open(self, group: str, member: str, connection: int, peer: Peer) -> ShareSession | Error:
+        """A new session; in place of the member's old one it finds what the member holds.
+
+        SHARE_SESSION_LIMIT_REACHED when there are too many, SHARE_SESSION_NOT_FOUND when another peer has it.
+        """
+        key = (group, member)
+        old = self._sessions.get(key)
+        if old is None:
+            if len(self._sessions) >= self._broker.settings.integer("group.share.max.share.sessions"):
+                return Error.SHARE_SESSION_LIMIT_REACHED
+            self._broker.metrics.share_sessions.value += 1
+        elif old.peer != peer:
+            return Error.SHARE_SESSION_NOT_FOUND
+        session = self._sessions[key] = ShareSession(group, member, connection, peer)
+        self._name(key, connection, peer)
         if old is not None:
-            self.close(old, graceful=False)
-        if len(self._sessions) >= self._broker.settings.integer("group.share.max.share.sessions"):
-            return None
-        session = self._sessions[group, member] = ShareSession(group, member, connection)
-        self._by_connection.setdefault(connection, []).append(session)
-        self._broker.metrics.share_sessions.value += 1
+            if old.connection != connection:
+                old.in_doubt()
+            old.forget_all()
+            session.forgotten = old.forgotten
+            session.counted = old.counted
+            old.forgotten = {}
         return session
 
-    def advance(self, group: str, member: str, epoch: int) -> ShareSession | Error:
+    def advance(
+        self, group: str, member: str, epoch: int, connection: int, peer: Peer
+    ) -> ShareSession | Error:
         """The session that a request of this epoch goes on with, an epoch further."""
         session = self._sessions.get((group, member))
         if session is None:
             return Error.SHARE_SESSION_NOT_FOUND
+        if session.connection != connection:
+            if session.peer != peer:
+                return Error.SHARE_SESSION_NOT_FOUND
+            self._name((group, member), connection, peer)
+            if session.connection is None:
+                session.connection = connection
         if epoch != FINAL_EPOCH:
             if session.epoch != epoch:
                 return Error.INVALID_SHARE_SESSION_EPOCH
             session.advance()
+        session.unconfirmed = False
         return session
 
     def count(self, session: ShareSession) -> bool:
@@ -170,27 +284,40 @@ class ShareSessions:
         session.counted = size
         return self.total <= MAX_PARTITIONS
 
-    def close(self, session: ShareSession, *, graceful: bool) -> None:
-        """End it: what the member holds returns, and counts one delivery unless `graceful`."""
-        del self._sessions[session.group, session.member]
+    def close(self, session: ShareSession, ending: Ending) -> None:
+        """End it: what the member holds returns. See Ending for whether that counts as a delivery."""
+        key = (session.group, session.member)
+        del self._sessions[key]
         self.total -= session.counted
         self._broker.metrics.share_sessions.value -= 1
-        others = self._by_connection[session.connection]
-        others.remove(session)
-        if not others:
-            del self._by_connection[session.connection]
+        for connection, named in list(self._named.get(key, {}).items()):
+            if not named.beats:
+                self._unname(key, connection)
         if session.parked is not None:
             # It must not be woken by what is given back now.
             session.parked.end()
+        session.put_back()
         for shared in [*session.partitions.values(), *session.forgotten.values()]:
-            _detach(shared, session.member, graceful=graceful)
+            _detach(shared, session.member, ending)
         session.partitions.clear()
         session.forgotten.clear()
 
-    def connection_lost(self, connection: int, *, graceful: bool) -> None:
-        """End the sessions that were opened on it."""
-        for session in list(self._by_connection.get(connection, ())):
-            self.close(session, graceful=graceful or session.left)
+    def connection_lost(self, connection: int, *, stopping: bool) -> None:
+        """Members whose last connection it was are gone. `stopping`: the gateway closed it because it stops."""
+        for key in list(self._by_connection.get(connection, ())):
+            self._unname(key, connection)
+            session = self._sessions.get(key)
+            if session is None:
+                continue
+            session.put_back(connection)
+            if session.connection == connection:
+                session.connection = None
+                if stopping or session.left:
+                    self.close(session, Ending.STOPPED if stopping else Ending.LEFT)
+                    continue
+                session.in_doubt()
+            if not self.has_connection(*key, session.peer):
+                self.close(session, Ending.LEFT if session.left else Ending.CRASHED)
 
     def member_gone(self, group: str, member: str, *, graceful: bool) -> None:
         """The group has the member no more: it left (`graceful`), or was fenced.
@@ -198,21 +325,25 @@ class ShareSessions:
         Who left has a second for its last acknowledgements: librdkafka sends them by another connection, and they may
         come after it left.
         """
-        session = self._sessions.get((group, member))
+        key = (group, member)
+        for named in self._named.get(key, {}).values():
+            named.beats = False
+        session = self._sessions.get(key)
         if session is None:
-            return
-        if graceful:
+            for connection in list(self._named.get(key, ())):
+                self._unname(key, connection)
+        elif graceful:
             session.leave()
             self._broker.loop.call_later(LAST_WORDS, self._end, session)
         else:
-            self.close(session, graceful=False)
+            self.close(session, Ending.CRASHED)
 
     def _end(self, session: ShareSession) -> None:
         if session.left and self._sessions.get((session.group, session.member)) is session:
-            self.close(session, graceful=True)
+            self.close(session, Ending.LEFT)
 
 
-def _detach(shared: Shared, member: str, *, graceful: bool) -> None:
+def _detach(shared: Shared, member: str, ending: Ending) -> None:
     partition, shared.served_by = shared.served_by, None
     if partition is not None:
-        partition.detach(member, graceful)
+        partition.detach(member, ending)

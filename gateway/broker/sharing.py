@@ -11,7 +11,7 @@ Never is anything acquired that is not sent, save when the client goes away mean
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.acknowledging import (
@@ -24,9 +24,10 @@ from gateway.broker.acknowledging import (
     lock_timeout,
 )
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.share_sessions import FINAL_EPOCH, Key, Shared, ShareSession
+from gateway.broker.share_sessions import FINAL_EPOCH, Key, Peer, Shared, ShareSession
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
+from semantics.subscriptions.states import Ending
 from store.api import Durability, StoreError
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class ShareFetch(Acknowledging):
     __slots__ = (
         "_ahead",
         "_budget",
-        "_connection",
         "_full",
+        "_gone",
         "_limit",
         "_refusal",
         "_request",
@@ -65,12 +66,12 @@ class ShareFetch(Acknowledging):
         self,
         broker: Broker,
         connection: int,
+        peer: Peer,
         version: int,
         correlation_id: int,
         request: wire.ShareFetchRequest,
     ) -> None:
-        super().__init__(broker, version, correlation_id)
-        self._connection = connection
+        super().__init__(broker, connection, peer, version, correlation_id)
         self._request = request
         self._session: ShareSession | None = None
         # the member, as its partitions know it
@@ -78,6 +79,8 @@ class ShareFetch(Acknowledging):
         self._timer: asyncio.TimerHandle | None = None
         # what is answered when the wait is over, in place of records
         self._refusal: Error | None = None
+        # True when what is acquired cannot be sent any more
+        self._gone = False
         # True when every partition is told of, as in the first answer of a session
         self._full = False
         self._begin()
@@ -97,11 +100,13 @@ class ShareFetch(Acknowledging):
         request = self._request
         session = self._open()
         if isinstance(session, Error):
+            if session is Error.SHARE_SESSION_LIMIT_REACHED or (
+                session is Error.SHARE_SESSION_NOT_FOUND and request.session_epoch == 0
+            ):
+                # Kafka too lets them wait before it says so: they would ask again at once.
+                self._refusal = session
+                return None if self._park() else self._refuse(session)
             return self._refuse(session)
-        if session is None:
-            # Kafka too lets them wait before it says so: they would ask again at once.
-            self._refusal = Error.SHARE_SESSION_LIMIT_REACHED
-            return None if self._park() else self._refuse(self._refusal)
         self._session = session
         if request.session_epoch != 0:
             group, member = session.group, session.member
@@ -109,7 +114,7 @@ class ShareFetch(Acknowledging):
             if session.forgotten:
                 session.let_go()
             if request.session_epoch == FINAL_EPOCH:
-                self._broker.share_sessions.close(session, graceful=True)
+                self._broker.share_sessions.close(session, Ending.LEFT)
                 return self._when_durable(self._encode())
         waits = self._look() if self._enough() else None
         if waits is not None:
@@ -122,8 +127,8 @@ class ShareFetch(Acknowledging):
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
-    def _open(self) -> ShareSession | Error | None:
-        """The session; why there is none; None when there are too many, or they fetch too many partitions."""
+    def _open(self) -> ShareSession | Error:
+        """The session, or why there is none."""
         request, sessions = self._request, self._broker.share_sessions
         group, member = request.group_id, request.member_id
         if group is None or not member or len(member) > MAX_MEMBER_ID:
@@ -139,15 +144,13 @@ class ShareFetch(Acknowledging):
         if epoch == 0:
             if any(acks for _, partitions in request.topics for _, acks in partitions):
                 return Error.INVALID_REQUEST
-            session = sessions.open(group, member, self._connection)
-            if session is None:
-                return None
+            known = sessions.open(group, member, self.connection, self._peer)
             self._full = True
         else:
-            known = sessions.advance(group, member, epoch)
-            if isinstance(known, Error) or epoch == FINAL_EPOCH:
-                return known
-            session = known
+            known = sessions.advance(group, member, epoch, self.connection, self._peer)
+        if isinstance(known, Error) or epoch == FINAL_EPOCH:
+            return known
+        session = known
         for topic_id, partitions in request.topics:
             for index, _ in partitions:
                 session.want(topic_id, index)
@@ -155,9 +158,11 @@ class ShareFetch(Acknowledging):
         for topic_id, indexes in request.forgotten:
             for index in indexes:
                 session.forget(topic_id, index)
-        if (request.topics or request.forgotten) and not sessions.count(session):
-            sessions.close(session, graceful=True)
-            return None
+        if epoch == 0 and session.forgotten:
+            session.let_go()
+        if (request.topics or request.forgotten or epoch == 0) and not sessions.count(session):
+            sessions.close(session, Ending.STOPPED)
+            return Error.SHARE_SESSION_LIMIT_REACHED
         return session
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -183,7 +188,7 @@ class ShareFetch(Acknowledging):
         for shared in self._rest:
             if self._limit <= 0 or (self._budget <= 0 and self._size):
                 break
-            if session.partitions.get(shared.key) is not shared:
+            if self._gone or session.partitions.get(shared.key) is not shared:
                 # The session ended while a disk was asked: its member must not become a consumer again.
                 continue
             partition = shared.served_by
@@ -202,6 +207,7 @@ class ShareFetch(Acknowledging):
             if isinstance(delivery, tuple):
                 self._take(shared, delivery)
             else:
+                session.unsent.add(self)
                 return shared, delivery
         return None
 
@@ -256,6 +262,9 @@ class ShareFetch(Acknowledging):
     def _take(self, shared: Shared, delivery: Delivery) -> None:
         if not delivery.acquired:
             return
+        if self._gone:
+            self._give_back(shared, delivery.acquired)
+            return
         firsts, lasts, counts = zip(*delivery.acquired, strict=True)
         partition = shared.served_by
         if partition is not None and partition.unsaved and (partition.key_shared or any(counts)):
@@ -271,9 +280,26 @@ class ShareFetch(Acknowledging):
         self._budget -= delivery.size
         self._limit -= sum(lasts) - sum(firsts) + len(acquired)
         session = self._session
+        if session is not None:
+            session.unconfirmed = True
         if session is not None and len(session.partitions) > 1 and shared.key in session.partitions:
             # Whoever was served waits behind those that were not.
             session.partitions[shared.key] = session.partitions.pop(shared.key)
+
+    def put_back(self) -> None:
+        """Its session ended, or its connection is lost: nothing that it acquired was delivered."""
+        self._gone = True
+        session = self._session
+        assert session is not None
+        known = {**session.forgotten, **session.partitions}
+        for key, answer in self._told.items():
+            if answer.acquired and key in known:
+                self._give_back(known[key], answer.acquired)
+        self._begin()
+
+    def _give_back(self, shared: Shared, acquired: Sequence[Sequence[int]]) -> None:
+        if shared.served_by is not None:
+            shared.served_by.give_back(self.consumer, [(each[0], each[1]) for each in acquired])
 
     def _fail(self, shared: Shared, error: KafkaError | StoreError) -> None:
         if isinstance(error, StoreError):
@@ -290,17 +316,22 @@ class ShareFetch(Acknowledging):
             if waits is None:
                 break
             shared, awaited = waits
-        session = self._session
-        if (
-            session is not None
-            and self._broker.share_sessions.get(session.group, session.member) is not session
-        ):
+        if self._gone:
             # it ended meanwhile, and what was found went to others
             self._begin()
         return await self._finish()
 
     async def _finish(self) -> Answer:
         """The answer with what was found, when all it follows from is stored."""
+        session = self._session
+        assert session is not None
+        session.unsent.add(self)
+        try:
+            return await self._finished()
+        finally:
+            session.unsent.discard(self)
+
+    async def _finished(self) -> Answer:
         if self._ahead:
             try:
                 await self._broker.write((), Durability.OS)
@@ -331,7 +362,16 @@ class ShareFetch(Acknowledging):
                 text = "A request that renews fetches nothing: its limits and its wait must be 0."
         return wire.encode_fetch(self._version, self._correlation_id, error, text, 0, ())
 
+    def _when_durable(self, answer: Answer) -> Answer | None:
+        if self._uncommitted and self._size and self._session is not None:
+            self._session.unsent.add(self)
+        return super()._when_durable(answer)
+
     def _stored(self, held: Answer) -> Answer | Awaitable[Answer]:
+        if self._session is not None:
+            self._session.unsent.discard(self)
+        if self._gone:
+            return self._encode()
         if self._size:
             return held
         # What came meanwhile, with the same commit as a rule, need not wait for the next fetch.
@@ -344,6 +384,8 @@ class ShareFetch(Acknowledging):
 
     def _failed(self) -> Answer:
         # What was acquired went with the cursors: they are read again from the store.
+        if self._session is not None:
+            self._session.unsent.discard(self)
         self._begin()
         return self._encode()
 
@@ -428,6 +470,9 @@ class ShareFetch(Acknowledging):
         """The connection is gone: nobody is told."""
         self._unpark()
         self.done = None
+        if self._session is not None:
+            self._session.unsent.discard(self)
+            self.put_back()
 
     def _unpark(self) -> None:
         timer, self._timer = self._timer, None

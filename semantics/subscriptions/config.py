@@ -25,6 +25,8 @@ class SubscriptionConfig:
     """wins over nack_delay_ms"""
     timeout_backoff: Backoff | None = None
     """wait after a lock that ran out"""
+    leave_counts: bool = True
+    """what a consumer holds that leaves has one delivery more, as in Kafka; False: the count stays, as in Pulsar"""
     dead_letters: bool = True
     """False: dead records are dropped and counted, as in Kafka"""
     strict: bool = True

@@ -19,9 +19,11 @@ The states of an offset, and what moves it from one to the next (`moves.py` does
 | ACQUIRED           | released (nack)                         | BACKOFF(t), at once: AVAILABLE  | count + 1, due   |
 | ACQUIRED           | the lock ran out                        | BACKOFF(t), at once: AVAILABLE  | count + 1, due   |
 | ACQUIRED           | the consumer crashed                    | AVAILABLE                       | count + 1        |
+| ACQUIRED           | the consumer left                       | AVAILABLE                       | count + 1        |
 | ACQUIRED           | any of these, count + 1 at the limit    | DYING(MAX_DELIVERIES)           | count + 1, state |
 | ACQUIRED           | rejected                                | DYING(REJECTED)                 | count + 1, state |
-| ACQUIRED           | the consumer left; could not be sent    | AVAILABLE                       |                  |
+| ACQUIRED           | it left, and leaves do not count here   | AVAILABLE                       |                  |
+| ACQUIRED           | could not be sent; the gateway stops    | AVAILABLE                       |                  |
 | ACQUIRED           | renewed                                 | ACQUIRED, later deadline        |                  |
 | DYING              | buried                                  | DONE                            | state            |
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
@@ -58,7 +60,7 @@ from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.leases import Consumer, held
 from semantics.subscriptions.looking import look
-from semantics.subscriptions.moves import CRASHED, NACKED, TIMED_OUT
+from semantics.subscriptions.moves import GONE, NACKED, TIMED_OUT
 from semantics.subscriptions.owners import Owners
 from semantics.subscriptions.rows import Row
 from semantics.subscriptions.states import (
@@ -75,6 +77,7 @@ from semantics.subscriptions.states import (
     Draining,
     DueFrom,
     Dying,
+    Ending,
     Reason,
     RecordState,
     Refusal,
@@ -86,6 +89,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TO_DYING = bytes(max(code - 3, 0) for code in range(256))
+
+DOUBT_MS = 30_000
+"""How long a record is locked at least and at most of which it is not known whether its consumer got it."""
 
 FILL_UP = 2_000
 """Key_Shared: records that wait, up to which more are read only to fill up what a consumer is given"""
@@ -131,18 +137,21 @@ class Cursor(Administered):
         if consumer not in self._consumers:
             self._consumers[consumer] = Consumer(consumer, now)
 
-    def detach(self, consumer: str, graceful: bool, now: int, wall: int) -> None:
-        """Its session ended: what it held comes back at once. Not graceful: that was a delivery that failed."""
+    def detach(self, consumer: str, ending: Ending, now: int, wall: int) -> None:
+        """Its session ended: what it held comes back at once. See Ending for whether that delivery counts."""
         who = self._consumers.pop(consumer, None)
         if who is None:
             return
+        crashed = ending == Ending.CRASHED
+        counts = crashed or (ending == Ending.LEFT and self._config.leave_counts)
         for lease in list(who.leases.values()):
             for chunk, first, end in held(self._window, lease):
-                if graceful:
+                if not counts:
                     self._move(chunk, first, end, ACQUIRED, AVAILABLE)
-                else:
+                    continue
+                if crashed:
                     self.totals["crashed"] += end - first
-                    self._fail(chunk, first, end, CRASHED, wall)
+                self._fail(chunk, first, end, GONE, wall)
             self._leases.close(lease)
         self._advance()
 
@@ -263,6 +272,17 @@ class Cursor(Administered):
                     self._leases.settle(lease, end - begin)
                     self.totals["delivered"] -= end - begin
                     at = end
+
+    def in_doubt(self, consumer: str, now: int) -> None:
+        """What the consumer was given last may have been lost on its way: if that is not long ago, and it is locked for
+        longer, its lock runs out after DOUBT_MS. A renewal makes the lock what it would have been.
+        """
+        who = self._consumers.get(consumer)
+        last = who.last if who is not None else None
+        if last is None or not last.remaining or last.deadline <= now + DOUBT_MS:
+            return
+        if last.deadline - self._config.lock_ms > now - DOUBT_MS:
+            self._leases.shorten(last, now + DOUBT_MS)
 
     # -- acknowledgements ------------------------------------------------------------------------------------
 

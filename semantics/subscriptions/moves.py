@@ -17,7 +17,7 @@ from semantics.subscriptions.strict import Strict
 TICK_MS = 1_000
 """how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
 
-NACKED, TIMED_OUT, CRASHED = range(3)
+NACKED, TIMED_OUT, GONE = range(3)
 """how a delivery fails"""
 
 
@@ -209,7 +209,7 @@ class Moves:
     def _fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
         """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.
 
-        `why`: NACKED, TIMED_OUT or CRASHED, which waits for nothing.
+        `why`: NACKED, TIMED_OUT, or GONE as its consumer is, which waits for nothing.
         """
         limit = self._config.delivery_limit
         self._window.dirty.add(chunk.number)

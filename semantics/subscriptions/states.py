@@ -39,6 +39,17 @@ REASONS = tuple(Reason)
 NUMBER = {reason: number for number, reason in enumerate(REASONS)}
 
 
+class Ending(enum.StrEnum):
+    """How a consumer's session ends."""
+
+    LEFT = "left"
+    """it said so: one delivery more of what it holds, unless the subscription's leave_counts is off"""
+    CRASHED = "crashed"
+    """it was lost: one delivery more of what it holds"""
+    STOPPED = "stopped"
+    """not its doing: the gateway stops, or has no room for it"""
+
+
 class Refusal(enum.StrEnum):
     """Why an acknowledgement was not taken. The names are Kafka's errors."""
 

@@ -27,21 +27,24 @@ async def serving(*flags: str) -> AsyncIterator[Gateway]:
 class Client:
     """One connection; `send` and `receive` are apart, so that requests can be pipelined."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str = "test"
+    ) -> None:
+        self.client_id = client_id
         self.reader = reader
         self.writer = writer
         self._correlation = 0
         self._asked: dict[int, tuple[int, int]] = {}
 
     @classmethod
-    async def connect(cls, gateway: Gateway) -> Client:
+    async def connect(cls, gateway: Gateway, client_id: str = "test") -> Client:
         host, port = gateway.broker.endpoints["PLAINTEXT"]
-        return cls(*await asyncio.open_connection(host, port))
+        return cls(*await asyncio.open_connection(host, port), client_id)
 
     def send(self, key: int, version: int, body: bytes | object) -> int:
         """Write a request (a message, or the bytes of its body); its correlation id is the answer."""
         self._correlation += 1
-        header = codec.encode_request_header(key, version, self._correlation, "test")
+        header = codec.encode_request_header(key, version, self._correlation, self.client_id)
         encoded = body if isinstance(body, bytes) else codec.encode_request(key, version, body)
         frame = header + encoded
         self.writer.write(struct.pack(">i", len(frame)) + frame)

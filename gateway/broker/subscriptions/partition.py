@@ -18,7 +18,7 @@ from gateway.broker.subscriptions.reading import Delivery, Fetching
 from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.states import Refusal
+from semantics.subscriptions.states import Ending, Refusal
 from store.api import Corrupt, StoreError, Write
 
 if TYPE_CHECKING:
@@ -222,8 +222,8 @@ class SubscriptionPartition:
         self.consumers[consumer] = Consumer(now)
         self.subscription.joined(consumer)
 
-    def detach(self, consumer: str, graceful: bool) -> None:
-        """A consumer leaves. What it holds goes back, and counts as delivered once more unless it left by itself."""
+    def detach(self, consumer: str, ending: Ending) -> None:
+        """A consumer's session ended. What it holds goes back; see Ending for whether that counts as a delivery."""
         if self.consumers.pop(consumer, None) is None:
             return
         cursor = self.cursor
@@ -234,9 +234,23 @@ class SubscriptionPartition:
                 if each.consumer == consumer:
                     # never sent
                     cursor.give_back(consumer, [held[:2] for held in (*each.acquired, *each.rest)], now)
-            cursor.detach(consumer, graceful or self.broker.subscriptions.stopping, now, wall)
+            cursor.detach(
+                consumer, Ending.STOPPED if self.broker.subscriptions.stopping else ending, now, wall
+            )
             self.touch()
         self.subscription.left(consumer)
+
+    def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """Acquired by the consumer, and not sent: as if it had never been taken."""
+        if self.cursor is not None and consumer in self.consumers:
+            self.cursor.give_back(consumer, ranges, self.broker.clock.monotonic_ms())
+            self.serve_soon()
+
+    def in_doubt(self, consumer: str) -> None:
+        """The consumer's connection was lost behind an answer: what it was given last may never have come."""
+        if self.cursor is not None:
+            self.cursor.in_doubt(consumer, self.broker.clock.monotonic_ms())
+            self._arm()
 
     @property
     def unsaved(self) -> bool:

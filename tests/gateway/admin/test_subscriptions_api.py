@@ -16,6 +16,7 @@ from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire import records
 from semantics.subscriptions import due
 from semantics.subscriptions.cursor import Cursor
+from semantics.subscriptions.states import Ending
 from store.api import Trim
 from tests.gateway.admin.conftest import Admin
 
@@ -521,7 +522,7 @@ def test_a_record_whose_owner_is_awaited_after_a_restart_says_so(serve: Serve) -
         # what a restart leaves: the member's slots, and no consumer
         at = cursor_of(admin)
         at.subscription.reserved["c1"] = admin.broker.clock.monotonic_ms() + 30_000
-        at.detach("c1", graceful=True)
+        at.detach("c1", Ending.STOPPED)
         await admin.broker.write([])
         waits = await explain(admin, held)
         assert (waits["state"], waits["owner"]) == ("AVAILABLE", "c1")
@@ -582,7 +583,7 @@ def test_stats_of_a_subscription_that_nobody_uses_come_from_its_row(serve: Serve
                 got += found
                 await ack(admin, "c", found[0], found[0], 2 if number == 2 else 1)
         assert len(got) >= 3
-        cursor_of(admin).detach("c", graceful=True)
+        cursor_of(admin).detach("c", Ending.STOPPED)
         await admin.broker.write([])
         await admin.produce("orders", 0, [b"more", b"and more"])
         loaded = await stats(admin)
@@ -619,7 +620,7 @@ def test_what_retention_took_is_no_backlog_of_a_subscription_that_nobody_uses(se
         assert await take(admin, "c", 4) == [0, 1, 2, 3]
         await ack(admin, "c", 1, 1)
         at = cursor_of(admin)
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         number = at.id
         await admin.broker.write([])
         for _ in range(2):
@@ -643,7 +644,7 @@ def test_what_retention_took_of_what_waits_is_not_counted_either(serve: Serve) -
         await ack(admin, "c", 0, 2, 2)
         await ack(admin, "c", 4, 5, 1)
         at = cursor_of(admin)
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         await admin.broker.write([])
         for _ in range(2):
             admin.broker.subscriptions.release_idle()

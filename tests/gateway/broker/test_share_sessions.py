@@ -13,10 +13,11 @@ from gateway.broker.share_sessions import MAX_EPOCH
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from tests.gateway.broker.held import run, until
+from tests.gateway.broker.held import Clock, run, until
 from tests.gateway.broker.share_asking import (
     GROUP,
     acquired,
+    alter_group,
     errors,
     serving,
     share_acknowledge,
@@ -24,6 +25,7 @@ from tests.gateway.broker.share_asking import (
     share_fetch_body,
     told,
 )
+from tests.gateway.broker.share_members import beat
 from tests.gateway.serving import Client, batch, create, produce_body
 
 FINAL = -1
@@ -121,7 +123,7 @@ def test_a_session_of_one_group_is_none_of_another() -> None:
 
 
 @pytest.mark.parametrize("by", ["fetch", "acknowledge"])
-def test_the_final_epoch_acknowledges_first_and_gives_the_rest_back_uncounted(by: str) -> None:
+def test_the_final_epoch_acknowledges_first_and_gives_the_rest_back_counted(by: str) -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await topic(gateway, client)
         assert acquired(await share_fetch(client, "m", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 1)}
@@ -134,20 +136,143 @@ def test_the_final_epoch_acknowledges_first_and_gives_the_rest_back_uncounted(by
             answer = await share_acknowledge(client, "m", FINAL, topic_id, acks)
             assert errors(answer) == {0: 0}
         assert (await share_fetch(client, "m", FINAL)).error_code == Error.SHARE_SESSION_NOT_FOUND
-        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {1: 1, 2: 2, 3: 1}}
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: dict.fromkeys((1, 2, 3), 2)}
 
     run(test)
 
 
-def test_a_member_that_opens_again_has_lost_what_it_held() -> None:
-    """Its client dropped the old session. Kafka would keep the records locked until their time is out."""
+def test_a_member_that_opens_again_finds_what_it_holds() -> None:
+    """As in Kafka. What it fetches no more is its own until it has said what became of it."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, partitions=2)
+        await share_fetch(client, "m", 0, topic_id, [0, 1], max_records=2)
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [1])) == {}
+        assert list(serving(gateway).consumers) == ["m"]
+        sessions = gateway.broker.share_sessions
+        assert (len(sessions), sessions.total) == (1, 2)
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {2: 1, 3: 1}}
+        assert errors(await share_acknowledge(client, "m", 1, topic_id, {0: [(0, 1, 1)]})) == {0: 0}
+        assert list(serving(gateway).consumers) == ["n"]
+        assert acquired(await share_fetch(client, "m", 2)) == {}
+
+    run(test)
+
+
+@pytest.mark.parametrize("how", ["opens anew", "goes on"])
+def test_a_member_keeps_what_it_holds_while_a_connection_of_it_is_there(how: str) -> None:
+    """Its fetch connection idled and was closed; it heartbeats on the other one and works on its records."""
 
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await topic(gateway, client)
+        beats, fetches = await Client.connect(gateway), await Client.connect(gateway)
+        assert (await beat(beats, GROUP, "m", 0, "t")).error_code == 0
+        await share_fetch(fetches, "m", 0, topic_id, [0], max_records=2)
+        fetches.close()
+        await until(lambda: len(gateway.listeners[0].connections) == 2)
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {2: 1, 3: 1}}
+        again = await Client.connect(gateway)
+        if how == "opens anew":
+            assert acquired(await share_fetch(again, "m", 0, topic_id, [0])) == {}
+        acked = await share_acknowledge(again, "m", 1, topic_id, {0: [(0, 0, 1)]})
+        assert errors(acked) == {0: 0}
+        beats.close()
+        await until(lambda: len(gateway.listeners[0].connections) == 2)
+        assert acquired(await share_fetch(client, "n", 1)) == {}, "a fetch connection is left"
+        again.close()
+        assert acquired(await share_fetch(client, "n", 2, max_wait=60_000)) == {0: {1: 2}}
+        assert gateway.broker.share_sessions.get(GROUP, "m") is None
+
+    run(test)
+
+
+def test_a_member_that_has_only_a_heart_left_and_loses_it_has_crashed() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        beats, fetches = await Client.connect(gateway), await Client.connect(gateway)
+        await beat(beats, GROUP, "m", 0, "t")
+        await share_fetch(fetches, "m", 0, topic_id, [0])
+        fetches.close()
+        await until(lambda: len(gateway.listeners[0].connections) == 2)
+        beats.close()
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0], max_wait=60_000)) == {
+            0: dict.fromkeys(range(4), 2)
+        }
+
+    run(test)
+
+
+def test_a_member_that_is_silent_for_too_long_is_gone_whatever_connections_it_has() -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        # the lock lasts longer
+        await alter_group(client, **{"pulsar.ack.timeout.ms": "600000"})
+        await beat(client, GROUP, "m", 0, "t")
         await share_fetch(client, "m", 0, topic_id, [0])
-        assert acquired(await share_fetch(client, "m", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
-        assert len(gateway.broker.share_sessions) == 1
-        assert acquired(await share_fetch(client, "m", 1)) == {}
+        clock.now += 45_000
+        gateway.broker.share_groups._wake()
+        await until(lambda: gateway.broker.share_sessions.get(GROUP, "m") is None)
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
+        assert (await share_fetch(client, "m", 1)).error_code == Error.SHARE_SESSION_NOT_FOUND
+
+    run(test, clock=clock)
+
+
+def test_a_stranger_that_names_a_member_neither_goes_on_with_its_session_nor_replaces_nor_ends_it() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        stranger = await Client.connect(gateway, client_id="stranger")
+        await beat(client, GROUP, "m", 0, "t")
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        for epoch in (0, 1, FINAL):
+            answer = await share_fetch(
+                stranger, "m", epoch, topic_id if not epoch else b"", [0] if not epoch else []
+            )
+            assert answer.error_code == Error.SHARE_SESSION_NOT_FOUND
+        for epoch in (1, FINAL):
+            acked = await share_acknowledge(stranger, "m", epoch, topic_id, {0: [(0, 0, 1)]})
+            assert acked.error_code == Error.SHARE_SESSION_NOT_FOUND
+        for epoch in (0, 1, FINAL):
+            answer = await beat(stranger, GROUP, "m", epoch, *(["t"] if not epoch else []))
+            assert answer.error_code == Error.FENCED_MEMBER_EPOCH
+        assert acquired(await share_fetch(client, "m", 1, max_records=1)) == {0: {1: 1}}
+        stranger.close()
+
+    run(test)
+
+
+def test_a_stranger_that_names_a_member_does_not_keep_it_alive() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        stranger = await Client.connect(gateway, client_id="stranger")
+        beats, fetches = await Client.connect(gateway), await Client.connect(gateway)
+        epoch = (await beat(beats, GROUP, "m", 0, "t")).member_epoch
+        await share_fetch(fetches, "m", 0, topic_id, [0])
+        beats.close()
+        await until(lambda: len(gateway.listeners[0].connections) == 3)
+        assert (await beat(stranger, GROUP, "m", epoch)).error_code == Error.FENCED_MEMBER_EPOCH
+        fetches.close()
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0], max_wait=60_000)) == {
+            0: dict.fromkeys(range(4), 2)
+        }
+        stranger.close()
+
+    run(test)
+
+
+def test_nothing_is_remembered_of_members_that_are_gone() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        sessions = gateway.broker.share_sessions
+        for number in range(3):
+            await share_fetch(client, f"m{number}", 0, topic_id, [0])
+            await share_fetch(client, f"m{number}", FINAL)
+        await beat(client, GROUP, "b", 0, "t")
+        await beat(client, GROUP, "b", FINAL)
+        assert not sessions._named
+        assert not sessions._by_connection
 
     run(test)
 
@@ -217,13 +342,13 @@ def test_a_member_that_left_may_still_acknowledge_what_it_has(monkeypatch: pytes
         answer = await share_fetch(client, "m", 2, topic_id, max_wait=60_000)
         assert acquired(answer) == {}, "it gets nothing more"
         assert errors(await share_acknowledge(client, "m", FINAL, topic_id, {0: [(0, 1, 1)]})) == {0: 0}
-        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {2: 1, 3: 1}}
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {2: 2, 3: 1}}
 
     run(test)
 
 
 @pytest.mark.parametrize("by", ["time", "connection"])
-def test_what_a_member_that_left_says_nothing_of_goes_back_uncounted(
+def test_what_a_member_that_left_says_nothing_of_goes_back_counted(
     by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(share_sessions, "LAST_WORDS", 0.02 if by == "time" else 60)
@@ -237,7 +362,7 @@ def test_what_a_member_that_left_says_nothing_of_goes_back_uncounted(
         gateway.broker.subscriptions.member_gone(GROUP, "m", graceful=True)
         if by == "connection":
             other.close()
-        assert acquired((await client.receive())[1]) == {0: dict.fromkeys(range(4), 1)}
+        assert acquired((await client.receive())[1]) == {0: dict.fromkeys(range(4), 2)}
         other.close()
 
     run(test)
@@ -296,9 +421,40 @@ def test_sessions_remember_only_so_many_partitions(monkeypatch: pytest.MonkeyPat
         # one too many: its session ends, what it held goes back
         answer = await share_fetch(client, "a", 2, topic_id, [9])
         assert answer.error_code == Error.SHARE_SESSION_LIMIT_REACHED
-        assert acquired(await share_fetch(client, "b", 1)) == {0: dict.fromkeys(range(4), 1)}
+        assert acquired(await share_fetch(client, "b", 1)) == {0: dict.fromkeys(range(4), 1)}, "not its doing"
         await share_fetch(client, "b", FINAL)
         assert sessions.total == 0
+
+    run(test)
+
+
+def test_a_record_that_makes_its_member_leave_is_a_dead_letter_after_its_last_delivery() -> None:
+    """It throws, its consumer closes, and another one begins: not for ever."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2)
+        counts = []
+        for number in range(5):
+            answer = await share_fetch(client, f"m{number}", 0, topic_id, [0], max_records=1)
+            counts.append(acquired(answer))
+            await share_acknowledge(client, f"m{number}", FINAL, topic_id, {})
+        assert counts == [{0: {0: count}} for count in range(1, 6)]
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {1: 1}}
+        letters = gateway.broker.catalog.get(f"t-{GROUP}-DLQ")
+        assert letters is not None
+        assert gateway.broker.log_of(letters, 0).end_offset == 1
+
+    run(test)
+
+
+def test_where_leaves_do_not_count_what_was_in_hand_keeps_its_count() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        await alter_group(client, **{"pulsar.leave.counts": "false"})
+        for number in range(8):
+            answer = await share_fetch(client, f"m{number}", 0, topic_id, [0])
+            assert acquired(answer) == {0: {0: 1}}
+            await share_fetch(client, f"m{number}", FINAL)
 
     run(test)
 
@@ -331,7 +487,7 @@ def test_what_a_member_forgot_goes_back_when_its_session_ends() -> None:
         await share_fetch(client, "m", 0, topic_id, [0])
         await share_fetch(client, "m", 1, topic_id, forget=[0])
         await share_fetch(client, "m", FINAL)
-        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 1, 1: 1}}
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 2, 1: 2}}
 
     run(test)
 

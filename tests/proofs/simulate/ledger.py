@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from semantics.subscriptions.config import SubscriptionConfig
-from semantics.subscriptions.states import Reason
+from semantics.subscriptions.states import Ending, Reason
 
 
 class Broken(AssertionError):
@@ -176,10 +176,10 @@ class Ledger:
         self.messages[offset].deadline = now + self.config.lock_ms
         heappush(self._locks, (now + self.config.lock_ms, offset))
 
-    def gone(self, consumer: str, graceful: bool, wall: int) -> None:
+    def gone(self, consumer: str, ending: Ending, wall: int) -> None:
         for offset in sorted(self.holds(consumer)):
             message = self._take(offset)
-            if not graceful:
+            if ending is Ending.CRASHED or self.config.leave_counts:
                 self._failed(message, wall, 0)
         self._held.pop(consumer, None)
 

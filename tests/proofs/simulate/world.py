@@ -22,7 +22,7 @@ from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.hashing import slot_of
 from semantics.subscriptions.rows import Row, RowKind
 from semantics.subscriptions.selectors import Selector
-from semantics.subscriptions.states import Batch, Reason, Refusal
+from semantics.subscriptions.states import Batch, Ending, Reason, Refusal
 from tests.proofs.simulate.ledger import Broken, Ledger, Message
 
 EPOCH = 1_700_000_000_000
@@ -325,10 +325,10 @@ class World:
         """It leaves or dies, and another one comes in its place."""
         if consumer.name not in self.consumers:
             return
-        graceful = self.random.random() < 0.5
+        ending = Ending.LEFT if self.random.random() < 0.5 else Ending.CRASHED
         if consumer.there:
-            self.cursor.detach(consumer.name, graceful, self.now, self.wall)
-            self.ledger.gone(consumer.name, graceful, self.wall)
+            self.cursor.detach(consumer.name, ending, self.now, self.wall)
+            self.ledger.gone(consumer.name, ending, self.wall)
         self._leave(consumer)
         consumer.there = False
         del self.consumers[consumer.name]

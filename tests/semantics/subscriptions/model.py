@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from semantics.subscriptions.config import SubscriptionConfig
-from semantics.subscriptions.states import Acquired, Batch, Dying, Reason, Refusal
+from semantics.subscriptions.states import Acquired, Batch, Dying, Ending, Reason, Refusal
 
 AVAILABLE, ACQUIRED, DONE, DELAYED, BACKOFF, DYING = (
     "AVAILABLE",
@@ -174,12 +174,13 @@ class Model:
         for offset in offsets:
             self._free(self.messages[offset])
 
-    def detach(self, consumer: str, graceful: bool, wall: int) -> None:
+    def detach(self, consumer: str, ending: Ending, wall: int) -> None:
+        counts = ending is Ending.CRASHED or (ending is Ending.LEFT and self.config.leave_counts)
         for offset in self.held_by(consumer):
-            if graceful:
-                self._free(self.messages[offset])
-            else:
+            if counts:
                 self._failed(self.messages[offset], wall, 0)
+            else:
+                self._free(self.messages[offset])
         self._advance()
 
     def acknowledge(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from semantics.subscriptions.backoff import Backoff
+from semantics.subscriptions.cursor import DOUBT_MS
 from semantics.subscriptions.rows import RowKind
-from semantics.subscriptions.states import Batch, DueFrom, Dying, Reason, Refusal
+from semantics.subscriptions.states import Batch, DueFrom, Dying, Ending, Reason, Refusal
 from tests.semantics.subscriptions.driving import (
     ACCEPT,
     GAP,
@@ -178,18 +179,54 @@ def test_a_crash_counts_and_waits_for_nothing() -> None:
     driver = Driver(timeout_backoff=Backoff(50, 400), nack_delay_ms=9_999)
     driver.feed(2)
     driver.poll()
-    driver.cursor.detach("a", False, 0, WALL)
+    driver.cursor.detach("a", Ending.CRASHED, 0, WALL)
     assert driver.cursor.poll("b", 10, 0, WALL) == [(0, 1, 1)]
 
 
-def test_who_leaves_gives_back_without_a_count() -> None:
-    driver = Driver()
+@pytest.mark.parametrize(
+    ("ending", "counted", "count"),
+    [
+        (Ending.LEFT, True, 1),
+        (Ending.LEFT, False, 0),
+        (Ending.CRASHED, False, 1),
+        (Ending.STOPPED, True, 0),
+    ],
+)
+def test_how_a_session_ends_says_whether_that_was_a_delivery(
+    ending: Ending, counted: bool, count: int
+) -> None:
+    driver = Driver(leave_counts=counted)
     driver.feed(4)
     assert driver.poll("a", 2) == [0, 1]
     assert driver.poll("b", 2) == [2, 3]
-    driver.cursor.detach("a", True, 0, WALL)
-    assert driver.cursor.poll("b", 10, 0, WALL) == [(0, 1, 0)]
+    driver.cursor.detach("a", ending, 0, WALL)
+    assert driver.cursor.poll("b", 10, 0, WALL) == [(0, 1, count)]
     assert driver.cursor.holding() == {"b": 4}
+
+
+def test_what_may_have_been_lost_on_its_way_is_not_locked_for_ever() -> None:
+    driver = Driver(lock_ms=10**9)
+    driver.feed(3)
+    driver.poll("a", 1)
+    driver.pass_time(DOUBT_MS)
+    driver.poll("a", 1)
+    driver.pass_time(10)
+    driver.cursor.in_doubt("a", driver.now)
+    driver.pass_time(DOUBT_MS - 1)
+    assert driver.state(0, 1) == ["ACQUIRED"] * 2
+    driver.pass_time(1)
+    assert driver.state(0, 1) == ["ACQUIRED", "AVAILABLE"], "what it was given before came"
+    assert driver.count(1) == [1]
+
+
+def test_a_lock_that_ends_soon_anyway_stays_as_it_is() -> None:
+    driver = Driver(lock_ms=DOUBT_MS)
+    driver.feed(1)
+    driver.poll("a", 1)
+    driver.pass_time(10)
+    driver.cursor.in_doubt("a", driver.now)
+    driver.cursor.in_doubt("nobody", driver.now)
+    assert driver.cursor.next_due(driver.now, driver.wall)[0] == DOUBT_MS
 
 
 def test_what_could_not_be_sent_was_never_taken() -> None:
@@ -214,7 +251,7 @@ def test_n_deliveries_and_then_a_dead_letter(end: str) -> None:
         elif end == "timeout":
             driver.pass_time(100)
         else:
-            driver.cursor.detach("a", False, driver.now, driver.wall)
+            driver.cursor.detach("a", Ending.CRASHED, driver.now, driver.wall)
             driver.attach("a")
     assert driver.poll() == []
     assert driver.cursor.dying(10) == [Dying(0, 0, 3, Reason.MAX_DELIVERIES)]
@@ -234,7 +271,7 @@ def test_records_that_fail_together_die_each_by_its_own_count(how: str) -> None:
     if how == "nack":
         driver.acknowledge((0, 3, RELEASE))
     elif how == "crash":
-        driver.cursor.detach("a", False, driver.now, driver.wall)
+        driver.cursor.detach("a", Ending.CRASHED, driver.now, driver.wall)
     else:
         driver.pass_time(100)
     assert driver.state(0, 1, 2, 3) == ["DYING", "AVAILABLE", "DYING", "AVAILABLE"]
@@ -563,7 +600,7 @@ def test_the_type_changes_only_while_nothing_is_held() -> None:
     with pytest.raises(ValueError, match="only while nobody holds"):
         driver.cursor.reconfigure(keyed)
     driver.say(ACCEPT, 1)
-    driver.cursor.detach("a", True, 0, WALL)
+    driver.cursor.detach("a", Ending.STOPPED, 0, WALL)
     driver.cursor.reconfigure(keyed)
     driver.config = keyed
     driver.cursor.reassign(all_of("b"), 0)

@@ -22,7 +22,7 @@ from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Row, RowKind
-from semantics.subscriptions.states import Batch, Reason
+from semantics.subscriptions.states import Batch, Ending, Reason
 from tests.examples import examples
 from tests.semantics.subscriptions.driving import left_over
 from tests.semantics.subscriptions.model import (
@@ -61,6 +61,7 @@ configs = {
     "nack_backoff": backoffs,
     "timeout_backoff": backoffs,
     "dead_letters": st.sampled_from([True, True, True, False]),
+    "leave_counts": st.booleans(),
     "strict_delay": st.sampled_from([True, True, True, False]),
     "lookahead": st.sampled_from([1, 6, 20_000]),
 }
@@ -170,14 +171,14 @@ class Machine(RuleBasedStateMachine):
         self.cursor.attach(consumer, self.now)
 
     @precondition(lambda self: self.attached)
-    @rule(data=st.data(), graceful=st.booleans())
-    def detach(self, data: st.DataObject, graceful: bool) -> None:
-        self.leaves(data.draw(st.sampled_from(sorted(self.attached))), graceful)
+    @rule(data=st.data(), ending=st.sampled_from(Ending))
+    def detach(self, data: st.DataObject, ending: Ending) -> None:
+        self.leaves(data.draw(st.sampled_from(sorted(self.attached))), ending)
 
-    def leaves(self, consumer: str, graceful: bool) -> None:
+    def leaves(self, consumer: str, ending: Ending) -> None:
         self.attached.discard(consumer)
-        self.cursor.detach(consumer, graceful, self.now, self.wall)
-        self.model.detach(consumer, graceful, self.wall)
+        self.cursor.detach(consumer, ending, self.now, self.wall)
+        self.model.detach(consumer, ending, self.wall)
 
     @precondition(lambda self: self.config.type == "key_shared")
     @rule(owners=st.lists(st.sampled_from([*CONSUMERS, *CONSUMERS, None]), min_size=4, max_size=4))
@@ -579,7 +580,7 @@ class Machine(RuleBasedStateMachine):
         if not hasattr(self, "cursor") or sys.exc_info()[0] is not None:
             return
         for consumer in sorted(self.attached):
-            self.leaves(consumer, True)
+            self.leaves(consumer, Ending.STOPPED)
         self.attached.add("ann")
         self.cursor.attach("ann", self.now)
         if self.config.type == "key_shared":

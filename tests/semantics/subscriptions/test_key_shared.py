@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from semantics.subscriptions.cursor import FILL_UP
-from semantics.subscriptions.states import Batch, Draining, Reason
+from semantics.subscriptions.states import Batch, Draining, Ending, Reason
 from tests.semantics.subscriptions.driving import (
     ACCEPT,
     REJECT,
@@ -237,7 +237,7 @@ def test_what_a_crash_leaves_goes_before_what_waited_for_it() -> None:
         driver = keyed([LOW, LOW, LOW], strict=strict)
         driver.poll("a", 1)
         driver.poll("a", 1)
-        driver.cursor.detach("a", False, 1, WALL)
+        driver.cursor.detach("a", Ending.CRASHED, 1, WALL)
         driver.cursor.reassign(all_of("b"), 1)
         assert driver.poll("b", 1) == [0]
         driver.say(ACCEPT, 0, by="b")
@@ -339,7 +339,7 @@ def test_under_load_all_is_delivered_and_keys_keep_their_order(mode: dict[str, b
         if dice.random() < 0.02 or not names:
             if names and (len(names) > 4 or dice.random() < 0.5):
                 leaver = names.pop(dice.randrange(len(names)))
-                driver.cursor.detach(leaver, dice.random() < 0.5, driver.now, driver.wall)
+                driver.cursor.detach(leaver, dice.choice(list(Ending)), driver.now, driver.wall)
                 held.pop(leaver)
             else:
                 name = f"c{rounds}"

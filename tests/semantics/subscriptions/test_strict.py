@@ -12,7 +12,7 @@ import pytest
 from semantics.subscriptions import strict
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.states import Batch
+from semantics.subscriptions.states import Batch, Ending
 from tests.semantics.subscriptions.driving import ACCEPT, REJECT, RELEASE, WALL, Owners
 
 NAMES = ("a", "b", "c")
@@ -107,7 +107,7 @@ def test_both_ways_give_the_same_records_and_rows(
             dying = pair.dying(1_000)
             pair.buried([(each.first, each.last) for each in dying])
             gone = dice.choice(NAMES)
-            pair.detach(gone, dice.random() < 0.5, now, wall)
+            pair.detach(gone, dice.choice(list(Ending)), now, wall)
             pair.attach(gone, now)
             held[gone] = []
             share_out()

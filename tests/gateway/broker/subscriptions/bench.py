@@ -148,7 +148,7 @@ async def measure(options: argparse.Namespace) -> float:
                 profile.enable()
             before = thread_time()
             request = share.decode_fetch(2, body, 0, len(body))
-            answer = await _answer(ShareFetch(world.broker, 1, 2, 7, request))
+            answer = await _answer(ShareFetch(world.broker, 1, ("/127.0.0.1", "bench"), 2, 7, request))
             took += thread_time() - before
             if profile is not None:
                 profile.disable()

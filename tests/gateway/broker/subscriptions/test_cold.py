@@ -10,6 +10,7 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
+from semantics.subscriptions.states import Ending
 from store.api import Buffer, Corrupt, StoreError
 from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, World, run, seen
 
@@ -79,13 +80,13 @@ def test_a_consumer_that_goes_while_the_disk_is_asked_was_given_nothing() -> Non
         at, disk = await cold(world)
         disk.cold = False
         await world.fetch(at, "a")
-        at.detach("a", graceful=True)
+        at.detach("a", Ending.STOPPED)
         disk.cold = True
         at.attach("a")
         fetch = asyncio.ensure_future(at.fetch("a", 10, 1 << 20))
         await asyncio.sleep(0)
         assert at.ready().acquired == 3, "in hand, though not sent"
-        at.detach("a", graceful=False)
+        at.detach("a", Ending.CRASHED)
         await world.settled()
         await disk.go()
         assert (await fetch).acquired == ()
@@ -100,7 +101,7 @@ def test_a_fetch_that_is_given_up_gives_its_records_back() -> None:
         at, disk = await cold(world)
         disk.cold = False
         await world.fetch(at, "a")
-        at.detach("a", graceful=True)
+        at.detach("a", Ending.STOPPED)
         disk.cold = True
         at.attach("a")
         taker = Taker("b")
@@ -124,7 +125,7 @@ def test_a_disk_that_fails_is_told_and_takes_nothing_along(known: bool) -> None:
         if known:
             disk.cold = False
             await world.fetch(at, "a")
-            at.detach("a", graceful=True)
+            at.detach("a", Ending.STOPPED)
             at.attach("a")
             disk.cold = True
         fetch = asyncio.ensure_future(at.fetch("a", 10, 1 << 20))
@@ -175,7 +176,7 @@ def test_damage_among_what_is_delivered_again() -> None:
         at, disk = await cold(world)
         disk.cold = False
         await world.fetch(at, "a")
-        at.detach("a", graceful=True)
+        at.detach("a", Ending.STOPPED)
         disk.damaged = (1, 2)
         assert list(await world.fetch(at, "b")) == [0]
         with pytest.raises(KafkaError):

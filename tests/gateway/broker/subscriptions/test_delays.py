@@ -15,7 +15,7 @@ from gateway.broker.subscriptions.reading import Delivery
 from gateway.wire import records
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.states import Batch
+from semantics.subscriptions.states import Batch, Ending
 from tests.gateway.broker.subscriptions.world import RELEASE, Taker, World, run, seen
 
 
@@ -357,7 +357,7 @@ def test_a_member_whose_look_ahead_is_cut_off_hands_it_on(folder: Path | None) -
         await asyncio.sleep(0)
         # its connection is gone
         task.cancel()
-        at.detach("a", graceful=False)
+        at.detach("a", Ending.CRASHED)
         while waiter.got != [5_000]:
             await asyncio.sleep(0)
 

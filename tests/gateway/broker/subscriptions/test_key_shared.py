@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from semantics.subscriptions.hashing import slot_of
+from semantics.subscriptions.states import Ending
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import RELEASE, Taker, World, run
 
@@ -117,7 +118,7 @@ def test_a_consumer_that_crashes_gives_its_keys_to_others_at_once(folder: Path |
         await world.fetch(at, "b")
         waiter = Taker("b")
         at.park(waiter)
-        at.detach("a", graceful=False)
+        at.detach("a", Ending.CRASHED)
         await world.settled()
         await world.settled()
         assert set(waiter.got) == set(had)
@@ -196,7 +197,7 @@ def test_the_type_changes_while_nobody_is_there_and_what_was_settled_stays_so(fo
         await world.produce(*KEYS, key=list(KEYS))
         await world.fetch(at)
         await world.ack(at, *range(0, 40, 2))
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         await world.configure("g", pulsar__subscription__type="key_shared")
         await come(world, "a")
         got = await world.fetch(at, "a")

@@ -9,6 +9,7 @@ import pytest
 from gateway.broker.subscriptions import left_dying, rows
 from semantics.subscriptions import rows as cursor_rows
 from semantics.subscriptions.rows import Counts
+from semantics.subscriptions.states import Ending
 from store.api import Family, Put
 from tests.gateway.broker.subscriptions.world import REJECT, World, run
 
@@ -92,7 +93,7 @@ def test_what_cannot_be_buried_stays_in_memory_and_is_tried_again(folder: Path |
         await world.produce(b"a")
         await world.fetch(at)
         assert not await world.ack(at, 0, kind=REJECT)
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         await world.settled()
         for _ in range(3):
             world.broker.subscriptions.release_idle()

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
+from semantics.subscriptions.states import Ending
 from store.api import Family, Refused, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, Waiter, World, run
@@ -91,7 +92,7 @@ def test_released_records_are_sent_again_without_their_neighbours_when_they_are_
             (50, 50, 1),
             (99, 99, 1),
         ]
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         assert await world.fetch(at, "d") == {n: (b"%03d" % n * 20, 2) for n in released}
 
     run(test, folder)
@@ -101,9 +102,9 @@ def test_a_consumer_that_crashes_counts_and_one_that_leaves_does_not(folder: Pat
     async def test(world: World) -> None:
         at = await world.subscribed(b"a")
         await world.fetch(at, "one")
-        at.detach("one", graceful=True)
+        at.detach("one", Ending.STOPPED)
         assert await world.fetch(at, "two") == {0: (b"a", 1)}
-        at.detach("two", graceful=False)
+        at.detach("two", Ending.CRASHED)
         assert await world.fetch(at, "three") == {0: (b"a", 2)}
         await world.settled()
         await world.crash()
@@ -142,7 +143,7 @@ def test_whoever_waits_longest_is_woken_and_nobody_for_nothing(folder: Path | No
         await world.produce(b"d")
         assert takers[2].got == [3]
         # what somebody lets go of wakes the next
-        at.detach("c0", graceful=True)
+        at.detach("c0", Ending.STOPPED)
         await world.settled()
         assert takers[3].got == [0, 1]
 
@@ -200,8 +201,8 @@ def test_a_topic_that_is_deleted_takes_its_subscriptions_along_and_a_new_one_has
             await world.fetch(at)
         with pytest.raises(KafkaError):
             at.acknowledge("c", [(1, 1, ACCEPT)])
-        at.detach("c", graceful=False)
-        at.detach("w", graceful=False)
+        at.detach("c", Ending.CRASHED)
+        at.detach("w", Ending.CRASHED)
         await world.settled()
         for family in (Family.SUBSCRIPTION, Family.CURSOR, Family.ACK, Family.COUNT, Family.DUE):
             assert not list(world.store.scan(family)), family
@@ -357,7 +358,7 @@ def test_an_empty_hand_is_left_and_bytes_are_bounded(folder: Path | None) -> Non
             await world.produce(b"x" * 1000, b"y" * 1000)
         assert list(await world.fetch(at, "one", max_bytes=10)) == [0, 1]
         assert list(await world.fetch(at, "one", max_bytes=5000)) == [2, 3, 4, 5]
-        at.detach("one", graceful=True)
+        at.detach("one", Ending.STOPPED)
         assert list(await world.fetch(at, "two", max_bytes=10)) == [0, 1]
         assert at.ready().acquired == 2
         assert list(await world.fetch(at, "two")) == [2, 3, 4, 5, 6, 7]
@@ -376,7 +377,7 @@ def test_a_cursor_that_nobody_uses_is_let_go_and_knows_everything_when_it_is_bac
         for _ in range(3):
             subscriptions.release_idle()
         assert list(subscriptions.live()), "it has a consumer"
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         await world.settled()
         for _ in range(2):
             subscriptions.release_idle()
@@ -391,7 +392,7 @@ def test_a_clean_stop_counts_nothing(folder: Path | None) -> None:
         at = await world.subscribed(b"a")
         await world.fetch(at)
         world.broker.subscriptions.stop()
-        at.detach("c", graceful=False)
+        at.detach("c", Ending.CRASHED)
         await world.close()
         await world.start()
         assert await world.fetch(world.at()) == {0: (b"a", 1)}
@@ -440,7 +441,7 @@ def test_what_happens_to_deliveries_is_counted(folder: Path | None) -> None:
         await world.fetch(at, "two")
         await world.pass_time(30_000)
         await world.fetch(at, "two")
-        at.detach("two", graceful=False)
+        at.detach("two", Ending.CRASHED)
         await world.settled()
         metrics = world.broker.metrics
         counted = (metrics.deliveries, metrics.share_acks, metrics.share_nacks, metrics.share_timeouts)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.wire.errors import Error
+from semantics.subscriptions.states import Ending
 from store.api import Refused, Unknown
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Slot, World, run
@@ -120,8 +121,8 @@ class Story:
 
     async def leave(self) -> None:
         consumer = self.random.choice(CONSUMERS)
-        graceful = self.random.random() < 0.5
-        self.world.at().detach(consumer, graceful)
+        ending = self.random.choice(list(Ending))
+        self.world.at().detach(consumer, ending)
         self.held[consumer].clear()
         await self.world.settled()
 
