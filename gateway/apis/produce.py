@@ -3,6 +3,7 @@
 Each batch is admitted by its header and its CRC, put into the group of this loop turn, and answered when the group
 is committed. Versions 0 to 2 are advertised because librdkafka needs them to be (KAFKA-18659), and not served: the
 connection is closed, as Kafka does.
+A batch that is refused for some of its records says which (KIP-467, version 8), so that a client can fail those.
 With acks=0 nothing is answered; if something is wrong the connection is closed, as Kafka does.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.errors import KafkaError, RecordsRefused, from_store
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.wire import produce as wire
 from gateway.wire.batch import BatchError, admit
@@ -68,15 +69,12 @@ class ProduceSlot:
         if isinstance(results, tuple):
             partition, _ = results
             name = partition.topic.topic_id if self._version >= 13 else partition.topic.name_utf8
-            failed = [(name, [(partition.index, int(error.code), -1, -1, -1, error.text)])]
+            failed = [(name, [_refusal(partition.index, error)])]
         else:
             failed = [
                 (
                     name,
-                    [
-                        result if result[1] else (result[0], int(error.code), -1, -1, -1, error.text)
-                        for result in partitions
-                    ],
+                    [result if result[1] else _refusal(result[0], error) for result in partitions],
                 )
                 for name, partitions in results
             ]
@@ -113,11 +111,10 @@ def produce(
                 header = admit(batch)
                 base_offset = partition.append(batch, header, now)
             except KafkaError as error:
-                results = [(name, [(index, int(error.code), -1, -1, -1, error.text)])]
-                return wire.encode(version, correlation_id, results)
+                return wire.encode(version, correlation_id, [(name, [_refusal(index, error)])])
             except BatchError as error:
-                results = [(name, [(index, int(error.code), -1, -1, -1, str(error))])]
-                return wire.encode(version, correlation_id, results)
+                damaged: wire.PartitionResult = (index, int(error.code), -1, -1, -1, (), str(error))
+                return wire.encode(version, correlation_id, [(name, [damaged])])
             start = partition.prefix_by_id if version >= 13 else partition.prefix
             payload = wire.encode_one(
                 correlation_id,
@@ -157,10 +154,10 @@ def _produce_many(
                 answers.append(_take(broker, request, version, runtime, index, batch, now))
                 taken = True
             except KafkaError as error:
-                answers.append((index, int(error.code), -1, -1, -1, error.text))
+                answers.append(_refusal(index, error))
                 failed = True
             except BatchError as error:
-                answers.append((index, int(error.code), -1, -1, -1, str(error)))
+                answers.append((index, int(error.code), -1, -1, -1, (), str(error)))
                 failed = True
         results.append((name, answers))
     if request.acks == 0:
@@ -178,6 +175,11 @@ def _produce_many(
     slot = ProduceSlot(connection, version, correlation_id, payload, results, size)
     broker.turn.await_commit(slot)
     return slot
+
+
+def _refusal(index: int, error: KafkaError) -> wire.PartitionResult:
+    named = error.records if isinstance(error, RecordsRefused) else ()
+    return index, int(error.code), -1, -1, -1, named, error.text
 
 
 def _take(
@@ -207,4 +209,4 @@ def _take(
         )
     base_offset = partition.append(batch, header, now)
     append_time = partition.append_time(header, base_offset, now) if partition.log_append_time else -1
-    return index, 0, base_offset, append_time, partition.log.start_offset, None
+    return index, 0, base_offset, append_time, partition.log.start_offset, (), None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gateway.wire.errors import Error
 from store.api import DiskFull, StoreError
 
@@ -13,6 +15,18 @@ class KafkaError(Exception):
         super().__init__(text or code.name)
         self.code = code
         self.text = text
+
+
+RecordError = tuple[int, str | None]
+"""Which record of a batch, from 0, and why."""
+
+
+class RecordsRefused(KafkaError):
+    """A batch of which some records cannot be taken, so none is: `records` says which and why (KIP-467)."""
+
+    def __init__(self, code: Error, text: str, records: Sequence[RecordError]) -> None:
+        super().__init__(code, text)
+        self.records = records
 
 
 def from_code(code: int) -> KafkaError:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker import producers as dedup
-from gateway.broker.errors import KafkaError
+from gateway.broker.errors import KafkaError, RecordError, RecordsRefused
 from gateway.broker.subscriptions.letter_names import full_name
 from gateway.wire import letters, produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time, reencode
@@ -194,9 +195,11 @@ class Partition:
                     return verdict
                 raise KafkaError(*_REFUSALS[verdict])
         if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms and not self.log_append_time:
-            raise KafkaError(
+            newest = now + self.topic.config.timestamp_after_max_ms
+            raise refused(
                 Error.INVALID_TIMESTAMP,
-                f"The timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms ahead of the clock.",
+                "The timestamp is more than message.timestamp.after.max.ms ahead of the gateway's clock.",
+                (at for at, (_, stamp, _) in enumerate(self._skim(batch)) if stamp > newest),
             )
         base_offset = self.next_offset
         max_timestamp = header.max_timestamp
@@ -246,20 +249,28 @@ class Partition:
             real_topic, subscription = self.retries_of
             batch = letters.complete(batch, real_topic, full_name(self.topic.name), subscription, limit)
         if config.compact and not all(keyed for _, _, keyed in records.skim(batch, limit)):
-            raise KafkaError(Error.INVALID_RECORD, "A compacted topic takes no records without a key.")
+            raise refused(
+                Error.INVALID_RECORD,
+                "A compacted topic takes no records without a key.",
+                (at for at, (_, _, keyed) in enumerate(self._skim(batch)) if not keyed),
+            )
         if config.timestamp_before_max_ms is not None and not config.log_append_time:
             oldest = now - config.timestamp_before_max_ms
             # -1 is a record without a timestamp
             if any(-1 != timestamp < oldest for _, timestamp, _ in records.skim(batch, limit)):
-                raise KafkaError(
+                raise refused(
                     Error.INVALID_TIMESTAMP,
-                    "A record is older than message.timestamp.before.max.ms of this topic allows.",
+                    "The record is older than message.timestamp.before.max.ms of this topic allows.",
+                    (at for at, (_, stamp, _) in enumerate(self._skim(batch)) if -1 != stamp < oldest),
                 )
         if config.compression is not None and header.codec != config.compression:
             batch = reencode(batch, config.compression, limit, config.compression_level)
         if config.log_append_time:
             return patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
         return patch(batch, base_offset, self.leader_epoch), header.max_timestamp
+
+    def _skim(self, batch: bytes) -> Iterator[tuple[int, int, bool]]:
+        return records.skim(batch, self.broker.decompression_limit)
 
     def grown(self, appended: int) -> None:
         """That many bytes became readable (0: something else changed): wake whoever waits."""
@@ -290,6 +301,22 @@ class Partition:
 
     def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Bytes:
         return self.log.read(offset, max_bytes, whole_first=whole_first)
+
+
+NAMED_AT_MOST = 10_000
+"""Records of a refused batch that are named with the reason; those beyond are only named."""
+
+
+def refused(code: Error, why: str, ats: Iterable[int]) -> RecordsRefused:
+    """A batch refused for the records at `ats`, each of which is told `why`.
+
+    Records that are not named are told by their client that they were in one batch with such. A batch whose header says
+    what no record of it does is refused without naming any.
+    """
+    found: list[RecordError] = [
+        (at, why if number < NAMED_AT_MOST else None) for number, at in enumerate(ats)
+    ]
+    return RecordsRefused(code, why, found)
 
 
 _REFUSALS = {

@@ -8,6 +8,7 @@ version is above 0 (KAFKA-18659).
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import encode_uvarint, skip_tags, uvarint
@@ -165,9 +166,10 @@ def _decode_classic(frame: bytes, position: int, end: int) -> ProduceRequest:
 
 # -- answers -------------------------------------------------------------------------------------------------------
 
-RecordErrors = list[tuple[int, str | None]]
-PartitionResult = tuple[int, int, int, int, int, str | None]
-"""partition, error code, base offset, log append time or -1, log start offset, message or None."""
+RecordErrors = Sequence[tuple[int, str | None]]
+"""Records of the batch, from 0, for which it was refused, and why each (KIP-467)."""
+PartitionResult = tuple[int, int, int, int, int, RecordErrors, str | None]
+"""partition, error code, base offset, log append time or -1, log start offset, records, message or None."""
 TopicResult = tuple[bytes, list[PartitionResult]]
 
 _HEAD_FLEXIBLE = struct.Struct(">iiB")  # size, correlation id, no tags
@@ -208,17 +210,17 @@ def encode(version: int, correlation_id: int, topics: list[TopicResult]) -> byte
         else:
             parts.append(_compact(name) if flexible else _I16.pack(len(name)) + name)
         parts.append(_length(len(partitions), flexible))
-        for index, error, base_offset, append_time, log_start, message in partitions:
+        for index, error, base_offset, append_time, log_start, records, message in partitions:
             parts.append(struct.pack(">ihqq", index, error, base_offset, append_time))
             if version >= 5:
                 parts.append(struct.pack(">q", log_start))
             if version >= 8:
-                text = message.encode() if message is not None else None
+                parts.append(_length(len(records), flexible))
+                for at, why in records:
+                    parts.append(_I32.pack(at) + _text(why, flexible) + (b"\x00" if flexible else b""))
+                parts.append(_text(message, flexible))
                 if flexible:
-                    parts.append(b"\x01" + (b"\x00" if text is None else _compact(text)) + b"\x00")
-                else:
-                    parts.append(b"\x00\x00\x00\x00")
-                    parts.append(b"\xff\xff" if text is None else _I16.pack(len(text)) + text)
+                    parts.append(b"\x00")
         if flexible:
             parts.append(b"\x00")
     parts.append(b"\x00\x00\x00\x00\x00" if flexible else b"\x00\x00\x00\x00")
@@ -230,6 +232,14 @@ def encode(version: int, correlation_id: int, topics: list[TopicResult]) -> byte
 
 def _length(count: int, flexible: bool) -> bytes:
     return encode_uvarint(count + 1) if flexible else _I32.pack(count)
+
+
+def _text(text: str | None, flexible: bool) -> bytes:
+    """A nullable string."""
+    if text is None:
+        return b"\x00" if flexible else b"\xff\xff"
+    encoded = text.encode()
+    return _compact(encoded) if flexible else _I16.pack(len(encoded)) + encoded
 
 
 def _compact(text: bytes) -> bytes:

@@ -6,15 +6,16 @@ import asyncio
 import struct
 from typing import Any
 
+import google_crc32c
 import pytest
 
 from gateway.server import Gateway
-from gateway.wire import compression, messages
+from gateway.wire import compression, messages, records
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store.api import Refused
 from tests.gateway.broker.asking import fetch, offsets, told
-from tests.gateway.broker.held import HeldStore, part, run, run_held
+from tests.gateway.broker.held import Clock, HeldStore, part, run, run_held
 from tests.gateway.serving import Client, batch, create, produce_body
 
 Request = messages.ProduceRequest
@@ -241,3 +242,60 @@ def test_a_commit_that_fails_with_acks_zero_closes_the_connection() -> None:
         assert await client.at_end()
 
     run_held(test)
+
+
+def refused(answer: Any) -> tuple[int, list[int], set[str | None]]:
+    (topic,) = answer.responses
+    (partition,) = topic.partition_responses
+    named = partition.record_errors
+    return (
+        partition.error_code,
+        [each.batch_index for each in named],
+        {each.batch_index_error_message for each in named},
+    )
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_a_batch_that_is_refused_for_some_of_its_records_says_which(codec: int) -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        hour = 3_600_000
+        await create(client, "kept", cleanup__policy="compact")
+        await create(client, "now", message__timestamp__before__max__ms="1000")
+        keys = [b"a", None, b"b", None]
+        half = [records.Record(at, clock.now, key, b"v", []) for at, key in enumerate(keys)]
+        stamps = [clock.now, clock.now - 1001, -1, clock.now + hour + 1]
+        old = [records.Record(at, stamp, b"k", b"v", []) for at, stamp in enumerate(stamps[:3])]
+        new = [records.Record(at, stamp, b"k", b"v", []) for at, stamp in enumerate(stamps)]
+        for topic, sent, code, named, word in (
+            ("kept", half, Error.INVALID_RECORD, [1, 3], "without a key"),
+            ("now", old, Error.INVALID_TIMESTAMP, [1], "message.timestamp.before.max.ms"),
+            ("now", new, Error.INVALID_TIMESTAMP, [3], "message.timestamp.after.max.ms"),
+        ):
+            body = produce_body(topic, records.build_batch(sent, codec=codec))
+            for version in (8, 9, 12):
+                found = refused(await client.ask(ApiKey.PRODUCE, version, body))
+                assert found[:2] == (code, named), topic
+                (why,) = found[2]
+                assert why is not None
+                assert word in why
+            assert (await client.ask(ApiKey.PRODUCE, 7, body)).responses[0].partition_responses[
+                0
+            ].error_code == code
+
+    run(test, clock=clock)
+
+
+def test_a_header_that_says_what_no_record_does_names_none() -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        lied = bytearray(batch(b"v"))
+        lied[35:43] = (clock.now + 10**9).to_bytes(8, "big")
+        lied[17:21] = google_crc32c.value(bytes(lied[21:])).to_bytes(4, "big")
+        found = refused(await client.ask(ApiKey.PRODUCE, 9, produce_body("t", bytes(lied))))
+        assert found == (Error.INVALID_TIMESTAMP, [], set())
+
+    run(test, clock=clock)

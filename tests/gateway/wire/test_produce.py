@@ -86,6 +86,9 @@ results = st.lists(
         st.integers(-1, 2**62),
         st.integers(-1, 2**62),
         st.integers(-1, 2**62),
+        st.lists(
+            st.tuples(st.integers(0, 2**31 - 1), st.one_of(st.none(), st.text(max_size=200))), max_size=3
+        ),
         st.one_of(st.none(), st.text(max_size=200)),
     ),
     max_size=3,
@@ -105,7 +108,7 @@ def test_kafka_python_reads_the_answers(data: st.DataObject, version: int, corre
     response = ProduceResponse.decode(frame[9 if version >= 9 else 8 :], version=version)
     for (topic, parts), answer in zip(topics, response.responses, strict=True):
         assert (answer.topic_id if version >= 13 else answer.name) == topic
-        for (index, error, base, append_time, log_start, message), partition in zip(
+        for (index, error, base, append_time, log_start, named, message), partition in zip(
             parts, answer.partition_responses, strict=True
         ):
             assert (partition.index, partition.error_code, partition.base_offset) == (index, error, base)
@@ -114,6 +117,10 @@ def test_kafka_python_reads_the_answers(data: st.DataObject, version: int, corre
                 assert partition.log_start_offset == log_start
             if version >= 8:
                 assert partition.error_message == message
+                seen = [
+                    (each.batch_index, each.batch_index_error_message) for each in partition.record_errors
+                ]
+                assert seen == named
 
 
 @given(ids, st.integers(0, 1000), st.integers(0, 2**62), st.integers(9, 13))
@@ -121,7 +128,7 @@ def test_the_short_way_says_the_same_as_the_long_one(topic, index: int, base: in
     name = topic.bytes if version >= 13 else topic.hex.encode()
     start = produce.prefix_by_id(name, index) if version >= 13 else produce.prefix(name, index)
     assert produce.encode_one(5, start, base, -1, 3) == produce.encode(
-        version, 5, [(name, [(index, 0, base, -1, 3, None)])]
+        version, 5, [(name, [(index, 0, base, -1, 3, (), None)])]
     )
 
 
