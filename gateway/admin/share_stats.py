@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from gateway.admin.exchange import RefusedError
+from gateway.admin.settled import find_letter
 from gateway.broker.subscriptions import rows
 from semantics.message_id import MessageId
 from semantics.subscriptions.config import SubscriptionConfig
@@ -260,7 +262,10 @@ _OF_CONSUMER = (
 
 
 async def explained(at: SubscriptionPartition, offset: int) -> Stats:
-    """Everything that is known of one record, and a sentence that says why it does not arrive."""
+    """Everything that is known of one record, and a sentence that says why it does not arrive.
+
+    Raises RefusedError (404) for one that is not there any more, unless it is a dead letter.
+    """
     due = None
     known = at.ready().look(offset)
     if known.state in WAITING and known.due is None:
@@ -294,8 +299,42 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
     until = at.subscription.reserved.get(found.owner) if found.owner is not None else None
     if until is not None:
         answer["ownerAwaitedUntil"] = _iso(wall + until - now)
-    answer["explanation"] = _sentence(at, answer, partition.log_start, partition.high_watermark)
+    if found.state == "DONE" or offset < partition.log_start:
+        await _settled(at, answer)
+    else:
+        answer["explanation"] = _sentence(at, answer)
     return answer
+
+
+async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
+    """What became of a record that is settled, or not there any more. Raises RefusedError."""
+    offset = answer["offset"]
+    search = await find_letter(at, offset)
+    letter = search.found
+    if letter is not None:
+        answer["deadLetter"] = {
+            "topic": letter.topic,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "reason": letter.reason,
+        }
+        answer["explanation"] = (
+            f"It is a dead letter ({letter.reason}): offset {letter.offset} of {letter.topic}, partition"
+            f" {letter.partition}."
+        )
+        return
+    log_start = at.partition.log_start
+    if offset < log_start:
+        raise RefusedError(
+            404,
+            f"Record {offset} is not there any more, and is no dead letter in {search.topic}: the log begins at offset"
+            f" {log_start}. Retention or DeleteRecords removed what lies before it.",
+        )
+    beyond = "" if search.whole else ", as far as its latest 64 MiB tell"
+    answer["explanation"] = (
+        f"It is settled: acknowledged, skipped, expired, or before the subscription's start. It is no dead letter in"
+        f" {search.topic}{beyond}."
+    )
 
 
 async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:
@@ -314,17 +353,11 @@ async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:
         await asyncio.sleep(0)
 
 
-def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int) -> str:
-    offset, state = known["offset"], known["state"]
+def _sentence(at: SubscriptionPartition, known: Stats) -> str:
+    state = known["state"]
     times = known["failedDeliveries"]
     failed = f" It failed {times} time{'s' if times > 1 else ''} so far." if times else ""
     reason = f" ({known['reason']})" if "reason" in known else ""
-    if offset >= end:
-        return f"There is no such record yet: the partition ends at offset {end}."
-    if offset < log_start:
-        return f"It is not there any more: the log begins at offset {log_start}."
-    if state == "DONE":
-        return "It is settled: acknowledged, dead-lettered, skipped, expired, or before the subscription's start."
     config = at.subscription.config.subscription
     if state == "ACQUIRED":
         until = "for as long as it is connected: the group has no ack timeout"
@@ -343,7 +376,10 @@ def _sentence(at: SubscriptionPartition, known: Stats, log_start: int, end: int)
             f"It waits for its key{reason}: slot {known.get('slot')}, owned by {known.get('owner')}.{failed}"
         )
     if state.startswith("DYING"):
-        return f"It is on its way to the dead letter topic{reason}.{failed}"
+        topic = at.subscription.config.dead_letters_of(
+            at.subscription.group, at.subscription.base or at.subscription.topic
+        )
+        return f"It is on its way to the dead letter topic {topic}{reason}.{failed}"
     if "ownerAwaitedUntil" in known:
         return (
             f"It waits for {known['owner']}, which owned slot {known['slot']} before the gateway was started again and"

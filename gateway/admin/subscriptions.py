@@ -423,6 +423,9 @@ async def explain(context: Context, call: Call) -> Reply:
             raise RefusedError(400, str(error)) from None
     else:
         offset = _number(call.query.get("offset", ""), "offset")
+    end = partition.high_watermark
+    if offset >= end:
+        raise RefusedError(404, f"There is no record {offset} yet: the partition ends at offset {end}.")
     if not at.shared:
         row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
         committed = row.offset if row is not None else 0

@@ -332,7 +332,8 @@ def explain(
 ) -> None:
     """Tell why a message does not arrive.
 
-    Its state, who holds it and until when, how often it failed, when it is due, what it waits for.
+    Its state, who holds it and until when, how often it failed, when it is due, what it waits for, and where its
+    dead letter is. Ends with 1 for a message that is not there.
     """
     if (offset is None) == (message_id is None):
         raise AdminError("Say which message: either --offset or --messageId.")
