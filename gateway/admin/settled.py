@@ -1,7 +1,7 @@
 """What became of a settled record, where that can be known cheaply: whether it is a dead letter, and where.
 
-Of an acknowledged record nothing is stored but that it is settled. A dead letter says where it came from, so its topic is
-looked through: the newest first, a stretch at a time with turns for others between, LOOKED_AT_MOST bytes at most.
+Of an acknowledged record nothing is stored but that it is settled. A dead letter says where it came from, so its topic
+is looked through: the newest first, a stretch at a time with turns for others between, LOOKED_AT_MOST bytes at most.
 """
 
 from __future__ import annotations
