@@ -187,3 +187,21 @@ class GatewayMetrics(Metrics):
             files.value = now.open_files
 
         self.collect(collect)
+
+    def watch_opened(self, found: Callable[[], tuple[int, int, int, int]]) -> None:
+        """Show what is kept of batches that were opened, as it is at each scrape: bytes of what was found in them, of
+        those that are open for keys, of those that are kept for scattered records, and how many were opened for these.
+        """
+        kept = self.gauge(
+            "magnetar_opened_batches_bytes", "Bytes kept of batches that were opened, by what for.", ("kept",)
+        )
+        opened = self.counter(
+            "magnetar_batches_opened_total",
+            "Times that a batch was opened to send some of its records, since it was not kept open.",
+        ).labels()
+        scans, keys, scattered = kept.labels("scans"), kept.labels("keys"), kept.labels("scattered")
+
+        def collect() -> None:
+            scans.value, keys.value, scattered.value, opened.value = found()
+
+        self.collect(collect)

@@ -213,3 +213,16 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
             parts += (_LZ4_LENGTH.pack(len(plain) | _LZ4_STORED), plain)
     parts.append(b"\0\0\0\0")
     return b"".join(parts)
+
+
+def fold(data: bytes) -> bytes:
+    """A block for memory: compressed if that makes it smaller, behind a byte that says so."""
+    block = bytes(cramjam.lz4.compress_block(data, store_size=False))
+    return b"\1" + block if len(block) < len(data) else b"\0" + data
+
+
+def unfold(block: bytes, limit: int) -> bytes:
+    """What `fold` was given: at most `limit` bytes."""
+    if block[0]:
+        return bytes(cramjam.lz4.decompress_block(block[1:], output_len=limit))
+    return block[1:]

@@ -9,6 +9,7 @@ Records of a batch have the offsets [base, next); some may be missing, as compac
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -57,7 +58,8 @@ class Opened:
 
     __slots__ = ("_deltas", "_rising", "_stamps", "_starts", "batch", "header", "payload")
 
-    def __init__(self, batch: Buffer, limit: int = LIMIT) -> None:
+    def __init__(self, batch: Buffer, limit: int = LIMIT, starts: array[int] | None = None) -> None:
+        """`starts`: what it answered when it was open before."""
         try:
             found = header(batch)
             if not 0 <= found.count <= MAX_RECORDS or not found.count - 1 <= found.last_offset_delta:
@@ -75,7 +77,7 @@ class Opened:
         self.batch = batch[: found.size]
         self.header = found
         # where each record begins, and where the last one ends
-        self._starts: list[int] | None = None
+        self._starts = starts
         # timestamp deltas, still in zigzag; they are there once every offset was seen to be what it should
         self._stamps: list[int] | None = None
         # offset deltas of the records, None where they are 0, 1, 2 …
@@ -89,22 +91,26 @@ class Opened:
         Where it would be larger than the batch itself, which compression may do, the batch itself. b"" when none of
         the records is in the ranges. All else stays as it was: timestamps, producer, sequence.
         """
-        payload, seen = self.payload, self._stamps
-        room = len(self.batch) - HEADER_SIZE
+        part = self.part(ranges)
+        return self.batch if part is None else part
+
+    def part(self, ranges: Sequence[Range]) -> bytes | None:
+        """`subset`, and None where that is the batch itself."""
+        seen = self._stamps
+        room = self.header.size - HEADER_SIZE
         parts: list[bytes] = []
         stamps: list[int] = []
         count = last = 0
         for begin, end in self._indexes(ranges):
-            starts = self._boundaries()
-            part = payload[starts[begin] : starts[end]]
+            part = self._bytes_of(begin, end)
             room -= len(part)
             if room < 0:
-                return self.batch
+                return None
             parts.append(part)
             count += end - begin
             last = end - 1
             if seen is None:
-                stamps += self._stamps_of(begin, end)
+                stamps += self._stamps_of(begin, end, part)
             elif last == begin:
                 stamps.append(seen[begin])
             else:
@@ -177,11 +183,25 @@ class Opened:
 
     # -- where records are ----------------------------------------------------------------------------------------
 
-    def _boundaries(self) -> list[int]:
+    def starts(self) -> array[int]:
+        """Where each record begins in the payload, and where the last one ends: what `__init__` takes to be spared the
+        walk the next time.
+        """
+        return self._boundaries()
+
+    def deltas(self) -> list[int] | None:
+        """The offset deltas of a batch with gaps, None for one without."""
+        return self._sparse()
+
+    def _bytes_of(self, begin: int, end: int) -> bytes:
+        """The records of the numbers [begin, end)."""
+        starts = self._boundaries()
+        return self.payload[starts[begin] : starts[end]]
+
+    def _boundaries(self) -> array[int]:
         """Where each record begins in the payload, and where the last one ends."""
-        starts = self._starts
-        if starts is not None:
-            return starts
+        if self._starts is not None:
+            return self._starts
         payload = self.payload
         starts = [0]
         append = starts.append
@@ -205,8 +225,8 @@ class Opened:
             raise damaged("the end of the records") from None
         if position != len(payload):
             raise damaged("the number of records")
-        self._starts = starts
-        return starts
+        self._starts = array("I", starts)
+        return self._starts
 
     def _sparse(self) -> list[int] | None:
         """The offset deltas of a batch with gaps, None for one without."""
@@ -278,31 +298,33 @@ class Opened:
     def _slots_and_boundaries(self, slots: Slots) -> list[int]:
         """One slot for each record; where the records are is found with them."""
         found = Keys(self.payload, self.header, self._deltas, slots)
-        self._starts, self._stamps = found.starts, found.stamps
+        self._starts, self._stamps = array("I", found.starts), found.stamps
         return found.slots
 
-    def _stamps_of(self, begin: int, end: int) -> list[int]:
-        """The timestamp deltas, in zigzag, of the records [begin, end), whose offsets are looked at."""
-        payload = self.payload
+    def _stamps_of(self, begin: int, end: int, part: bytes) -> list[int]:
+        """The timestamp deltas, in zigzag, of the records [begin, end), whose bytes are `part` and whose offsets are
+        looked at.
+        """
         starts = self._boundaries()
         deltas = self._deltas
         stamps: list[int] = []
+        first = starts[begin]
         try:
             for index in range(begin, end):
-                start = starts[index]
-                position = start + (2 if payload[start] < 128 else 3 if payload[start + 1] < 128 else 0)
+                start = starts[index] - first
+                position = start + (2 if part[start] < 128 else 3 if part[start + 1] < 128 else 0)
                 if position == start:
-                    position = wide(payload, start)[1] + 1
-                stamp = payload[position]
+                    position = wide(part, start)[1] + 1
+                stamp = part[position]
                 position += 1
                 if stamp > 127:
-                    stamp, position = wide(payload, position - 1)
-                delta = payload[position]
+                    stamp, position = wide(part, position - 1)
+                delta = part[position]
                 if delta > 127:
-                    delta, position = wide(payload, position)
+                    delta, position = wide(part, position)
                 if (
                     delta != (index if deltas is None else deltas[index]) << 1
-                    or position >= starts[index + 1]
+                    or position >= starts[index + 1] - first
                 ):
                     raise damaged("the order of offsets")
                 stamps.append(stamp)

@@ -46,6 +46,9 @@ _TURN = 1000
 _PASSED_AT_MOST = 20_000
 """A fetch that passed over so many ends with what it has, be it nothing: its client asks again."""
 
+_WORK = 4 * 1024 * 1024
+"""Bytes that are unfolded in one turn of the loop to send records of batches: some milliseconds' work."""
+
 T = TypeVar("T")
 
 Reads = Generator[Awaitable[list[Buffer]], list[Buffer], T]
@@ -240,7 +243,16 @@ class Fetching:
         at = self._at
         problem: KafkaError | None = None
         while (rest := self.rest) and (self._size < self._max_bytes or not self._size):
-            if at.key_shared and self._from_opened(rest):
+            if self._from_opened(rest):
+                continue
+            if self._spent():
+                if self.acquired:
+                    # the rest comes with the next fetch
+                    at.serve_soon()
+                    break
+                yield from self._wait(at.broker.subscriptions.turns.next())
+                if not self._valid():
+                    return None
                 continue
             # what lies near enough to be read in one go
             first, last, _ = rest[0]
@@ -302,10 +314,12 @@ class Fetching:
     def _from_opened(self, ranges: list[Acquired]) -> int:
         """`_assemble` of the first of `ranges`, as long as they lie in batches that are open: how many records.
 
-        Key_Shared comes to each batch many times, for a few records each time: nothing is read for them again.
+        Key_Shared comes to each batch many times, for a few records each time, and so do due times that lie scattered:
+        nothing is read for them again.
         """
         at = self._at
-        holding = at.broker.subscriptions.scanner.holding
+        scanner = at.broker.subscriptions.scanner
+        holding = scanner.holding
         acquired, buffers = self.acquired, self._buffers
         records = index = 0
         count = len(ranges)
@@ -317,15 +331,15 @@ class Fetching:
                 break
             found = opened.header
             following = found.next_offset
-            begin = index
-            while index < count and ranges[index][1] < following:
-                index += 1
-            parts = ranges[begin:index]
-            if index < count and ranges[index][0] < following:
-                # it goes on in the next batch
-                first, last, deliveries = ranges[index]
+            end = index
+            while end < count and ranges[end][1] < following:
+                end += 1
+            parts = ranges[index:end]
+            goes_on = end < count and ranges[end][0] < following
+            if goes_on:
+                # in the next batch
+                first, last, deliveries = ranges[end]
                 parts.append(Acquired(first, following - 1, deliveries))
-                ranges[index] = Acquired(following, last, deliveries)
             held = sum([last - first for first, last, _ in parts]) + len(parts)
             piece = opened.batch
             if held * RAW_SHARE < found.last_offset_delta + 1:
@@ -333,6 +347,13 @@ class Fetching:
                     piece = opened.cut(parts)
                 except delivery.Unreadable:
                     log.warning("a batch at offset %d is sent whole: it cannot be opened", found.base_offset)
+            if not piece:
+                # whole, from the log
+                break
+            index = end
+            if goes_on:
+                ranges[end] = Acquired(following, last, deliveries)
+            scanner.kept.sent((at.id, found.base_offset), held)
             acquired += parts
             buffers.append(piece)
             self._size += len(piece)
@@ -343,13 +364,13 @@ class Fetching:
     def _assemble(self, stored: list[Stored], ranges: list[Acquired]) -> int:
         """Put the batches of `ranges` among `stored` into the answer, and take the ranges away: how many records.
 
-        What a range has beyond the last batch stays.
+        What a range has beyond the last batch stays, and so does what would take too long now.
         """
         acquired, buffers = self.acquired, self._buffers
         records = index = 0
         count = len(ranges)
         for batch in stored:
-            if index == count:
+            if index == count or (acquired and self._spent()):
                 break
             following = batch.next
             parts: list[tuple[int, int]] = []
@@ -468,4 +489,17 @@ class Fetching:
             self._cursor.give_back(self.consumer, old, self._now)
             del ranges[: len(old)]
         records = self._from_opened(ranges) if at.key_shared else 0
-        return records + self._assemble(stored, ranges)
+        records += self._assemble(stored, ranges)
+        if ranges:
+            # it would have taken too long
+            self._cursor.give_back(self.consumer, [each[:2] for each in ranges], self._now)
+            at.serve_soon()
+        return records
+
+    def _spent(self) -> bool:
+        """Whether so much was unfolded in this turn of the loop that others have theirs before there is more of it."""
+        scanner = self._at.broker.subscriptions.scanner
+        if scanner.work and not scanner.resting:
+            scanner.resting = True
+            self._at.broker.loop.call_soon(scanner.rest)
+        return scanner.work >= _WORK

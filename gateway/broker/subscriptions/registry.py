@@ -53,6 +53,7 @@ class Subscriptions:
         self.timers = Timers(broker)
         self.turns = Turns(broker.loop)
         self.scanner = Scanner(broker.decompression_limit)
+        broker.metrics.watch_opened(self.scanner.kept_bytes)
         self.letters = Letters(broker)
         # group -> topic id -> subscription, of those in use
         self._live: dict[str, dict[bytes, Subscription]] = {}

@@ -4,6 +4,7 @@ A batch that several subscriptions read is opened once for them all, as long as 
 `cache_bytes`. Nothing is remembered of what costs nothing to find. Batches of Key_Shared stay open for a while, as far
 as `opened_bytes` go: each of its consumers takes a few records of each. So do those with many delays, which are found
 a part at a time: others are served in between. What would take the loop many milliseconds is opened in a thread.
+Batches of which some records are sent now and some later, as they fall due, are in `kept.py`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.broker.subscriptions.kept import Kept
 from gateway.wire import delivery
 from gateway.wire.delays import Delays, Finder
 from gateway.wire.delivery import Opened, Scan, TooLarge, Unreadable
+from gateway.wire.folded import Folded
 from semantics.subscriptions.hashing import slot_of
 from store.api import Buffer
 
@@ -38,8 +41,10 @@ MANY_KEYS, MANY_TRIES = 10_000, 2_000
 """Records of a batch from which on a thread looks for all their keys, or at all their headers."""
 
 _ENTRY_BYTES = 400
-# where each record ends
-_RECORD_BYTES = 48
+# where each record ends, and when it was made
+_RECORD_BYTES = 24
+_WALK_BYTES = 64
+"""To find where a record begins takes as long as to unfold so many bytes, or longer."""
 _DELAY_BYTES = 24
 _CODEC = 0x07
 
@@ -58,12 +63,18 @@ class Begun(NamedTuple):
 class Scanner:
     """One for all subscriptions."""
 
-    def __init__(self, limit: int, cache_bytes: int = CACHE_BYTES, opened_bytes: int = OPENED_BYTES) -> None:
+    def __init__(
+        self,
+        limit: int,
+        cache_bytes: int = CACHE_BYTES,
+        opened_bytes: int = OPENED_BYTES,
+        kept: Kept | None = None,
+    ) -> None:
         """`limit`: bytes that a batch may unfold to."""
         self._limit = limit
         self._room = cache_bytes
         self._opened: OrderedDict[tuple[int, int], Opened] = OrderedDict()
-        self._opened_room = opened_bytes
+        self._opened_bytes = self._opened_room = opened_bytes
         # partition -> base offsets of the batches that are open, ascending
         self._bases: dict[int, list[int]] = {}
         self._slots = delivery.Slots(slot_of)
@@ -72,8 +83,16 @@ class Scanner:
         self._finders: dict[Key, Finder] = {}
         # one at a time: each may take the limit
         self._thread = asyncio.Lock()
+        # batches that are asked for scattered records
+        self.kept = kept if kept is not None else Kept()
         self.bytes = 0
         self.hits = self.misses = 0
+        # how often a batch was opened to send some of its records
+        self.openings = 0
+        # work of that kind since others had their turn, in bytes
+        self.work = 0
+        # True while `rest` is on its way
+        self.resting = False
 
     def look(
         self, at: SubscriptionPartition, batch: Stored, keys: bool, first: int = 0, wall: int = 0
@@ -135,22 +154,45 @@ class Scanner:
         """A batch of only these records: see `Opened.subset`. One that unfolds to very much stays as it is. Raises
         Unreadable.
         """
-        opened = self._opened.get((at.id, batch.base))
+        key = (at.id, batch.base)
+        opened = self._opened.get(key)
         if opened is not None and opened.header.size == batch.size:
             return opened.subset(ranges)
-        try:
-            return delivery.subset(batch.raw(), ranges, min(self._limit, AT_ONCE))
-        except TooLarge:
-            return batch.raw()
+        known = self.kept.find(key, batch.size)
+        if isinstance(known, Folded):
+            part = known.part(ranges)
+        else:
+            self.openings += 1
+            try:
+                opened = Opened(batch.raw(), min(self._limit, AT_ONCE), known)
+            except TooLarge:
+                self.work += AT_ONCE
+                return batch.raw()
+            self.work += len(opened.payload) + (opened.header.count * _WALK_BYTES if known is None else 0)
+            part = opened.part(ranges)
+            if known is None:
+                self.kept.keep(key, opened)
+        self.kept.sent(key, sum([last - first for first, last in ranges]) + len(ranges))
+        return batch.raw() if part is None else part
 
     def holding(self, at: SubscriptionPartition, offset: int) -> Opened | None:
         """The batch that holds an offset, if it is open."""
         bases = self._bases.get(at.id)
         place = bisect_right(bases, offset) if bases is not None else 0
-        if not place or bases is None:
-            return None
-        opened = self._opened[at.id, bases[place - 1]]
-        return opened if offset <= opened.header.last_offset else None
+        if place and bases is not None:
+            opened = self._opened[at.id, bases[place - 1]]
+            if offset <= opened.header.last_offset:
+                return opened
+        return self.kept.holding(at.id, offset)
+
+    def kept_bytes(self) -> tuple[int, int, int, int]:
+        """Bytes of what was found, of open batches, of those kept for scattered records; openings for these."""
+        return self.bytes, self._opened_bytes - self._opened_room, self.kept.bytes, self.openings
+
+    def rest(self) -> None:
+        """Others have had their turn."""
+        self.work = 0
+        self.resting = False
 
     # -- looking --------------------------------------------------------------------------------------------------
 

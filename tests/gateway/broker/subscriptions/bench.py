@@ -29,7 +29,7 @@ _ACK = struct.Struct(">qqBBB")
 _RANGE = struct.Struct(">qqhB")
 
 
-class _NoGroups:
+class NoGroups:
     def client_id(self, group: str, member: str) -> str:
         return ""
 
@@ -37,19 +37,30 @@ class _NoGroups:
 class Member:
     """What one consumer holds, and what it sends."""
 
-    def __init__(self, name: str, topic_id: bytes, partitions: int, limit: int, separate: bool) -> None:
+    def __init__(
+        self, name: str, topic_id: bytes, partitions: int, limit: int, separate: bool, wait: int = 0
+    ) -> None:
         self.name = name
         self.epoch = 0
         self._topic_id = topic_id
         self._partitions = partitions
         self._limit = limit
+        self._wait = wait
         self._separate = separate
         self.held: dict[int, list[tuple[int, int]]] = {}
 
     def request(self) -> bytes:
         """The body of a ShareFetch of version 2."""
         limits = struct.pack(
-            ">6ib?", self.epoch, 0, 1, 1 << 24, self._limit, self._limit, share.BATCH_OPTIMIZED, False
+            ">6ib?",
+            self.epoch,
+            self._wait,
+            1,
+            1 << 24,
+            self._limit,
+            self._limit,
+            share.BATCH_OPTIMIZED,
+            False,
         )
         parts = [b"\x02g", encode_uvarint(len(self.name) + 1), self.name.encode(), limits, b"\x02"]
         parts += [self._topic_id, encode_uvarint(self._partitions + 1)]
@@ -110,7 +121,7 @@ async def measure(options: argparse.Namespace) -> float:
     }
     await world.configure("g", **config)
     await world.broker.subscriptions.ensure("g", "t")
-    world.broker.share_groups = _NoGroups()  # type: ignore[assignment]
+    world.broker.share_groups = NoGroups()  # type: ignore[assignment]
     dice = random.Random(1)
     value = bytes(90)
     per_partition = options.records // options.partitions

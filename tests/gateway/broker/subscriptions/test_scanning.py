@@ -35,8 +35,8 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     init = delivery.Opened.__init__
 
-    def note(self: delivery.Opened, batch: Any, limit: int = LIMIT) -> None:
-        init(self, batch, limit)
+    def note(self: delivery.Opened, batch: Any, limit: int = LIMIT, starts: Any = None) -> None:
+        init(self, batch, limit, starts)
         seen.append(self.header.base_offset)
 
     monkeypatch.setattr(delivery.Opened, "__init__", note)
@@ -159,10 +159,10 @@ def test_a_batch_that_unfolds_to_very_much_is_opened_in_a_thread(
     threads: list[bool] = []
     init = delivery.Opened.__init__
 
-    def note(self: delivery.Opened, batch: Any, limit: int = LIMIT) -> None:
+    def note(self: delivery.Opened, batch: Any, limit: int = LIMIT, starts: Any = None) -> None:
         if limit > scanning.AT_ONCE:
             threads.append(threading.current_thread() is not threading.main_thread())
-        init(self, batch, limit)
+        init(self, batch, limit, starts)
 
     monkeypatch.setattr(delivery.Opened, "__init__", note)
     small, large, wrong = delayed(10, codec=codec), delayed(1_500, 100, codec, bytes(1_000)), delayed(3, 50)
