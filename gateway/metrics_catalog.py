@@ -121,6 +121,10 @@ class GatewayMetrics(Metrics):
         self.share_dropped = self.counter(
             "magnetar_share_dropped_total", "Dead records dropped where dead letters are switched off."
         ).labels()
+        self.share_expired = self.counter(
+            "magnetar_share_expired_total",
+            "Records that nobody had acknowledged when retention took them from a subscription.",
+        ).labels()
         # reason is MAX_DELIVERIES, REJECTED, CORRUPT
         self.dead_letters = self.counter(
             "magnetar_share_dead_letters_total", "Records put into dead letter topics.", ("reason",)

@@ -281,6 +281,8 @@ class TopicConfig(NamedTuple):
     durability: str
     # -1 is for ever; it counts only when `delete`
     retention_ms: int
+    # somebody has set it, for the topic or the broker: open records of subscriptions go too
+    retention_ms_set: bool
     # per partition, -1 is no limit; it counts only when `delete`
     retention_bytes: int
     segment_bytes: int
@@ -339,15 +341,18 @@ def _setting(name: str) -> Setting | None:
 def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:
     """The topic's own configs over the broker's. A stored config that no longer parses counts as not set."""
 
-    def get(name: str) -> Value:
+    def own(name: str) -> Value:
         text = configs.get(name)
-        row = TOPIC_CONFIGS[name]
         if text is not None:
             try:
-                return row.setting.parse(text)
+                return TOPIC_CONFIGS[name].setting.parse(text)
             except ValueError:
                 pass
-        return _fallback(row, settings)
+        return None
+
+    def get(name: str) -> Value:
+        value = own(name)
+        return _fallback(TOPIC_CONFIGS[name], settings) if value is None else value
 
     def integer(name: str) -> int:
         value = get(name)
@@ -368,6 +373,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:
     return TopicConfig(
         durability=text("durability"),
         retention_ms=integer("retention.ms"),
+        retention_ms_set=own("retention.ms") is not None or settings.retention_ms_set,
         # Kafka takes any negative number for "no limit"
         retention_bytes=max(integer("retention.bytes"), -1),
         segment_bytes=small if isinstance(small, int) else integer("segment.bytes"),

@@ -60,9 +60,16 @@ _SHARED = {
     "pulsar_subscription_consumers_count": "Consumers connected.",
     "magnetar_subscription_backoff": "Messages that were nacked or timed out and wait.",
     "magnetar_subscription_dying": "Messages on their way to the dead letter topic.",
+    "pulsar_subscription_total_msg_expired": "Messages that retention took before they were acknowledged.",
     "magnetar_subscription_draining_hashes": "Slots of keys whose holder does not own them any more.",
 }
 """Of Shared and Key_Shared subscriptions, by partition"""
+_KEPT = {
+    "magnetar_retention_kept_bytes": "Bytes kept beyond the topic's retention, since subscriptions need them.",
+    "magnetar_retention_kept_messages": "Messages that are kept so.",
+    "magnetar_retention_hold_offset": "The first offset that a subscription needs of them; `state` says why.",
+}
+"""Of partitions that have any, as the last round of retention found it"""
 _NAMESPACE = f'cluster="{CLUSTER}",namespace="{DEFAULT}"'
 
 
@@ -106,6 +113,7 @@ async def lines(context: Context) -> list[str]:
     families.open(_PULSAR)
     walked = await _topics(context, families)
     await _groups(context, families, walked)
+    await _kept(context, families, walked)
     return families.blocks()
 
 
@@ -245,6 +253,7 @@ async def _shared(
                     ("pulsar_subscription_consumers_count", len(stats["consumers"])),
                     ("magnetar_subscription_backoff", own["states"]["backoff"]),
                     ("magnetar_subscription_dying", own["states"]["dying"]),
+                    ("pulsar_subscription_total_msg_expired", stats["totalMsgExpired"]),
                     ("magnetar_subscription_draining_hashes", stats.get("drainingHashesCount", 0)),
                 ):
                     families.add(family, labels, value)
@@ -252,6 +261,27 @@ async def _shared(
                 total[0] += 1
                 total[1] += stats["msgBacklog"]
             await families.pause()
+
+
+async def _kept(context: Context, families: _Families, walked: dict[str, _Walked]) -> None:
+    """What is kept beyond the policies."""
+    families.open(_KEPT)
+    known = context.broker.retention.kept
+    if not known:
+        return
+    for one in walked.values():
+        for labels, partition in zip(
+            one.labels, one.topic.partitions if one.topic is not None else (), strict=True
+        ):
+            kept = known.get(partition)
+            if kept is None:
+                continue
+            families.add("magnetar_retention_kept_bytes", labels, kept.size)
+            families.add("magnetar_retention_kept_messages", labels, kept.records)
+            for name, offset, state in kept.holds:
+                who = f'{labels},subscription="{escape(name)}",state="{state}"'
+                families.add("magnetar_retention_hold_offset", who, offset)
+        await families.pause()
 
 
 _NOWHERE = _Walked([], [])

@@ -114,6 +114,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         "backoff": backoff,
         "dying": dying,
         "open": still,
+        "expired": stands.expired if stands is not None else 0,
     }
     stats = _stats(config.subscription, unread + still, states, log.size, end - log_start)
     if config.subscription.type == "key_shared":
@@ -138,6 +139,8 @@ def _stats(config: SubscriptionConfig, backlog: int, states: dict[str, int], siz
         "unackedMessages": states["acquired"],
         "blockedSubscriptionOnUnackedMsgs": states["acquired"] >= config.max_locks,
         "consumers": [],
+        # what retention took of records that nobody had acknowledged
+        "totalMsgExpired": states["expired"],
         "isDurable": True,
         "allowOutOfOrderDelivery": config.allow_out_of_order,
     }
@@ -254,7 +257,10 @@ def merged(each: list[Stats]) -> Stats:
     return total
 
 
-_SUMMED = ("msgBacklog", "msgBacklogNoDelayed", "backlogSize", "msgDelayed", "msgInReplay", "unackedMessages")
+_SUMMED = (
+    "msgBacklog", "msgBacklogNoDelayed", "backlogSize", "msgDelayed", "msgInReplay", "unackedMessages",
+    "totalMsgExpired",
+)  # fmt: skip
 _OF_CONSUMER = (
     "availablePermits", "unackedMessages", "msgOutCounter", "bytesOutCounter", "msgRateOut", "msgThroughputOut",
     "messageAckRate",

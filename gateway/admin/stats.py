@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.admin import groups
 from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
+from gateway.broker.retention import HOLDS, Kept
 from store.api import Log
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stat
             "highWatermark": log.end_offset,
             "leaderEpoch": broker.store.epoch,
             "inUse": partition is not None,
+            **_kept(broker.retention.kept.get(topic.partitions[index])),
         },
     }
 
@@ -86,7 +88,7 @@ async def of_partitioned(
     total["deduplicationStatus"] = "Disabled"
     total["metadata"] = {"partitions": len(topic.partitions), "deleted": False}
     total["partitions"] = each if per_partition else {}
-    total["magnetar"] = {"kafkaTopic": topic.name, **_extras(context, topic)}
+    total["magnetar"] = {"kafkaTopic": topic.name, **_extras(context, topic), **_kept_of(context, topic)}
     return total
 
 
@@ -170,6 +172,44 @@ def _extras(context: Context, topic: Topic) -> Stats:
     if found:
         extras["notices"] = found
     return extras
+
+
+def _kept(kept: Kept | None) -> Stats:
+    """What is kept beyond the policy, and for whom; nothing where there is nothing."""
+    if kept is None:
+        return {}
+    return {
+        "keptBeyondRetention": {
+            "bytes": kept.size,
+            "messages": kept.records,
+            "subscriptions": kept.subscriptions,
+            # those that need the oldest
+            "holds": [
+                {"subscription": name, "offset": offset, "state": state} for name, offset, state in kept.holds
+            ],
+            "asOf": kept.at,
+        }
+    }
+
+
+def _kept_of(context: Context, topic: Topic) -> Stats:
+    """The same of all partitions together."""
+    found = context.broker.retention.kept
+    each = [(index, found[id]) for index, id in enumerate(topic.partitions) if id in found]
+    if not each:
+        return {}
+    return {
+        "keptBeyondRetention": {
+            "bytes": sum(kept.size for _, kept in each),
+            "messages": sum(kept.records for _, kept in each),
+            "holds": [
+                {"partition": index, "subscription": name, "offset": offset, "state": state}
+                for index, kept in each[:HOLDS]
+                for name, offset, state in kept.holds
+            ][:HOLDS],
+            "asOf": max(kept.at for _, kept in each),
+        }
+    }
 
 
 def _average(total: float, count: float) -> float:

@@ -24,6 +24,7 @@ from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.receiving import Receiving
+from gateway.broker.retention import Retention
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscriptions.registry import Subscriptions
 from gateway.broker.topics import Topics
@@ -108,6 +109,7 @@ class Broker:
         self.decompression_limit = DECOMPRESSION_LIMIT
         # why commits fail at present, or empty
         self.failing_reason = ""
+        self.retention = Retention(self)
         self._by_name: dict[bytes, TopicRuntime] = {}
         self._by_id: dict[bytes, TopicRuntime] = {}
         self.traffic = Traffic()

@@ -9,49 +9,21 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway import logs
 from gateway.broker.clock_watch import KEEP_MS, keep_time
-from gateway.broker.partition import TopicRuntime
 from gateway.broker.subscriptions import left_dying
-from store.api import Family, SegmentInfo, StoreError, Trim, Write
+from store.api import Family, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.catalog import Topic
-    from gateway.topic_configs import TopicConfig
 
 log = logging.getLogger("magnetar.housekeeping")
 
 _IDLE_SECONDS = 60.0
 _BURY_SECONDS = 1.0
 """After the start: whoever waits to connect comes first."""
-_SLICE = 200
-"""Topics looked at before others get their turn."""
 
 
 class HasConnections(Protocol):
     def second(self) -> None: ...
-
-
-def trim_point(segments: Sequence[SegmentInfo], config: TopicConfig, end_offset: int, now: int) -> int:
-    """The offset below which whole segments go, by time and size; `now` in ms since 1970. Pure.
-
-    Kafka's rule: from the oldest segment on, as long as its largest timestamp is older than retention.ms, or the log
-    without it would still have retention.bytes. Compacted topics without `delete` lose nothing.
-    """
-    if not config.delete or not segments:
-        return -1
-    total = sum(segment.size for segment in segments)
-    point = -1
-    for segment in segments:
-        if segment.next_offset <= segment.base_offset and segment.active:
-            break
-        age_from = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_at
-        too_old = config.retention_ms >= 0 and now - age_from > config.retention_ms
-        too_big = config.retention_bytes >= 0 and total - segment.size >= config.retention_bytes
-        if not (too_old or too_big):
-            break
-        total -= segment.size
-        point = min(segment.next_offset, end_offset)
-    return point
 
 
 class Housekeeping:
@@ -122,40 +94,7 @@ class Housekeeping:
 
     async def apply_retention(self) -> None:
         """Trim what retention.ms and retention.bytes no longer keep."""
-        broker = self._broker
-        for count, topic in enumerate(list(broker.catalog.topics()), 1):
-            if count % _SLICE == 0:
-                await asyncio.sleep(0)
-            # Not while it is deleted: a trim behind the drop would spoil the group of everybody else.
-            async with broker.topics.changing(topic.name):
-                current = broker.catalog.get(topic.name)
-                if current is not None and current.topic_id == topic.topic_id:
-                    await self._retain(current)
-
-    async def _retain(self, topic: Topic) -> None:
-        broker = self._broker
-        config = TopicRuntime(topic, broker.effective(topic.configs)).config
-        if config.retention_ms < 0 and config.retention_bytes < 0:
-            return
-        now = broker.clock.wall_ms()
-        if not broker.clock_watch.trusted:
-            # by size only
-            config = config._replace(retention_ms=-1)
-        writes: list[Write] = []
-        for partition in topic.partitions:
-            segments = broker.store.log(partition).segments()
-            end = broker.store.log(partition).end_offset
-            point = trim_point(segments, config, end, now)
-            if point > broker.store.log(partition).start_offset:
-                writes.append(Trim(partition, point))
-        if writes:
-            await broker.write(writes)
-            log.info("retention", extra={"topic": topic.name, "partitions": len(writes)})
-            for runtime in broker.runtimes():
-                if runtime.topic_id == topic.topic_id:
-                    for each in runtime.partitions:
-                        if each is not None:
-                            each.changed()
+        await self._broker.retention.apply()
 
     async def expire_producers(self) -> None:
         """Forget the sequences of producers that were silent for producer.id.expiration.ms."""

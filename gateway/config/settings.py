@@ -76,6 +76,10 @@ class Settings:
 
         self.retention_ms: int = self._coarse("log.retention.ms")
         """log.retention.ms, .minutes or .hours, whichever is set first in this order; -1 is for ever."""
+        self.retention_ms_set = any(
+            each.source is not Source.DEFAULT for each in self.synonyms("log.retention.ms")
+        )
+        """Whether somebody has set one of them."""
         self.roll_ms: int = self._coarse("log.roll.ms")
         """log.roll.ms or .hours."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from semantics.subscriptions.chunks import Window
+from semantics.subscriptions.chunks import HELD_RUN, Window
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.leases import Leases
 from semantics.subscriptions.moves import Moves
-from semantics.subscriptions.states import ACQUIRED, DONE
+from semantics.subscriptions.states import ACQUIRED, DONE, NAMES
 
 
 class Administered(Moves):
@@ -30,6 +30,24 @@ class Administered(Moves):
             self._keyed.read = self.read
             self._keyed.rebuild()
         self._changed = True
+
+    def expire(self, before: int) -> int:
+        """Retention takes what lies below: how many records of it were open. Those not looked at count one each."""
+        end = max(before, self._window.known)
+        was = self.backlog(end)
+        self.trimmed(before)
+        taken = was - self.backlog(end)
+        self.totals["expired"] += taken
+        return taken
+
+    def first_held(self, end: int) -> tuple[int, str] | None:
+        """The first offset below `end` that is ACQUIRED, DELAYED, in BACKOFF or DYING, and which; None for none."""
+        window = self._window
+        if not any(window.n[ACQUIRED:]):
+            return None
+        for chunk, at, _ in window.runs(window.start, end, HELD_RUN):
+            return chunk.base + at, NAMES[chunk.state[at]]
+        return None
 
     def skip(self, count: int, end: int) -> int:
         """Settle the first `count` open records before `end`; those not looked at count one each. How many it were."""

@@ -33,6 +33,8 @@ AVAILABLE_RUN = re.compile(rb"\x00+")
 DONE_RUN = re.compile(rb"\x02+")
 DYING_RUN = re.compile(rb"[\x05-\x07]+")
 BURYING_RUN = re.compile(rb"[\x08-\x0a]+")
+HELD_RUN = re.compile(rb"[\x01\x03-\x0a]")
+"""what retention does not take"""
 DUE_RUN = re.compile(rb"\x03+|\x04+")
 NOT_SETTLED_RUN = re.compile(rb"[\x00\x03\x04]+")
 

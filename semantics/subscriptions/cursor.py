@@ -121,6 +121,7 @@ class Cursor(Administered):
         recovered = recovery.recover(found, log_start, log_end)
         cursor = cls(config, recovered.window, recovered.due)
         cursor._changed = recovered.changed
+        cursor.totals["expired"] = recovered.expired
         if recovered.due.stored:
             # there may be rows of what was settled before its time
             cursor._idle_due = True
@@ -461,7 +462,10 @@ class Cursor(Administered):
         found.extend(self._due.writes())
         n = window.n
         counts = rows.Counts(sum(n), n[DELAYED], n[BACKOFF], n[DYING])
-        found.append(rows.cursor(window.start, window.known, self._due.stored, self._due.mending, counts))
+        expired = self.totals["expired"]
+        found.append(
+            rows.cursor(window.start, window.known, self._due.stored, self._due.mending, counts, expired)
+        )
         return found
 
     # -- questions -------------------------------------------------------------------------------------------

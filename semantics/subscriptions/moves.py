@@ -61,10 +61,11 @@ class Moves:
                 "crashed",
                 "buried",
                 "dropped",
+                "expired",
             ),
             0,
         )
-        """records since the cursor was loaded"""
+        """records since the cursor was loaded; what retention took of open ones (expired) since there is one"""
         self._changed = False
         self._forget = False
         self._idle_due = False
@@ -77,6 +78,11 @@ class Moves:
     def start(self) -> int:
         """Mark-delete + 1: the first open offset, or `read`."""
         return self._window.start
+
+    @property
+    def known(self) -> int:
+        """The first offset of which nothing is known: `read`, unless Key_Shared reads again."""
+        return self._window.known
 
     @property
     def available(self) -> int:

@@ -17,11 +17,14 @@ class Recovered(NamedTuple):
     due: DueTimes
     changed: bool
     """the rows must say something else from now on"""
+    expired: int
+    """how many open records retention has taken"""
 
 
 def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
     """What was acquired is AVAILABLE; all else is as it was. Raises RowError."""
     position: tuple[int, int, int, bool] | None = None
+    expired = 0
     ranges: list[tuple[int, int]] = []
     chunks: dict[int, bytes] = {}
     due_rows: list[Row] = []
@@ -36,6 +39,7 @@ def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
             due_rows.append(row)
         else:
             position = rows.read_cursor(row.value)
+            expired = rows.stands(row.value).expired
     if position is None:
         raise RowError("The subscription has no row that says where it begins.")
     start, known, stored, mending = position
@@ -55,7 +59,8 @@ def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
         window.trim(log_start)
         lost = True
     changed = lost or mending or due.changed
-    return Recovered(window, due, changed or bool(window.gone or window.dirty or window.touched_ranges))
+    changed = changed or bool(window.gone or window.dirty or window.touched_ranges)
+    return Recovered(window, due, changed, expired)
 
 
 def _window(start: int, known: int, ranges: list[tuple[int, int]], values: dict[int, bytes]) -> Window:

@@ -3,7 +3,8 @@
 | kind   | key                       | value                                                                    |
 |--------|---------------------------|--------------------------------------------------------------------------|
 | CURSOR | empty                     | format u8, start, read, how many DUE rows there are u64, mending bool,    |
-|        |                           | how many of [start, read) are open, delayed, in backoff, dying u64        |
+|        |                           | how many of [start, read) are open, delayed, in backoff, dying u64, and   |
+|        |                           | how many retention took while they were open u64                         |
 | ACK    | start u64                 | end u64: [start, end) is DONE, whole chunks only                         |
 | COUNT  | number of a chunk u64     | what is known of its offsets: bit maps by state, counts                  |
 | DUE    | due u64, first offset u64 | the offsets that are due then: runs of u64                               |
@@ -21,8 +22,8 @@ import sys
 from array import array
 from typing import NamedTuple
 
-from semantics.subscriptions.chunks import SIZE, Chunk
-from semantics.subscriptions.states import BACKOFF, BURYING, DELAYED, DONE, DYING, REASONS
+from semantics.subscriptions.chunks import HELD_RUN, SIZE, Chunk
+from semantics.subscriptions.states import BACKOFF, BURYING, DELAYED, DONE, DYING, NAMES, REASONS
 
 
 class RowKind(enum.StrEnum):
@@ -42,10 +43,12 @@ class Row(NamedTuple):
 
 _U64 = struct.Struct(">Q")
 _TWO = struct.Struct(">QQ")
-_CURSOR = struct.Struct(">BQQQ?4Q")
-# without the counts, as it was once
+_CURSOR = struct.Struct(">BQQQ?5Q")
+# without what retention took, and without the counts, as it was once
+_COUNTED_ROW = struct.Struct(">BQQQ?4Q")
 _UNCOUNTED = struct.Struct(">BQQQ?")
-_FORMAT, _FORMAT_UNCOUNTED = 2, 1
+_FORMAT = 3
+_SIZES = {_FORMAT: _CURSOR.size, 2: _COUNTED_ROW.size, 1: _UNCOUNTED.size}
 _SWAP = sys.byteorder == "big"
 
 
@@ -69,17 +72,18 @@ class Stands(NamedTuple):
     read: int
     counts: Counts | None
     """None in a row from before there were any"""
+    expired: int = 0
+    """how many open records retention has taken from it"""
 
 
-def cursor(start: int, known: int, due_rows: int, mending: bool, counts: Counts) -> Row:
-    return Row(RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows, mending, *counts))
+def cursor(start: int, known: int, due_rows: int, mending: bool, counts: Counts, expired: int = 0) -> Row:
+    return Row(RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows, mending, *counts, expired))
 
 
 def read_cursor(value: bytes) -> tuple[int, int, int, bool]:
     """(start, read, number of DUE rows, whether those may name offsets from `read` on). Raises RowError."""
-    size, kind = len(value), value[0] if value else 0
-    if (size, kind) not in ((_CURSOR.size, _FORMAT), (_UNCOUNTED.size, _FORMAT_UNCOUNTED)):
-        raise RowError(f"A cursor's row of {size} bytes that begins with {value[:1].hex()} is unknown.")
+    if not value or _SIZES.get(value[0]) != len(value):
+        raise RowError(f"A cursor's row of {len(value)} bytes that begins with {value[:1].hex()} is unknown.")
     _, start, known, due_rows, mending = _UNCOUNTED.unpack_from(value)
     return start, known, due_rows, mending
 
@@ -87,8 +91,12 @@ def read_cursor(value: bytes) -> tuple[int, int, int, bool]:
 def stands(value: bytes) -> Stands:
     """What a cursor's row says of a cursor that is not loaded. Raises RowError."""
     start, known, _, _ = read_cursor(value)
-    counts = Counts(*_CURSOR.unpack(value)[5:]) if len(value) == _CURSOR.size else None
-    return Stands(start, known, counts)
+    if value[0] == _FORMAT:
+        *counted, expired = _CURSOR.unpack(value)[5:]
+        return Stands(start, known, Counts(*counted), expired)
+    return Stands(
+        start, known, Counts(*_COUNTED_ROW.unpack(value)[5:]) if len(value) == _COUNTED_ROW.size else None
+    )
 
 
 def forget_all(kind: RowKind) -> Row:
@@ -150,6 +158,7 @@ for _number in range(len(REASONS)):
 _STATE_OF = {plane: bytes(plane if code == 49 else 0 for code in range(256)) for plane in _PLANES}
 _COUNTED = bytes(48 if code == 0 else 49 for code in range(256))
 _COUNTS, _WIDE = 1 << 6, 1 << 7
+_WAITING = sum(1 << at for at, plane in enumerate(_PLANES) if plane != DONE)
 
 _TO_SAY = re.compile(rb"[\x02-\x0a]")
 
@@ -215,6 +224,18 @@ def read_chunk(number: int, value: bytes) -> Chunk:
     if at != len(value):
         raise RowError(f"The row of chunk {number} has {len(value)} bytes, and {at} are read.")
     return found
+
+
+def first_held(number: int, value: bytes, start: int, end: int) -> tuple[int, str] | None:
+    """The first offset of [start, end) that the row of a chunk says is DELAYED, in BACKOFF or DYING, and which.
+
+    Cheap for a chunk that has none. Raises RowError.
+    """
+    if not value or not value[0] & _WAITING:
+        return None
+    found = read_chunk(number, value)
+    held = HELD_RUN.search(found.state, max(start - found.base, 0), max(min(end - found.base, SIZE), 0))
+    return None if held is None else (found.base + held.start(), NAMES[found.state[held.start()]])
 
 
 def _bits(digits: bytes | bytearray) -> bytes:

@@ -50,6 +50,12 @@ class Ending(enum.StrEnum):
     """not its doing: the gateway stops, or has no room for it"""
 
 
+NAMES = {AVAILABLE: "AVAILABLE", ACQUIRED: "ACQUIRED", DELAYED: "DELAYED", BACKOFF: "BACKOFF"} | {
+    code + number: "DYING" for code in (DYING, BURYING) for number in range(len(REASONS))
+}
+"""What a state of an open record is called."""
+
+
 class Refusal(enum.StrEnum):
     """Why an acknowledgement was not taken. The names are Kafka's errors."""
 

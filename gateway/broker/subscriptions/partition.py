@@ -91,8 +91,8 @@ class SubscriptionPartition:
         # how often in a row they could not be stored
         self.letters_failed = 0
         self._idle = False
-        # what of the cursor's totals the metrics know: timed out, crashed, dropped
-        self._counted = (0, 0, 0)
+        # what of the cursor's totals the metrics know: timed out, crashed, dropped, expired
+        self._counted = (0, 0, 0, 0)
         # the last turn did not take all of them
         self._more_dying = False
         self._touched = False
@@ -157,7 +157,7 @@ class SubscriptionPartition:
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         self.cursor = cursor
-        self._counted = (0, 0, 0)
+        self._counted = (0, 0, 0, cursor.totals["expired"])
         for consumer in self.consumers:
             cursor.attach(consumer, now)
         if self.subscription.selector is not None:
@@ -445,18 +445,19 @@ class SubscriptionPartition:
             return []
         self._arm()
         totals = cursor.totals
-        happened = totals["timed_out"], totals["crashed"], totals["dropped"]
+        happened = totals["timed_out"], totals["crashed"], totals["dropped"], totals["expired"]
         if happened != self._counted:
             self._count(happened)
         return rows.writes_of(self.prefix, cursor.writes())
 
-    def _count(self, happened: tuple[int, int, int]) -> None:
+    def _count(self, happened: tuple[int, int, int, int]) -> None:
         """Tell the metrics what the cursor counted since the last turn."""
         metrics = self.broker.metrics
         before, self._counted = self._counted, happened
         metrics.share_timeouts.value += happened[0] - before[0]
         metrics.share_crashes.value += happened[1] - before[1]
         metrics.share_dropped.value += happened[2] - before[2]
+        metrics.share_expired.value += happened[3] - before[3]
 
     def committed(self) -> None:
         """The turn's commit is done."""

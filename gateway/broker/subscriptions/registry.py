@@ -71,6 +71,11 @@ class Subscriptions:
         broker.group_configs.watchers.append(self.reconfigure)
         broker.group_configs.check_subscriptions = self._check_group
 
+    @property
+    def next_id(self) -> int:
+        """The id of the next subscription that is made: it grows with each."""
+        return self._next_id
+
     # -- which there are ------------------------------------------------------------------------------------------
 
     def get(self, group: str, topic: str) -> Subscription | None:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from semantics.subscriptions.rows import Row, RowKind, Stands
+from semantics.subscriptions.rows import Row, RowKind, Stands, number_key, read_number
 from semantics.subscriptions.rows import stands as read_stands
 from store.api import Delete, DeleteRange, Family, Put, Write
 
@@ -190,6 +190,13 @@ def of_cursor(rows: Rows, start: bytes) -> Iterator[Row]:
     for kind in (RowKind.CURSOR, RowKind.ACK, RowKind.COUNT):
         for key, value in rows.scan(FAMILIES[kind], start):
             yield Row(kind, key[skip:], value)
+
+
+def chunks(rows: Rows, start: bytes, number: int, limit: int) -> list[tuple[int, bytes]]:
+    """At most `limit` rows of a cursor's chunks, from that number on: (number, value)."""
+    skip = len(start)
+    found = rows.scan(Family.COUNT, start, start + number_key(number), limit)
+    return [(read_number(key[skip:]), value) for key, value in found]
 
 
 def due(rows: Rows, start: bytes, key: bytes, limit: int) -> list[Row]:

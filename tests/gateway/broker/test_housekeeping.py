@@ -1,4 +1,4 @@
-"""Retention: the table of what goes, and whole gateways with the time passed in; forgotten producers."""
+"""Retention in whole gateways with the time passed in; forgotten producers. What goes: semantics/test_retention.py."""
 
 from __future__ import annotations
 
@@ -6,67 +6,16 @@ import pytest
 
 from gateway.broker import housekeeping
 from gateway.broker.broker import Broker
-from gateway.broker.housekeeping import Housekeeping, trim_point
-from gateway.config import Settings
+from gateway.broker.housekeeping import Housekeeping
 from gateway.server import Gateway
-from gateway.topic_configs import effective
 from gateway.wire import records
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
-from store.api import Family, SegmentInfo, StoreError
+from store.api import Family, StoreError
 from tests.gateway.broker.asking import errors, fetch, list_offsets, told
 from tests.gateway.broker.held import Clock, HeldStore, part, run, run_held, until
 from tests.gateway.serving import Client, batch, create, produce_body
-
-SETTINGS = Settings.load(["store.driver=memory"], None, {})
-
-
-def segments(*ages: int, size: int = 100, each: int = 10) -> list[SegmentInfo]:
-    """Segments of ten records whose newest is so old at time 1,000,000; the last is active."""
-    last = len(ages) - 1
-    return [
-        SegmentInfo(i * each, (i + 1) * each, size, 1_000_000 - age, i * each, 0, i == last)
-        for i, age in enumerate(ages)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("configs", "ages", "point"),
-    [
-        ({"retention.ms": "100"}, (300, 200, 50), 20),
-        ({"retention.ms": "100"}, (300, 101, 100), 20),
-        ({"retention.ms": "100"}, (50, 300, 300), -1),
-        ({"retention.ms": "100"}, (300, 300, 300), 30),
-        ({"retention.ms": "-1"}, (300, 200, 50), -1),
-        ({"retention.ms": "100"}, (-50, 300, 300), -1),
-        ({"retention.ms": "-1", "retention.bytes": "299"}, (0, 0, 0), -1),
-        ({"retention.ms": "-1", "retention.bytes": "200"}, (0, 0, 0), 10),
-        ({"retention.ms": "-1", "retention.bytes": "199"}, (0, 0, 0), 10),
-        ({"retention.ms": "-1", "retention.bytes": "100"}, (0, 0, 0), 20),
-        ({"retention.ms": "-1", "retention.bytes": "1"}, (0, 0, 0), 20),
-        ({"retention.ms": "-1", "retention.bytes": "0"}, (0, 0, 0), 30),
-        ({"retention.ms": "100", "retention.bytes": "150"}, (300, 50, 50, 50), 20),
-        ({"retention.ms": "100", "cleanup.policy": "compact"}, (300, 300), -1),
-        ({"retention.bytes": "0", "cleanup.policy": "compact"}, (300, 300), -1),
-        ({"retention.ms": "100", "cleanup.policy": "compact,delete"}, (300, 50), 10),
-        ({"retention.ms": "100"}, (), -1),
-    ],
-)
-def test_trim_point(configs: dict[str, str], ages: tuple[int, ...], point: int) -> None:
-    assert trim_point(segments(*ages), effective(configs, SETTINGS), 1000, 1_000_000) == point
-
-
-def test_segments_without_timestamps_age_from_their_making() -> None:
-    config = effective({"retention.ms": "100"}, SETTINGS)
-    old = SegmentInfo(0, 10, 100, -1, -1, 500, False)
-    new = SegmentInfo(10, 20, 100, -1, -1, 950, True)
-    assert trim_point([old, new], config, 20, 1000) == 10
-
-
-def test_an_empty_active_segment_stays() -> None:
-    config = effective({"retention.ms": "100"}, SETTINGS)
-    assert trim_point([SegmentInfo(10, 10, 0, -1, -1, 0, True)], config, 10, 1_000_000) == -1
 
 
 async def put(client: Client, topic: str, timestamp: int, key: bytes | None = None) -> None:

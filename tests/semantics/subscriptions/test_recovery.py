@@ -238,7 +238,7 @@ def test_the_row_of_a_cursor_says_how_many_records_wait_for_what() -> None:
     (row,) = [row for row in cursor.writes() if row.kind is RowKind.CURSOR]
     assert row.value is not None
     # 2 to 4 wait, 5 is dying, 7 to 9 are in somebody's hands, 18 and 19 are delayed
-    assert rows.stands(row.value) == (2, 20, rows.Counts(open=17, delayed=2, backoff=3, dying=1))
+    assert rows.stands(row.value) == (2, 20, rows.Counts(open=17, delayed=2, backoff=3, dying=1), 0)
     cursor.dying(10)
     cursor.buried([(5, 5)])
     (row,) = [row for row in cursor.writes() if row.kind is RowKind.CURSOR]

@@ -97,15 +97,19 @@ def test_half_a_chunk_is_refused(cut: int) -> None:
 
 def test_the_row_of_the_cursor() -> None:
     counts = rows.Counts(9, 2**33, 3, 1)
-    row = rows.cursor(5, 2**40, 7, True, counts)
+    row = rows.cursor(5, 2**40, 7, True, counts, 2**35)
     assert row.key == b""
     assert row.value is not None
     assert rows.read_cursor(row.value) == (5, 2**40, 7, True)
-    assert rows.stands(row.value) == (5, 2**40, counts)
+    assert rows.stands(row.value) == (5, 2**40, counts, 2**35)
+    # as it was before it said what retention took
+    counted = b"\2" + row.value[1:-8]
+    assert rows.read_cursor(counted) == (5, 2**40, 7, True)
+    assert rows.stands(counted) == (5, 2**40, counts, 0)
     # as it was before it had counts
     old = b"\1" + row.value[1:26]
     assert rows.read_cursor(old) == (5, 2**40, 7, True)
-    assert rows.stands(old) == (5, 2**40, None)
+    assert rows.stands(old) == (5, 2**40, None, 0)
     for wrong in (b"", row.value[:-1], b"\x09" + row.value[1:], b"\x01" + row.value[1:], row.value[:26]):
         with pytest.raises(RowError):
             rows.read_cursor(wrong)

@@ -1,0 +1,124 @@
+"""How long records of a segment are delayed, where retention would take it and a subscription is not done with it.
+
+Nothing looks at records when they are published, and what a dispatcher has not come to it does not know. So headers are
+looked through, a slice at a time, in a thread where bytes must be unfolded or parsed; as far as is needed to know that
+the segment stays, and on from there the next time. What was found is remembered by segment, as two offsets and a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from gateway.broker.subscriptions.stored import Stored, walk
+from gateway.wire import delivery
+from semantics.retention import Latest
+from store.api import Corrupt
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from semantics.retention import Look, Segment
+
+SLICE = 1024 * 1024
+"""Bytes that are read in one go."""
+
+_CODEC, _CONTROL = 0x07, 0x20
+
+
+class _Known:
+    """Of the offsets [begin, reached) the last delay, none longer than `longest`, ends at `due`."""
+
+    __slots__ = ("begin", "due", "longest", "reached")
+
+    def __init__(self, begin: int, longest: int) -> None:
+        self.begin = self.reached = begin
+        self.longest = longest
+        self.due = 0
+
+
+class DelaysAhead:
+    """What is known of segments, by partition and base offset."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._known: dict[int, dict[int, _Known]] = {}
+        # bytes looked through, for tests and people
+        self.bytes = 0
+
+    def latest(self, partition: int, segment: Segment, begin: int, longest: int) -> Latest | None:
+        """What is known of the delays in a segment from the offset `begin` on; None for nothing."""
+        known = self._known.get(partition, {}).get(segment.base_offset)
+        if known is None or known.begin > max(begin, segment.base_offset) or known.longest != longest:
+            return None
+        return Latest(known.due, known.reached >= segment.next_offset)
+
+    async def look(self, partition: int, look: Look, begin: int, longest: int, retry: bool) -> None:
+        """Find out, from `begin` on. `longest` is the longest delay in ms; `retry`: it is a retry letter topic. Raises
+        StoreError, IndexError when the log has moved.
+        """
+        segment = look.segment
+        begin = max(begin, segment.base_offset)
+        segments = self._known.setdefault(partition, {})
+        known = segments.get(segment.base_offset)
+        if known is None or known.begin > begin or known.longest != longest:
+            known = segments[segment.base_offset] = _Known(begin, longest)
+        log = self._broker.store.log(partition)
+        while known.reached < segment.next_offset and known.due < look.enough:
+            try:
+                data = log.read(known.reached, SLICE)
+                if not isinstance(data, list):
+                    data = await data
+            except Corrupt as error:
+                # nobody will be delivered it
+                known.reached = error.next_offset
+                continue
+            stored = [each for each in walk(data, known.reached) if each.base < segment.next_offset]
+            if not stored:
+                known.reached = segment.next_offset
+                break
+            self.bytes += sum([each.size for each in stored])
+            telling = [each for each in stored if _may_tell(each, retry)]
+            if telling:
+                wall = self._broker.clock.wall_ms()
+                limit = self._broker.decompression_limit
+                found = await asyncio.get_running_loop().run_in_executor(
+                    None, _last, telling, retry, longest, wall, limit
+                )
+                known.due = max(known.due, found)
+            else:
+                await asyncio.sleep(0)
+            known.reached = stored[-1].next
+
+    def forget(self, partition: int, before: int) -> None:
+        """The log of a partition begins at `before`."""
+        segments = self._known.get(partition)
+        if segments is not None:
+            for base in [base for base in segments if base < before]:
+                del segments[base]
+            if not segments:
+                del self._known[partition]
+
+    def keep(self, partitions: set[int]) -> None:
+        """Forget all other partitions."""
+        for partition in self._known.keys() - partitions:
+            del self._known[partition]
+
+
+def _may_tell(batch: Stored, retry: bool) -> bool:
+    """Whether a batch must be opened to know that it has no delays."""
+    if batch.attributes & _CONTROL or not batch.count:
+        return False
+    return retry or bool(batch.attributes & _CODEC) or delivery.DELAY_MARK in bytes(batch.raw())
+
+
+def _last(batches: list[Stored], retry: bool, longest: int, wall: int, limit: int) -> int:
+    """When the last delay of these batches ends; 0 when there is none. In a thread."""
+    latest = 0
+    for batch in batches:
+        try:
+            delays = delivery.scan(bytes(batch.raw()), retry=retry, limit=limit).delayed
+        except delivery.Unreadable:
+            # it is buried whole, and at once
+            continue
+        latest = max(latest, max(delays.at_most(longest, wall).dues, default=0))
+    return latest

@@ -1,0 +1,352 @@
+"""Retention at work: what `semantics.retention` decides, on logs and subscriptions as they are.
+
+For each log of which the policy would take something, and that is subscribed to:
+
+1. Where do the subscriptions stand? Of cursors in memory it is asked, of the others a few rows are read, a page at a
+   time; none is loaded for it. Where that is not enough, segments are looked through for delays (`delays_ahead`).
+2. What they still have open below the point is settled and counted, in commits of its own, cursor by cursor.
+3. When that is done, and nobody stands before the point, the log is trimmed. Whatever has happened meanwhile, a reset,
+   a new subscription, a commit that failed, puts this off until the next round.
+
+A gateway that dies in between has counted what it took, once, and trims when it runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.broker.delays_ahead import DelaysAhead
+from gateway.broker.errors import KafkaError
+from gateway.broker.subscriptions import rows
+from semantics.retention import DELAYED, Hold, Place, Policy, Verdict, decide
+from semantics.subscriptions import rows as cursor_rows
+from semantics.subscriptions.chunks import SHIFT
+from semantics.subscriptions.rows import RowError
+from store.api import Trim, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.rows import SubscriptionRow
+    from store.api import SegmentInfo
+
+log = logging.getLogger("magnetar.housekeeping")
+
+_SLICE = 200
+"""Topics looked at before others get their turn."""
+PAGE = 100
+"""Subscriptions, or cursors that lose something, before others get their turn."""
+ROWS = 500
+"""Rows of chunks looked at in one go."""
+HOLDS = 10
+"""Subscriptions that are named where a part of a log is kept for them."""
+SOON_MS = 30_000
+"""What was read of a cursor that is not in memory holds so long: one that is loaded meanwhile stays for a minute."""
+
+UNREADABLE = "UNREADABLE"
+BACKOFF = "BACKOFF"
+
+
+class Kept(NamedTuple):
+    """What a log has beyond its policy, as the last round found it."""
+
+    size: int
+    records: int
+    holds: Sequence[Hold]
+    """Who needs it, by offset: at most HOLDS."""
+    subscriptions: int
+    """How many need it."""
+    at: int
+    """ms since 1970"""
+
+
+class _Point(NamedTuple):
+    """Where a log may be trimmed."""
+
+    point: int
+    places: list[Place]
+    """Of its subscriptions."""
+    read_at: int
+    """When, monotonic ms."""
+
+
+class Retention:
+    """Called by housekeeping. `kept` is by the store's ids of partitions; what is within its policy is not there."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.kept: dict[int, Kept] = {}
+        self.delays = DelaysAhead(broker)
+
+    async def apply(self) -> None:
+        """Trim what retention.ms and retention.bytes no longer keep."""
+        broker = self._broker
+        there: set[int] = set()
+        for count, topic in enumerate(list(broker.catalog.topics()), 1):
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
+            try:
+                await self._topic(topic, there)
+            except (KafkaError, KeyError, IndexError) as error:
+                # it was deleted meanwhile, or cannot be read
+                log.info("retention is put off", extra={"topic": topic.name, "reason": str(error)})
+        self.kept = {partition: kept for partition, kept in self.kept.items() if partition in there}
+        self.delays.keep(there)
+
+    def _policy(self, topic: Topic) -> Policy | None:
+        """None where nothing is ever taken."""
+        config = self._broker.effective(topic.configs)
+        # by size only while the clock cannot be believed
+        ms = config.retention_ms if self._broker.clock_watch.trusted else -1
+        if not config.delete or (ms < 0 and config.retention_bytes < 0):
+            return None
+        return Policy(ms, config.retention_bytes, config.retention_ms_set)
+
+    async def _topic(self, topic: Topic, there: set[int]) -> None:
+        broker = self._broker
+        policy = self._policy(topic)
+        if policy is None:
+            return
+        now = broker.clock.wall_ms()
+        found: list[tuple[int, list[SegmentInfo]]] = []
+        for index, partition in enumerate(topic.partitions):
+            stored = broker.store.log(partition)
+            segments = stored.segments()
+            if decide(segments, policy, stored.end_offset, now).policy > stored.start_offset:
+                found.append((index, segments))
+        if not found:
+            return
+        made = broker.subscriptions.next_id
+        subscribed = [row async for row in broker.subscriptions.each_of_topic(topic.topic_id)]
+        points: dict[int, _Point] = {}
+        for index, segments in found:
+            partition = topic.partitions[index]
+            there.add(partition)
+            stored = broker.store.log(partition)
+            if not subscribed:
+                verdict = decide(segments, policy, stored.end_offset, now)
+                self._tell(partition, verdict)
+                points[partition] = _Point(verdict.point, [], now)
+                continue
+            places, verdict, read_at = await self._decide(topic, index, segments, policy, subscribed)
+            self._tell(partition, verdict)
+            if verdict.point > stored.start_offset:
+                await self._expire(topic, index, verdict.point, subscribed, places)
+                points[partition] = _Point(verdict.point, places, read_at)
+        # Not while it is deleted: a trim behind the drop would spoil the group of everybody else.
+        async with broker.topics.changing(topic.name):
+            current = broker.catalog.get(topic.name)
+            if current is not None and current.topic_id == topic.topic_id:
+                await self._trim(topic, points, subscribed, made)
+
+    # -- what goes --------------------------------------------------------------------------------------------------
+
+    async def _decide(
+        self,
+        topic: Topic,
+        index: int,
+        segments: list[SegmentInfo],
+        policy: Policy,
+        subscribed: list[SubscriptionRow],
+    ) -> tuple[list[Place], Verdict, int]:
+        broker = self._broker
+        partition = topic.partitions[index]
+        longest = max(_longest(broker, row) for row in subscribed)
+        retry = broker.subscriptions.retries_into(topic.name) is not None
+        places: list[Place] = []
+        looked = True
+        read_at = 0
+        while True:
+            stored = broker.store.log(partition)
+            now = broker.clock.wall_ms()
+            if looked:
+                # it may have taken long
+                read_at = broker.clock.monotonic_ms()
+                before = decide(segments, policy, stored.end_offset, now).policy
+                places = await self._places(topic, index, before, subscribed)
+                looked = False
+            first = min(each.start for each in places)
+            verdict = decide(
+                segments,
+                policy,
+                stored.end_offset,
+                now,
+                places,
+                lambda segment, begin=first: self.delays.latest(partition, segment, begin, longest),  # type: ignore[misc]
+            )
+            if verdict.look is None:
+                return places, verdict, read_at
+            begin = max(first, stored.start_offset)
+            await self.delays.look(partition, verdict.look, begin, longest, retry)
+            looked = True
+
+    async def _places(
+        self, topic: Topic, index: int, before: int, subscribed: list[SubscriptionRow]
+    ) -> list[Place]:
+        """Where each subscription stands, and what it holds below an offset."""
+        places: list[Place] = []
+        for count, row in enumerate(subscribed, 1):
+            at = self._in_memory(row, index)
+            if at is not None:
+                places.append(_place(row.group, at, before))
+            else:
+                place = await self._stored(row, topic.partitions[index], before)
+                if place.state in (DELAYED, BACKOFF) and self._overdue(row, topic.partitions[index]):
+                    place = self._woken(row, index, before) or place
+                places.append(place)
+            if count % PAGE == 0:
+                await asyncio.sleep(0)
+        return places
+
+    def _in_memory(self, row: SubscriptionRow, index: int) -> SubscriptionPartition | None:
+        """The cursor's home if it is loaded, or its last rows are on their way."""
+        subscription = self._broker.subscriptions.in_use(row.group, row.topic_id)
+        at = subscription.partitions.get(index) if subscription is not None else None
+        return at if at is not None and (at.cursor is not None or at.unsaved) else None
+
+    async def _stored(self, row: SubscriptionRow, partition: int, before: int) -> Place:
+        """The same of a cursor that is a few rows; nothing of it is in anybody's hands."""
+        store = self._broker.store
+        log_start = store.log(partition).start_offset
+        prefix = rows.prefix(row.id, partition)
+        try:
+            stands = rows.stands(store, prefix)
+            if stands is None:
+                return Place(row.group, log_start, log_start)
+            start, known = max(stands.start, log_start), max(stands.read, log_start)
+            if start >= min(before, known) or (stands.counts is not None and not any(stands.counts[1:])):
+                return Place(row.group, start, known)
+            number = start >> SHIFT
+            while number << SHIFT < before:
+                page = rows.chunks(store, prefix, number, ROWS)
+                for number, value in page:
+                    held = cursor_rows.first_held(number, value, start, before)
+                    if held is not None:
+                        return Place(row.group, start, known, *held)
+                if len(page) < ROWS:
+                    break
+                number += 1
+                await asyncio.sleep(0)
+        except RowError:
+            log.exception("the cursor of group %s on %s cannot be read", row.group, row.topic)
+            return Place(row.group, log_start, log_start, log_start, UNREADABLE)
+        return Place(row.group, start, known)
+
+    def _overdue(self, row: SubscriptionRow, partition: int) -> bool:
+        """Whether a cursor that is not loaded says of some records that they wait, though their time has come."""
+        store = self._broker.store
+        for first in rows.due(store, rows.prefix(row.id, partition), b"", 1):
+            return cursor_rows.read_due_key(first.key)[0] <= self._broker.clock.wall_ms()
+        return False
+
+    def _woken(self, row: SubscriptionRow, index: int, before: int) -> Place | None:
+        """Where it stands when it is loaded, which sees to what is due; the rest of that is for its timer."""
+        subscription = self._broker.subscriptions.by_id(row.group, row.topic_id)
+        if subscription is None or subscription.id != row.id:
+            return None
+        at = subscription.partition(index)
+        at.ready()
+        at.tick()
+        return _place(row.group, at, before)
+
+    def _tell(self, partition: int, verdict: Verdict) -> None:
+        if not verdict.kept:
+            self.kept.pop(partition, None)
+            return
+        begin = max(verdict.point, self._broker.store.log(partition).start_offset)
+        holds = verdict.holds
+        self.kept[partition] = Kept(
+            verdict.kept, verdict.policy - begin, holds[:HOLDS], len(holds), self._broker.clock.wall_ms()
+        )
+
+    # -- taking it --------------------------------------------------------------------------------------------------
+
+    async def _expire(
+        self, topic: Topic, index: int, point: int, subscribed: list[SubscriptionRow], places: list[Place]
+    ) -> None:
+        """Settle and count what subscriptions have open below a point."""
+        broker = self._broker
+        taken = 0
+        for row, place in zip(subscribed, places, strict=True):
+            if place.start >= point:
+                continue
+            subscription = broker.subscriptions.by_id(row.group, row.topic_id)
+            if subscription is None or subscription.id != row.id:
+                continue
+            at = subscription.partition(index)
+            cursor = at.ready()
+            if cursor.start >= point or cursor.first_held(point) is not None:
+                continue
+            expired = cursor.expire(point)
+            at.touch()
+            if expired:
+                log.info(
+                    "retention takes unacknowledged records",
+                    extra={"group": row.group, "topic": topic.name, "partition": index, "records": expired},
+                )
+            taken += 1
+            if taken % PAGE == 0:
+                await asyncio.sleep(0)
+        if taken:
+            await broker.write(())
+
+    async def _trim(
+        self, topic: Topic, points: dict[int, _Point], subscribed: list[SubscriptionRow], made: int
+    ) -> None:
+        """The last look, and in the same turn the commit."""
+        broker = self._broker
+        writes: list[Write] = []
+        if broker.subscriptions.next_id != made:
+            known = {row.id for row in subscribed}
+            if any(row.id not in known for row in rows.of_topic(broker.store, topic.topic_id)):
+                # somebody has just subscribed
+                return
+        now = broker.clock.monotonic_ms()
+        for index, partition in enumerate(topic.partitions):
+            found = points.get(partition)
+            if found is None or (found.places and now - found.read_at > SOON_MS):
+                continue
+            stored = broker.store.log(partition)
+            if found.point > stored.start_offset and self._passed(found, index, subscribed):
+                writes.append(Trim(partition, min(found.point, stored.end_offset)))
+        if not writes:
+            return
+        await broker.write(writes)
+        log.info("retention", extra={"topic": topic.name, "partitions": len(writes)})
+        for partition in topic.partitions:
+            self.delays.forget(partition, broker.store.log(partition).start_offset)
+        for runtime in broker.runtimes():
+            if runtime.topic_id == topic.topic_id:
+                for each in runtime.partitions:
+                    if each is not None:
+                        each.changed()
+
+    def _passed(self, found: _Point, index: int, subscribed: list[SubscriptionRow]) -> bool:
+        """Whether no subscription stands before a point, after all that has happened since it was found."""
+        for row, place in zip(subscribed, found.places, strict=True):
+            at = self._in_memory(row, index)
+            if at is None:
+                if place.start < found.point:
+                    return False
+            elif at.subscription.id != row.id or at.cursor is None or at.cursor.start < found.point:
+                return False
+        return True
+
+
+def _place(name: str, at: SubscriptionPartition, before: int) -> Place:
+    cursor = at.cursor
+    if cursor is None:
+        # what it says is on its way to the store: the next round knows
+        start = at.partition.log_start
+        return Place(name, start, start, start, UNREADABLE)
+    held = cursor.first_held(before)
+    return Place(name, cursor.start, cursor.known, *(held or ()))
+
+
+def _longest(broker: Broker, row: SubscriptionRow) -> int:
+    """The longest delay of a subscription, in ms."""
+    return broker.group_configs.get(row.group).subscription.max_delay_ms
