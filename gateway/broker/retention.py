@@ -121,7 +121,11 @@ class Retention:
         if not found:
             return
         made = broker.subscriptions.next_id
-        subscribed = [row async for row in broker.subscriptions.each_of_topic(topic.topic_id)]
+        subscribed: list[SubscriptionRow] = []
+        longest = 0
+        async for row in broker.subscriptions.each_of_topic(topic.topic_id):
+            subscribed.append(row)
+            longest = max(longest, broker.subscriptions.config_of(row).subscription.max_delay_ms)
         points: dict[int, _Point] = {}
         for index, segments in found:
             partition = topic.partitions[index]
@@ -132,7 +136,7 @@ class Retention:
                 self._tell(partition, verdict)
                 points[partition] = _Point(verdict.point, [], now)
                 continue
-            places, verdict, read_at = await self._decide(topic, index, segments, policy, subscribed)
+            places, verdict, read_at = await self._decide(topic, index, segments, policy, subscribed, longest)
             self._tell(partition, verdict)
             if verdict.point > stored.start_offset:
                 await self._expire(topic, index, verdict.point, subscribed, places)
@@ -152,10 +156,13 @@ class Retention:
         segments: list[SegmentInfo],
         policy: Policy,
         subscribed: list[SubscriptionRow],
+        longest: int,
     ) -> tuple[list[Place], Verdict, int]:
+        """Where the subscriptions stand, what goes, and when they stood there (monotonic ms). No delay is longer than
+        `longest` ms.
+        """
         broker = self._broker
         partition = topic.partitions[index]
-        longest = max(_longest(broker, row) for row in subscribed)
         retry = broker.subscriptions.retries_into(topic.name) is not None
         places: list[Place] = []
         looked = True
@@ -345,8 +352,3 @@ def _place(name: str, at: SubscriptionPartition, before: int) -> Place:
         return Place(name, start, start, start, UNREADABLE)
     held = cursor.first_held(before)
     return Place(name, cursor.start, cursor.known, *(held or ()))
-
-
-def _longest(broker: Broker, row: SubscriptionRow) -> int:
-    """The longest delay of a subscription, in ms."""
-    return broker.group_configs.get(row.group).subscription.max_delay_ms

@@ -13,6 +13,7 @@ from gateway.broker.retention import Retention
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.broker.subscriptions.positions import seek
 from semantics.retention import Hold
+from semantics.subscriptions.states import Ending
 from store.api import Refused, Trim
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import ACCEPT, RELEASE, Headers, World, run
@@ -84,7 +85,7 @@ def test_delayed_records_stay_until_they_are_due_and_as_long_as_retention_says_f
             at.attach("c")
             await world.settled()
             assert list(await world.fetch(at)) == [1] if kind == "key_shared" else [1, 2]
-            at.detach("c", graceful=True)
+            at.detach("c", Ending.STOPPED)
         if not loaded:
             await idle(world)
         await world.pass_time(8_999)
@@ -130,7 +131,7 @@ def test_what_waits_for_its_redelivery_stays(folder: Path | None, loaded: bool) 
         assert not await world.ack(at, 0, 1)
         await world.pass_time(1_000)
         assert not await world.ack(at, 2, kind=RELEASE)
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         if not loaded:
             await idle(world)
         await world.pass_time(8_000)
@@ -175,7 +176,7 @@ def test_what_is_dying_stays_until_it_is_buried(folder: Path | None) -> None:
         assert list(await world.fetch(at)) == [0]
         # a dead letter topic has none itself
         assert not await world.ack(at, 0, kind=b"\3")
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         await world.pass_time(100_000)
         await world.broker.retention.apply()
         assert span(world, "t-g-DLQ") == (0, 1)
@@ -202,7 +203,7 @@ def test_what_is_taken_from_a_subscription_is_counted_once_and_survives_a_crash(
         await world.settled()
         (first, *_) = await world.fetch(at)
         assert not await world.ack(at, first)
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         if not loaded:
             await idle(world)
         await world.pass_time(3_001)
@@ -250,7 +251,7 @@ def test_the_default_retention_takes_nothing_that_a_subscription_has_not_settled
         await put(world, 5)
         assert list(await world.fetch(at)) == [0, 1, 2, 3, 4]
         assert not await world.ack(at, 0, 1, 3)
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         if not loaded:
             await idle(world)
         await world.pass_time(8 * DAY)
@@ -362,7 +363,7 @@ def test_rows_of_many_chunks_are_read_a_page_at_a_time(folder: Path | None) -> N
             )
         await world.produce(b"", headers=later(world, 9_000))
         await world.fetch(at)
-        at.detach("c", graceful=False)
+        at.detach("c", Ending.CRASHED)
         await idle(world)
         await world.pass_time(8_000)
         await world.broker.retention.apply()
@@ -438,7 +439,7 @@ def test_what_comes_before_the_trim_puts_it_off(what: str) -> None:
         at = world.at()
         await world.fetch(at)
         assert not await world.ack(at, 0, 1, 2)
-        at.detach("c", graceful=True)
+        at.detach("c", Ending.STOPPED)
         await world.pass_time(8 * DAY)
         retention = Meanwhile(world.broker)
 
