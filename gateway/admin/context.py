@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from gateway.admin.batch_times import BatchTimes
 
 if TYPE_CHECKING:
     from gateway.admin.rates import Rates
@@ -24,3 +26,4 @@ class Context:
     address: str
     # None while the gateway takes traffic, else the reason why not, for a person
     not_ready: Callable[[], str | None]
+    batch_times: BatchTimes = field(default_factory=BatchTimes)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin import share_stats
 from gateway.admin.context import CLUSTER, Context
-from gateway.admin.groups import Span, backlog, views
+from gateway.admin.groups import Span, backlog, span_of, views
 from gateway.admin.stats import traffic
 from gateway.admin.topics import every
 from gateway.broker.errors import KafkaError
 from gateway.metrics import escape, head, number
 from semantics.names import DEFAULT, from_kafka
-from store.api import Store, StoreError
+from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
@@ -144,7 +144,7 @@ async def _topics(context: Context, families: _Families) -> dict[str, _Walked]:
         for index, partition_id in enumerate(topic.partitions):
             shown = full.with_partition(index) if topic.partitioned else full
             pulsar = f'{_NAMESPACE},topic="{escape(str(shown))}"'
-            span = _span(broker.store, partition_id)
+            span = span_of(broker.store, partition_id)
             one.labels.append(pulsar)
             one.spans.append(span)
             if span is None:
@@ -161,15 +161,6 @@ async def _topics(context: Context, families: _Families) -> dict[str, _Walked]:
             await families.pause()
     families.add("pulsar_topics_count", _NAMESPACE, count)
     return walked
-
-
-def _span(store: Store, partition_id: int) -> Span | None:
-    try:
-        log = store.log(partition_id)
-        return Span(log.start_offset, log.end_offset, log.size)
-    except (KeyError, StoreError):
-        # deleted while we walked, or damaged: the store says so elsewhere
-        return None
 
 
 def _traffic(families: _Families, labels: str, partition: Partition, context: Context) -> None:

@@ -17,6 +17,7 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from store.api import Store
 
 PAGE = 100
 """Groups that are read before the loop may do something else."""
@@ -67,6 +68,16 @@ class Span(NamedTuple):
     start: int
     end: int
     size: int
+
+
+def span_of(store: Store, partition_id: int) -> Span | None:
+    """What a partition holds by the store's id of it; None when it cannot be read."""
+    try:
+        log = store.log(partition_id)
+        return Span(log.start_offset, log.end_offset, log.size)
+    except (KeyError, StoreError):
+        # deleted while we walked, or damaged: the store says so elsewhere
+        return None
 
 
 async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) -> dict[int, dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gateway.admin import cluster, subscriptions, topics
+from gateway.admin import cluster, lag, subscriptions, topics
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.unserved import verb_name
@@ -79,6 +79,8 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("POST", "subscription", "analyzeBacklog"): subscriptions.analyze,
     # Magnetar's own
     ("GET", "magnetar", "kafka"): cluster.kafka,
+    ("GET", "magnetar", "lag"): lag.of_topics,
+    ("GET", "topic", "lag"): lag.of_one_topic,
     ("GET", "subscription", "explain"): subscriptions.explain,
     ("GET", "subscription", "hash"): subscriptions.hash_of,
     ("GET", "magnetar", "hash"): subscriptions.hash_of,

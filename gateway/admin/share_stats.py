@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
 from gateway.admin.settled import find_letter
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.subscription import Subscription
+    from store.api import Log
 
 Stats = dict[str, Any]
 
@@ -79,7 +80,22 @@ def of_subscription(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]
     return found
 
 
-def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | None:
+class Resting(NamedTuple):
+    """Where a cursor stands that is not loaded: [start, read) is looked at, of which `counts` are open."""
+
+    log: Log
+    start: int
+    read: int
+    counts: Counts
+    expired: int
+
+    @property
+    def backlog(self) -> int:
+        """Messages to acknowledge."""
+        return self.log.end_offset - self.read + min(self.counts.open, self.read - self.start)
+
+
+def resting(broker: Broker, row: SubscriptionRow, partition: int) -> Resting | None:
     """One subscription on one partition (the store's id of it) whose cursor is not loaded; None if only the cursor
     knows: also where the log has lost its beginning since, unless all of what it lost was available.
     """
@@ -101,6 +117,16 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         elif start > stands.start and (any(counts[1:]) or counts.open < stands.read - stands.start):
             # which of them are gone
             return None
+    return Resting(log, start, read, counts, stands.expired if stands is not None else 0)
+
+
+def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | None:
+    """The stats of a subscription on a partition whose cursor is not loaded; None if only the cursor knows."""
+    found = resting(broker, row, partition)
+    if found is None:
+        return None
+    log, start, read, counts, expired = found
+    log_start, end = log.start_offset, log.end_offset
     config = broker.subscriptions.config_of(row)
     still = min(counts.open, read - start)
     _, delayed, backoff, dying = counts
@@ -114,7 +140,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         "backoff": backoff,
         "dying": dying,
         "open": still,
-        "expired": stands.expired if stands is not None else 0,
+        "expired": expired,
     }
     stats = _stats(config.subscription, unread + still, states, log.size, end - log_start)
     if config.subscription.type == "key_shared":

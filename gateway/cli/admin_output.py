@@ -53,12 +53,12 @@ def _bare(value: Any) -> str:
 def _table(value: Any, title: str) -> str:
     if isinstance(value, dict):
         rows = _flat(value, "")
-        return _columns(["name", "value"], [[key, _bare(item)] for key, item in rows])
+        return columns(["name", "value"], [[key, _bare(item)] for key, item in rows])
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         keys = list(dict.fromkeys(key for item in value for key in item))
-        return _columns(keys, [[_bare(item.get(key, "")) for key in keys] for item in value])
+        return columns(keys, [[_bare(item.get(key, "")) for key in keys] for item in value])
     items = value if isinstance(value, list) else [value]
-    return _columns([title], [[_bare(item)] for item in items])
+    return columns([title], [[_bare(item)] for item in items])
 
 
 def _flat(value: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:
@@ -72,13 +72,17 @@ def _flat(value: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:
     return rows
 
 
-def _columns(heads: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
+def columns(heads: list[str] | None, rows: list[list[str]], widths: list[int] | None = None) -> str:
+    """A table, without heads rows only. `widths` are the least of the columns; without them what is in them decides."""
+    if widths is None:
+        shown = rows if heads is None else [heads, *rows]
+        widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
 
     def line(cells: list[str]) -> str:
         return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
-    return "\n".join([line(heads), line(["-" * width for width in widths]), *[line(row) for row in rows]])
+    top = [] if heads is None else [line(heads), line(["-" * width for width in widths])]
+    return "\n".join([*top, *[line(row) for row in rows]])
 
 
 def hexdump(payload: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gateway.cli import admin_lag
 from gateway.cli.admin_client import AdminError, segment, topic_path
 from gateway.cli.admin_messages import Message
 from gateway.cli.admin_options import Options, common, counted, pass_options
@@ -53,16 +54,23 @@ def _path(topic: str, subscription: str) -> str:
     epilog="""\b
 Examples:
   magnetar-admin topics subscriptions orders
-  magnetar-admin topics subscriptions orders --details""",
+  magnetar-admin topics subscriptions orders --details
+  magnetar-admin topics subscriptions orders --lag""",
 )
 @topic_argument
 @click.option(
     "--details", is_flag=True, help="Also tell types, configs that are not the group's, properties."
 )
+@click.option(
+    "--lag", is_flag=True, help="Each one's backlog, the age of its oldest message and its consumers."
+)
 @common
 @pass_options
-def list_subscriptions(options: Options, topic: str, details: bool) -> None:
+def list_subscriptions(options: Options, topic: str, details: bool, lag: bool) -> None:
     """List the subscriptions of a topic: share groups, and consumer groups that have committed an offset."""
+    if lag:
+        admin_lag.show_topic(options, topic)
+        return
     path = topic_path(topic) + "/subscriptions"
     if not details:
         options.show(options.client().get(path), "subscription")

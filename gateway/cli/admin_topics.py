@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gateway.cli import admin_lag
 from gateway.cli.admin_client import AdminError, Client, namespace_path, topic_path
 from gateway.cli.admin_options import HELP, Options, common, counted, pass_options
 
@@ -22,7 +23,14 @@ def topics() -> None:
     """Topics and their subscriptions: make, list, measure, look into and delete them."""
 
 
-@topics.command("list", epilog="\b\nExample:\n  magnetar-admin topics list public/default")
+@topics.command(
+    "list",
+    epilog="""\b
+Examples:
+  magnetar-admin topics list public/default
+  magnetar-admin topics list --lag
+  magnetar-admin topics list --lag --sort backlog --subscription billing""",
+)
 @click.argument("namespace", default="public/default")
 @click.option(
     "-td",
@@ -32,13 +40,36 @@ def topics() -> None:
 )
 @click.option("-b", "--bundle", help="Taken and ignored: there is one bundle.")
 @click.option("-ist", "--include-system-topic", is_flag=True, help="List the gateway's own topics, too.")
+@click.option(
+    "--lag", is_flag=True,
+    help="Each subscription's backlog, the age of its oldest message and its consumers; partitions together.",
+)  # fmt: skip
+@click.option("-s", "--subscription", metavar="NAME", help="With --lag: only this subscription (group).")
+@click.option(
+    "--sort", type=click.Choice(admin_lag.SORTS), default="name", show_default=True,
+    help="With --lag: what comes first. Text and tables only.",
+)  # fmt: skip
 @common
 @pass_options
 def list_topics(
-    options: Options, namespace: str, topic_domain: str | None, bundle: str | None, include_system_topic: bool
+    options: Options,
+    namespace: str,
+    topic_domain: str | None,
+    bundle: str | None,
+    include_system_topic: bool,
+    lag: bool,
+    subscription: str | None,
+    sort: str,
 ) -> None:
-    """List topics of NAMESPACE (public/default), partitions one by one."""
+    """List topics of NAMESPACE (public/default), partitions one by one; with --lag how far their readers are behind."""
     where = namespace_path(namespace)
+    if lag:
+        if where != "public/default":
+            raise AdminError(f"There is no namespace {namespace}; there is only public/default for now.")
+        admin_lag.show_topics(options, subscription, include_system_topic, sort)
+        return
+    if subscription is not None or sort != "name":
+        raise AdminError("--subscription and --sort go with --lag.")
     domains = [topic_domain.replace("_", "-")] if topic_domain else ["persistent", "non-persistent"]
     client = options.client()
     names: list[str] = []

@@ -1,0 +1,171 @@
+"""Backlogs of many topics in one call: what `topics list --lag` shows.
+
+Nothing is loaded for it: what is in use is asked, of the rest the rows in the store say how far it is. Of each backlog
+one batch is read, for the age of its oldest message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from gateway.admin import share_stats
+from gateway.admin.exchange import Call, RefusedError, Reply, json
+from gateway.admin.groups import backlog, span_of, views
+from gateway.admin.topics import find, named
+from gateway.broker.errors import KafkaError
+from semantics.names import from_kafka
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.admin.groups import GroupView
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+    from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.subscriptions.subscription import Subscription
+
+PAGE, LARGEST_PAGE = 1_000, 10_000
+"""Topics in an answer."""
+PAUSE = 50
+"""Topics that are looked at before the loop may do something else."""
+
+Lag = dict[str, Any]
+
+
+async def of_topics(context: Context, call: Call) -> Reply:
+    """A page of topics by name: `{"topics": […], "next": "the name to go on behind"}`, `next` null at the end.
+
+    `after` and `limit` choose the page, `subscription` one name, `includeSystemTopic` adds the gateway's own. A topic
+    has its partitions (0 for a plain one), the messages and bytes it keeps, and its subscriptions: msgBacklog,
+    msgDelayed, consumersCount, and earliestMsgPublishTimeInBacklog, in ms since 1970, of the batch with the oldest
+    message; -1 without one.
+    """
+    broker = context.broker
+    limit = call.query.get("limit", str(PAGE))
+    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit) <= LARGEST_PAGE:
+        raise RefusedError(400, f"The limit is 1 to {LARGEST_PAGE} topics, not {limit[:40]!r}.")
+    after = call.query.get("after", "")
+    groups = await _groups(broker, call.query.get("subscription"))
+    page = list(broker.catalog.topics(after + "\0" if after else "", int(limit)))
+    hidden = call.flag("includeSystemTopic")
+    found: list[Lag] = []
+    for count, topic in enumerate(page):
+        if count % PAUSE == PAUSE - 1:
+            await asyncio.sleep(0)
+        if topic.internal and not hidden:
+            continue
+        one = await _of_topic(context, topic, groups, call.query.get("subscription"))
+        if one is not None:
+            found.append(one)
+    return json({"topics": found, "next": page[-1].name if len(page) == int(limit) else None})
+
+
+async def of_one_topic(context: Context, call: Call) -> Reply:
+    """The same of one topic, as an object."""
+    found = find(context.broker, named(call))
+    wanted = call.query.get("subscription")
+    one = await _of_topic(context, found.topic, await _groups(context.broker, wanted), wanted)
+    if one is None:
+        raise RefusedError(404, f"{found.name} has no subscription {wanted}.")
+    return json(one)
+
+
+async def _groups(broker: Broker, wanted: str | None) -> dict[str, list[GroupView]]:
+    """Consumer groups by the topics that they have committed offsets of."""
+    by_topic: dict[str, list[GroupView]] = {}
+    async for group in views(broker):
+        if wanted in (None, group.group_id):
+            for topic in group.offsets:
+                by_topic.setdefault(topic, []).append(group)
+    return by_topic
+
+
+async def _of_topic(
+    context: Context, topic: Topic, groups: dict[str, list[GroupView]], wanted: str | None
+) -> Lag | None:
+    """None when a subscription is asked for that the topic does not have."""
+    broker = context.broker
+    spans = [span_of(broker.store, number) for number in topic.partitions]
+    subscriptions: list[Lag] = []
+    async for row in broker.subscriptions.each_of_topic(topic.topic_id):
+        if wanted in (None, row.group):
+            subscriptions.append(await _shared(context, topic, row))
+    for group in groups.get(topic.name, ()):
+        behind, earliest = 0, -1
+        for index, offset in group.offsets[topic.name].items():
+            span = spans[index] if index < len(spans) else None
+            waiting = backlog(span, offset) if span is not None else 0
+            if span is not None and waiting:
+                behind += waiting
+                earliest = _first(
+                    earliest,
+                    await context.batch_times.of(
+                        broker.store, topic.partitions[index], max(offset, span.start)
+                    ),
+                )
+        subscriptions.append(
+            {
+                "name": group.group_id,
+                "type": "Failover",
+                "msgBacklog": behind,
+                "msgDelayed": 0,
+                "earliestMsgPublishTimeInBacklog": earliest,
+                "consumersCount": group.members,
+            }
+        )
+    if wanted is not None and not subscriptions:
+        return None
+    return {
+        "topic": str(from_kafka(topic.name)),
+        "partitions": len(topic.partitions) if topic.partitioned else 0,
+        "messages": sum(span.end - span.start for span in spans if span is not None),
+        "storageSize": sum(span.size for span in spans if span is not None),
+        "subscriptions": sorted(subscriptions, key=lambda one: str(one["name"])),
+    }
+
+
+async def _shared(context: Context, topic: Topic, row: SubscriptionRow) -> Lag:
+    """A share group's subscription over the partitions. What cannot be read at present counts as nothing."""
+    broker = context.broker
+    live = broker.subscriptions.in_use(row.group, row.topic_id)
+    waiting = delayed = 0
+    earliest = -1
+    for index, number in enumerate(topic.partitions):
+        try:
+            backlog_of, delayed_of, start = _standing(broker, row, live, index, number)
+        except (KafkaError, StoreError):
+            continue
+        delayed += delayed_of
+        if backlog_of:
+            waiting += backlog_of
+            earliest = _first(earliest, await context.batch_times.of(broker.store, number, start))
+    return {
+        "name": row.group,
+        "type": share_stats.TYPES[broker.subscriptions.config_of(row).subscription.type],
+        "msgBacklog": waiting,
+        "msgDelayed": delayed,
+        "earliestMsgPublishTimeInBacklog": earliest,
+        "consumersCount": broker.share_groups.members_on(row.group, topic.name),
+    }
+
+
+def _standing(
+    broker: Broker, row: SubscriptionRow, live: Subscription | None, index: int, number: int
+) -> tuple[int, int, int]:
+    """(messages to acknowledge, delayed ones, offset of the first of them). Raises KafkaError, StoreError."""
+    at = live.partitions.get(index) if live is not None else None
+    if at is None or at.cursor is None:
+        found = share_stats.resting(broker, row, number)
+        if found is not None:
+            return found.backlog, found.counts.delayed, found.start
+        live = live or broker.subscriptions.by_id(row.group, row.topic_id)
+        if live is None:
+            return 0, 0, 0
+        at = live.partition(index)
+    cursor = at.ready()
+    return cursor.backlog(at.partition.high_watermark), cursor.stats()["delayed"], cursor.start
+
+
+def _first(one: int, other: int) -> int:
+    return other if one < 0 else one if other < 0 else min(one, other)

@@ -1,0 +1,119 @@
+"""Backlogs as `topics list --lag` and `topics subscriptions --lag` show them: a line for each subscription."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from gateway.cli.admin_client import AdminError, Client, topic_path
+from gateway.cli.admin_options import Options
+from gateway.cli.admin_output import columns
+
+PAGE = 10_000
+"""Topics that are asked for at once."""
+
+SORTS = ("name", "backlog", "age")
+HEADS = ["topic", "subscription", "type", "backlog", "delayed", "oldest", "consumers"]
+_HOME = "persistent://public/default/"
+
+Lag = dict[str, Any]
+
+
+def show_topics(options: Options, subscription: str | None, system: bool, sort: str) -> None:
+    """Every topic. By name they are printed page by page. Raises AdminError."""
+    pages = _pages(options.client(), subscription, system)
+    if options.output != "json" and sort == "name":
+        _show_by_page(pages)
+        return
+    topics = [topic for page in pages for topic in page]
+    if options.output == "json":
+        options.show(topics)
+        return
+    lines = [line for topic in topics for line in _lines(topic)]
+    lines.sort(key=lambda line: _order(line, sort), reverse=True)
+    click.echo(columns(HEADS, [_cells(*line) for line in lines]))
+
+
+def show_topic(options: Options, topic: str) -> None:
+    """One topic. Raises AdminError."""
+    found = options.client().get(topic_path(topic) + "/lag")
+    if options.output == "json":
+        options.show(found)
+    else:
+        click.echo(columns(HEADS, [_cells(*line) for line in _lines(found)]))
+
+
+def _pages(client: Client, subscription: str | None, system: bool) -> Iterator[list[Lag]]:
+    after: str | None = ""
+    while after is not None:
+        query: dict[str, str | bool] = {"after": after, "limit": str(PAGE), "includeSystemTopic": system}
+        if subscription:
+            query["subscription"] = subscription
+        answer = client.get("magnetar/lag", **query)
+        if not isinstance(answer, dict) or "topics" not in answer:
+            raise AdminError(f"{client.url} does not answer like a Magnetar gateway.")
+        yield answer["topics"]
+        after = answer.get("next")
+
+
+def _show_by_page(pages: Iterator[list[Lag]]) -> None:
+    """The widths of the first page's columns hold for the others, as far as they can."""
+    widths: list[int] = []
+    for number, page in enumerate(pages):
+        cells = [_cells(*line) for topic in page for line in _lines(topic)]
+        if not number:
+            rows = [HEADS, *cells]
+            widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
+            click.echo(columns(HEADS, cells, widths))
+        elif cells:
+            click.echo(columns(None, cells, widths))
+
+
+Line = tuple[Lag, Lag | None]
+
+
+def _lines(topic: Lag) -> list[Line]:
+    """A topic that nobody subscribes to has a line as well."""
+    return [(topic, subscription) for subscription in topic["subscriptions"]] or [(topic, None)]
+
+
+def _order(line: Line, sort: str) -> int:
+    _, subscription = line
+    if subscription is None:
+        return -1
+    if sort == "backlog":
+        return int(subscription["msgBacklog"])
+    earliest = int(subscription["earliestMsgPublishTimeInBacklog"])
+    return _now_ms() - earliest if earliest >= 0 else -1
+
+
+def _cells(topic: Lag, subscription: Lag | None) -> list[str]:
+    name = str(topic["topic"]).removeprefix(_HOME)
+    if subscription is None:
+        return [name, "-", "-", "-", "-", "-", "-"]
+    earliest = subscription["earliestMsgPublishTimeInBacklog"]
+    return [
+        name,
+        subscription["name"],
+        subscription["type"],
+        str(subscription["msgBacklog"]),
+        str(subscription["msgDelayed"]),
+        age(_now_ms() - earliest) if earliest >= 0 else "-",
+        str(subscription["consumersCount"]),
+    ]
+
+
+def age(ms: int) -> str:
+    """`0s`, `59s`, `59m`, `23h`, `400d`: whole units of the largest that fits."""
+    seconds = max(ms, 0) // 1000
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
