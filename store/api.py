@@ -36,6 +36,7 @@ class Family(enum.StrEnum):
     POLICY = "policy"  # instance, namespace, topic policies; broker and group configs
     DEDUP = "dedup"  # partition u32, producer id u64 -> epoch and the last five batches
     GROUP = "group"  # group id -> membership
+    MEMBER = "member"  # share group, member -> who it is and what it subscribes to
     OFFSET = "offset"  # group id, topic, partition -> committed offset
     SUBSCRIPTION = "subscription"  # subscriptions by group and topic id, by topic id and group, by id
     CURSOR = "cursor"  # subscription u32, partition u32 -> where it stands

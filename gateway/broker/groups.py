@@ -131,7 +131,8 @@ class Groups(Machines[ClassicGroup]):
             if state is not State.EMPTY and kind is Kind.CLASSIC:
                 members = len(group_rows.classic(value).members)
             elif state is not State.EMPTY and kind is Kind.SHARE:
-                members = len(group_rows.share(value).members)
+                row = group_rows.share(value)
+                members = row.size + len(row.members)
             found[group_id] = Listed(group_id, head.protocol_type or "", state.shown, kind, members)
         for group_id, live in self._live.items():
             core = live.core

@@ -340,7 +340,7 @@ class ShareGroups(Machines[ShareGroup]):
         with contextlib.suppress(KafkaError):
             group = self.get(group_id)
             if group is not None:
-                return sum(topic in member.names for member in group.members.values())
+                return group.readers(topic)
         return 0
 
     def client_id(self, group_id: str, member_id: str) -> str:
@@ -414,7 +414,16 @@ class ShareGroups(Machines[ShareGroup]):
         broker = self._broker
         timeout = broker.group_configs.get(group_id).session_timeout_ms
         now = broker.clock.monotonic_ms()
-        return ShareGroup.load(group_id, group_rows.share(row), self._max_size, timeout, now)
+        found = group_rows.share(row)
+        members = (
+            [
+                group_rows.share_member(value)
+                for _, value in broker.store.scan(Family.MEMBER, group_rows.members_prefix(group_id))
+            ]
+            if found.size
+            else []
+        )
+        return ShareGroup.load(group_id, found, members, self._max_size, timeout, now)
 
     def _enter(self, core: ShareGroup) -> Live[ShareGroup]:
         self._known[core.group_id] = _Known()

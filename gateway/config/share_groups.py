@@ -92,14 +92,14 @@ LIMITS = [
     Setting(
         "group.share.max.size",
         Kind.INT,
-        200,
+        10_000,  # Kafka: 200; Pulsar has no bound
         "Members a share group may have.",
-        between(1, 100_000),  # Kafka: 1000
+        between(1, 1_000_000),  # Kafka: 1000
     ),
     Setting(
         "group.share.max.share.sessions",
         Kind.INT,
-        2000,
+        50_000,  # Kafka: 2000
         "Share sessions, one for each member that fetches, that the node keeps at once.",
         between(1, INT_MAX),
     ),

@@ -1,5 +1,8 @@
 """A group as it stands in the store: one row of Family.GROUP, its key the group id in UTF-8.
 
+The members of a share group have rows of their own (Family.MEMBER), so that a join costs the same among ten thousand as
+among ten; those of a classic group, whose assignments come together, stand in the group's row.
+
 msgpack arrays, read by position: `GroupHead` is the beginning of every row, whatever the type of the group,
 so that a list of all groups need not decode their members.
 """
@@ -13,6 +16,8 @@ import msgspec
 from store.api import Delete, Family, Put
 
 VERSION = 1
+SHARE_VERSION = 2
+"""Of share groups: version 1 had the members in the group's row."""
 
 # what its decoder raises for bytes of another shape, and for text that is not UTF-8
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
@@ -106,12 +111,16 @@ class ShareRow(GroupHead):
     assignment_epoch: int
     topics: list[tuple[str, bytes, int]]
     members: list[ShareMemberRow]
+    """of version 1"""
+    size: int = 0
+    """how many members have rows of their own"""
 
 
 _encoder = msgspec.msgpack.Encoder()
 _head = msgspec.msgpack.Decoder(GroupHead)
 _classic = msgspec.msgpack.Decoder(ClassicRow)
 _share = msgspec.msgpack.Decoder(ShareRow)
+_member = msgspec.msgpack.Decoder(ShareMemberRow)
 
 
 def key(group_id: str) -> bytes:
@@ -126,15 +135,38 @@ def delete(group_id: str) -> Delete:
     return Delete(Family.GROUP, key(group_id))
 
 
+def members_prefix(group_id: str) -> bytes:
+    """What the keys of a share group's members begin with."""
+    name = key(group_id)
+    return len(name).to_bytes(4, "big") + name
+
+
+def put_member(group_id: str, row: ShareMemberRow) -> Put:
+    return Put(Family.MEMBER, members_prefix(group_id) + row.member_id.encode(), _encoder.encode(row))
+
+
+def delete_member(group_id: str, member_id: str) -> Delete:
+    return Delete(Family.MEMBER, members_prefix(group_id) + member_id.encode())
+
+
+def share_member(value: bytes) -> ShareMemberRow:
+    """The row of a share group's member. Raises RowError."""
+    try:
+        return _member.decode(value)
+    except _UNREADABLE as error:
+        raise RowError(f"the row of a member of a share group cannot be read: {error}") from None
+
+
 def head(value: bytes) -> GroupHead:
     """What every row begins with. Raises RowError."""
     try:
         found = _head.decode(value)
     except _UNREADABLE as error:
         raise RowError(f"the row of a group cannot be read: {error}") from None
-    if found.version > VERSION:
+    readable = SHARE_VERSION if found.kind == Kind.SHARE else VERSION
+    if found.version > readable:
         raise RowError(
-            f"the row of a group is of version {found.version}; this program reads up to {VERSION}"
+            f"the row of a group is of version {found.version}; this program reads up to {readable}"
         )
     return found
 

@@ -28,11 +28,17 @@ What a heartbeat meets, in this order (texts are Kafka's):
 
 The epoch before is taken because the answer that told the new one may have been lost. A member's epoch is not
 written each time it grows: after a restart any from the stored one to the group's is taken once.
+
+A group may have ten thousand members, so nothing here goes through all of them for one: each has a row of its own,
+topics are counted as they are subscribed to, and a heap that is put right when it is looked at knows whose session ends
+next.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from typing import Any, Self
 
 from gateway.coordinators import group_rows
@@ -74,6 +80,7 @@ class Member:
         "member_id",
         "names",
         "previous_epoch",
+        "queued",
         "rack",
         "told",
     )
@@ -93,15 +100,35 @@ class Member:
         self.told: Assignment | None = None
         # when it is out unless it is heard of, monotonic ms
         self.deadline = 0
+        # the deadline under which it stands in the group's heap
+        self.queued = -1
+
+    def row(self) -> ShareMemberRow:
+        """What the store should say of it."""
+        return ShareMemberRow(
+            self.member_id,
+            self.rack,
+            self.client_id,
+            self.client_host,
+            list(self.names),
+            self.epoch,
+            self.previous_epoch,
+        )
 
 
 class ShareGroup:
     """One group, and what happens to it. `now` is monotonic ms, `wall` ms since 1970."""
 
     __slots__ = (
+        "_changed",
+        "_deadlines",
         "_dirty",
         "_effects",
+        "_inline",
         "_now",
+        "_queue_count",
+        "_readers",
+        "_removed",
         "_wall",
         "_writes",
         "assignment_epoch",
@@ -129,32 +156,52 @@ class ShareGroup:
         # those of the topics subscribed to that there are, and the catalog's version that says so
         self.topics: dict[str, TopicView] = {}
         self.seen = -1
+        # how many members subscribe to a topic
+        self._readers: Counter[str] = Counter()
+        # (deadline, count, member); see next_due
+        self._deadlines: list[tuple[int, int, Member]] = []
+        self._queue_count = 0
         # whether a row exists, or its write was handed out
         self.stored = False
+        # whether that row is of version 1: its members get rows of their own with the next write
+        self._inline = False
         # of the step under way
         self._now = 0
         self._wall = wall
         self._dirty = False
+        # members whose rows are to be written, or to go
+        self._changed: dict[str, Member] = {}
+        self._removed: list[str] = []
         self._writes: list[Write] = []
         self._effects: list[Effect] = []
 
     @classmethod
-    def load(cls, group_id: str, row: ShareRow, max_size: int, session_timeout: int, now: int) -> Self:
-        """The group as its row says, every member with a fresh session."""
+    def load(
+        cls,
+        group_id: str,
+        row: ShareRow,
+        members: Iterable[ShareMemberRow],
+        max_size: int,
+        session_timeout: int,
+        now: int,
+    ) -> Self:
+        """The group as its rows say, every member with a fresh session."""
         group = cls(group_id, max_size, row.since)
         group.state = State(row.state)
         group.epoch = row.epoch
         group.assignment_epoch = row.assignment_epoch
         group.topics = {name: TopicView(topic_id, count) for name, topic_id, count in row.topics}
         group.stored = True
-        for stored in row.members:
+        group._inline = bool(row.members)
+        for stored in [*row.members, *members]:
             member = group.members[stored.member_id] = Member(stored.member_id)
             member.rack = stored.rack
             member.client_id, member.client_host = stored.client_id, stored.client_host
             member.names = tuple(stored.names)
             member.epoch, member.previous_epoch = stored.epoch, stored.previous_epoch
             member.loaded = True
-            member.deadline = now + session_timeout
+            group._readers.update(member.names)
+            group._until(member, now + session_timeout)
         return group
 
     # -- the machine -------------------------------------------------------------------------------------------------
@@ -163,11 +210,24 @@ class ShareGroup:
         """Take in one event. `now` must not go back."""
         self._now, self._wall = now, wall
         self._writes, self._effects, self._dirty = [], [], False
+        self._changed, self._removed = {}, []
         _ON[type(event)](self, event)
+        if self._dirty or self._changed:
+            self._write()
+        return Step(self._writes, self._effects)
+
+    def _write(self) -> None:
+        """The rows that changed: one commit."""
+        group_id, writes = self.group_id, self._writes
+        changed: Iterable[Member] = self._changed.values()
+        if self._inline:
+            changed, self._inline, self._dirty = self.members.values(), False, True
+        writes += [group_rows.delete_member(group_id, member_id) for member_id in self._removed]
+        writes += [group_rows.put_member(group_id, member.row()) for member in changed]
         if self._dirty:
             self.stored = True
-            self._writes.append(group_rows.put(self.group_id, self.row()))
-        return Step(self._writes, self._effects)
+            writes.append(group_rows.put(group_id, self.row()))
+        self._changed, self._removed = {}, []
 
     def _on_heartbeat(self, event: Heartbeat) -> None:
         refusal = self._refusal(event)
@@ -185,7 +245,8 @@ class ShareGroup:
         self._describe_as(member, event)
         names = member.names if event.names is None else tuple(sorted(set(event.names)))
         bump = joins or names != member.names
-        member.names = names
+        if bump:
+            self._subscribe(member, names)
         if event.topics is not None:
             bump = self._see(event.topics) or bump
             self.seen = event.version
@@ -196,7 +257,7 @@ class ShareGroup:
         self.assignment_epoch = self.epoch
         if member.epoch != self.epoch:
             member.previous_epoch, member.epoch = member.epoch, self.epoch
-        member.deadline = self._now + event.session_timeout
+        self._until(member, self._now + event.session_timeout)
         assignment = self._assignment(member)
         told = None
         if event.epoch == 0 or event.names is not None or assignment != member.told:
@@ -267,7 +328,9 @@ class ShareGroup:
             self._answer(event.token, Plain(Code.NONE))
 
     def _on_tick(self, _: Tick) -> None:
-        silent = [member.member_id for member in self.members.values() if member.deadline <= self._now]
+        silent = []
+        while (due := self.next_due()) is not None and due <= self._now:
+            silent.append(heappop(self._deadlines)[2].member_id)
         if silent:
             self._remove(silent, graceful=False)
             self._note(f"had no sign of life from {', '.join(silent)}")
@@ -279,22 +342,46 @@ class ShareGroup:
         rack = member.rack if event.rack is None else event.rack
         if (rack, event.client_id, event.client_host) != (member.rack, member.client_id, member.client_host):
             member.rack, member.client_id, member.client_host = rack, event.client_id, event.client_host
-            self._dirty = True
+            self._changed[member.member_id] = member
+
+    def _subscribe(self, member: Member, names: tuple[str, ...]) -> None:
+        """It subscribes to these topics from now on, and is written."""
+        self._unsubscribe(member)
+        member.names = names
+        self._readers.update(names)
+        self._changed[member.member_id] = member
+
+    def _unsubscribe(self, member: Member) -> None:
+        for name in member.names:
+            self._readers[name] -= 1
+            if not self._readers[name]:
+                del self._readers[name]
+
+    def _until(self, member: Member, deadline: int) -> None:
+        """Its session ends then. Heartbeats put that off, and the heap is put right when it is looked at."""
+        member.deadline = deadline
+        if member.queued < 0 or deadline < member.queued:
+            self._queue(member)
+
+    def _queue(self, member: Member) -> None:
+        member.queued = member.deadline
+        self._queue_count += 1
+        heappush(self._deadlines, (member.deadline, self._queue_count, member))
 
     def _see(self, topics: Topics) -> bool:
         """Take over what topics there are; whether that changes anything for the group."""
-        names = self.subscribed()
-        seen = {name: view for name, view in topics.items() if name in names}
+        seen = {name: view for name, view in topics.items() if name in self._readers}
         changed = seen != self.topics
         self.topics = seen
         return changed
 
     def _remove(self, member_ids: Iterable[str], *, graceful: bool) -> None:
         for member_id in member_ids:
-            del self.members[member_id]
+            self._unsubscribe(self.members.pop(member_id))
+            self._changed.pop(member_id, None)
+            self._removed.append(member_id)
             self._effects.append(Gone(member_id, graceful))
-        names = self.subscribed()
-        self.topics = {name: view for name, view in self.topics.items() if name in names}
+        self.topics = {name: view for name, view in self.topics.items() if name in self._readers}
         self._bump()
         if not self.members:
             self._become(State.EMPTY)
@@ -325,7 +412,15 @@ class ShareGroup:
 
     def next_due(self) -> int | None:
         """The next instant (monotonic ms) at which a Tick changes something; heartbeats only move it away."""
-        return min((member.deadline for member in self.members.values()), default=None)
+        heap = self._deadlines
+        while heap:
+            deadline, _, member = heap[0]
+            if deadline == member.deadline and self.members.get(member.member_id) is member:
+                return deadline
+            heappop(heap)
+            if deadline == member.queued and self.members.get(member.member_id) is member:
+                self._queue(member)
+        return None
 
     @property
     def idle(self) -> bool:
@@ -334,7 +429,11 @@ class ShareGroup:
 
     def subscribed(self) -> frozenset[str]:
         """The topics that members subscribe to, whether they exist or not."""
-        return frozenset(name for member in self.members.values() for name in member.names)
+        return frozenset(self._readers)
+
+    def readers(self, topic: str) -> int:
+        """How many members subscribe to a topic."""
+        return self._readers[topic]
 
     def describe(self) -> list[DescribedMember]:
         """The members as ShareGroupDescribe shows them."""
@@ -354,7 +453,7 @@ class ShareGroup:
     def row(self) -> ShareRow:
         """What the store should say of this group."""
         return ShareRow(
-            group_rows.VERSION,
+            group_rows.SHARE_VERSION,
             Kind.SHARE,
             self.state,
             self.since,
@@ -362,18 +461,8 @@ class ShareGroup:
             self.epoch,
             self.assignment_epoch,
             [(name, view.topic_id, view.partitions) for name, view in self.topics.items()],
-            [
-                ShareMemberRow(
-                    member.member_id,
-                    member.rack,
-                    member.client_id,
-                    member.client_host,
-                    list(member.names),
-                    member.epoch,
-                    member.previous_epoch,
-                )
-                for member in self.members.values()
-            ],
+            [],
+            len(self.members),
         )
 
 

@@ -128,6 +128,9 @@ OTHERWISE = {
     # room for Pulsar's maxRedeliverCount, and for one stuck record beside many others
     "group.share.max.delivery.count.limit": "1000",
     "group.share.max.partition.max.record.locks": "1000000",
+    # Pulsar has no bound on the consumers of a subscription
+    "group.share.max.size": "10000",
+    "group.share.max.share.sessions": "50000",
     "socket.listen.backlog.size": "1024",
     # without a default in Kafka
     "node.id": "1",

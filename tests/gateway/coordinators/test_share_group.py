@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain, Tick
 from gateway.coordinators.codes import Code
-from gateway.coordinators.group_rows import Kind, RowError, State
+from gateway.coordinators.group_rows import Kind, RowError, ShareMemberRow, State
 from gateway.coordinators.share_events import Answer, Beat, Gone, Heartbeat, Leave, Make, TopicView
 from gateway.coordinators.share_group import ShareGroup
 from store.api import Delete as DeleteRow
-from store.api import Put, Write
+from store.api import Family, Put, Write
 from tests.gateway.coordinators.bench import Bench
 
 SESSION = 45_000
@@ -34,7 +34,7 @@ class ShareBench(Bench):
         self.version = 0
         self.gone: list[Gone] = []
         self.writes: list[Write] = []
-        self.row = b""
+        self.rows: dict[tuple[Family, bytes], bytes] = {}
 
     def send(self, event: Any) -> Any:
         """The answer to this event."""
@@ -42,7 +42,10 @@ class ShareBench(Bench):
         self.writes = step.writes
         for write in step.writes:
             if isinstance(write, Put):
-                self.row = write.value
+                self.rows[write.family, write.key] = write.value
+            else:
+                assert isinstance(write, DeleteRow)
+                self.rows.pop((write.family, write.key), None)
         self.gone += [effect for effect in step.effects if isinstance(effect, Gone)]
         answers = [effect.value for effect in step.effects if isinstance(effect, Answer)]
         assert len(answers) == (0 if isinstance(event, Tick) else 1)
@@ -85,8 +88,15 @@ class ShareBench(Bench):
         self.version += 1
 
     def crash(self) -> None:
-        """The group again from the row that was written last."""
-        self.group = ShareGroup.load("g", group_rows.share(self.row), self.max_size, SESSION, self.now)
+        """The group again from its rows."""
+        members = [
+            group_rows.share_member(value)
+            for (family, key), value in sorted(self.rows.items())
+            if family is Family.MEMBER and key.startswith(group_rows.members_prefix("g"))
+        ]
+        row = group_rows.share(self.rows[Family.GROUP, b"g"])
+        assert row.size == len(members)
+        self.group = ShareGroup.load("g", row, members, self.max_size, SESSION, self.now)
         self.version = 0
 
 
@@ -102,7 +112,7 @@ class TestJoining:
         assert answer == Beat(Code.NONE, None, "m", 2, INTERVAL, (T,))
         assert bench.state == "Stable"
         assert bench.group.epoch == 2
-        assert [type(write) for write in bench.writes] == [Put]
+        assert set(bench.rows) == {(Family.GROUP, b"g"), (Family.MEMBER, b"\0\0\0\1gm")}
 
     def test_everybody_gets_every_partition(self, bench: ShareBench) -> None:
         assert bench.beat("m1", 0, "u", "t").assignment == (T, U)
@@ -341,10 +351,90 @@ class TestRestarts:
 
     def test_the_head_of_the_row_says_what_it_is(self, bench: ShareBench) -> None:
         bench.beat("m", 0, "t")
-        (write,) = bench.writes
-        assert isinstance(write, Put)
-        head = group_rows.head(write.value)
+        head = group_rows.head(bench.rows[Family.GROUP, b"g"])
         assert (head.kind, head.state, head.protocol_type) == (Kind.SHARE, State.STABLE, "share")
+
+
+class TestManyMembers:
+    """What a member costs does not depend on how many there are."""
+
+    def test_a_join_and_a_leave_write_that_member_and_the_head(self) -> None:
+        bench = ShareBench(20_000)
+        sizes = []
+        for number in range(10_000):
+            bench.beat(f"m{number}", 0, "t")
+            written = [len(write.value) for write in bench.writes if isinstance(write, Put)]
+            sizes.append((len(bench.writes), sum(written)))
+        assert {count for count, _ in sizes} == {2}
+        assert max(size for _, size in sizes) < sizes[0][1] + 20
+        assert bench.send(Leave(None, "m5000")).error == Code.NONE
+        assert sorted(type(write).__name__ for write in bench.writes) == ["Delete", "Put"]
+        bench.crash()
+        assert len(bench.group.members) == 9_999
+        assert bench.group.readers("t") == 9_999
+
+    def test_whose_session_ends_is_found_without_a_look_at_the_others(self) -> None:
+        bench = ShareBench(20_000)
+        for number in range(1_000):
+            bench.beat(f"m{number}", 0, "t")
+            bench.pass_time(1)
+        for number in range(1_000):
+            if number != 17:
+                bench.beat(f"m{number}", bench.group.members[f"m{number}"].epoch)
+        bench.pass_time(SESSION - 1_000 + 17)
+        assert bench.gone == [Gone("m17", False)]
+        # each of the others was put off once, and stands in the heap once
+        assert len(bench.group._deadlines) == 999
+
+    def test_one_that_comes_and_goes_leaves_nothing_behind(self, bench: ShareBench) -> None:
+        for _ in range(100):
+            bench.beat("m", 0, "t")
+            assert bench.send(Leave(None, "m")).error == Code.NONE
+            bench.group.next_due()
+        assert not bench.group._deadlines
+        assert not bench.group.subscribed()
+        assert set(bench.rows) == {(Family.GROUP, b"g")}
+
+    def test_a_session_that_is_shorter_now_ends_earlier(self, bench: ShareBench) -> None:
+        bench.beat("m", 0, "t")
+        member = bench.group.members["m"]
+        bench.group._until(member, member.deadline - 500)
+        assert bench.group.next_due() == member.deadline
+
+
+class TestRowsOfVersion1:
+    """Members in the group's row: what an older gateway wrote."""
+
+    def old(self, *members: ShareMemberRow) -> ShareBench:
+        bench = ShareBench()
+        topics = [("t", T.topic_id, T.partitions)]
+        row = group_rows.ShareRow(1, Kind.SHARE, State.STABLE, 5, "share", 7, 7, topics, list(members))
+        bench.rows[Family.GROUP, b"g"] = group_rows.put("g", row).value
+        read = group_rows.share(bench.rows[Family.GROUP, b"g"])
+        bench.group = ShareGroup.load("g", read, [], 200, SESSION, bench.now)
+        return bench
+
+    def test_members_get_rows_of_their_own_with_the_next_write(self) -> None:
+        bench = self.old(
+            ShareMemberRow("a", None, "c", "/h", ["t"], 7, 6),
+            ShareMemberRow("b", None, "c", "/h", ["t"], 6, 5),
+        )
+        assert bench.beat("a", 7).error == Code.NONE
+        assert not bench.writes
+        assert bench.send(Leave(None, "b")).error == Code.NONE
+        bench.crash()
+        assert list(bench.group.members) == ["a"]
+        assert bench.beat("a", 7).error == Code.NONE
+        assert bench.group.epoch == 8
+
+    def test_one_whose_client_changes_takes_the_others_along(self) -> None:
+        bench = self.old(
+            ShareMemberRow("a", None, "c", "/h", ["t"], 7, 6),
+            ShareMemberRow("b", None, "c", "/h", ["t"], 7, 6),
+        )
+        assert bench.beat("a", 7, client="other").error == Code.NONE
+        bench.crash()
+        assert {each.client_id for each in bench.group.describe()} == {"c", "other"}
 
 
 STEPS = st.lists(
@@ -365,7 +455,6 @@ def test_whatever_happens(steps: list[tuple[str, str, list[str]]]) -> None:
     names: dict[str, set[str]] = {}
     has: dict[str, tuple[TopicView, ...]] = {}
     highest = 0
-    written: Put | None = None
     for kind, member, wanted in steps:
         if kind == "join":
             answer = bench.beat(member, 0, *wanted)
@@ -386,17 +475,12 @@ def test_whatever_happens(steps: list[tuple[str, str, list[str]]]) -> None:
                 del names[gone.member_id]
                 told.pop(gone.member_id, None)
         elif kind == "crash":
-            if written is not None:
-                row = group_rows.share(written.value)
-                bench.group = ShareGroup.load("g", row, bench.max_size, SESSION, bench.now)
-                bench.version = 0
+            if bench.rows:
+                bench.crash()
         elif wanted[0] in bench.topics:
             bench.change(**{wanted[0]: None})
         else:
             bench.change(**{wanted[0]: TopicView(bytes([len(told)]) * 16, len(steps))})
-        for write in bench.writes:
-            assert isinstance(write, Put)
-            written = write
         assert set(bench.group.members) == set(names)
         assert (bench.state == "Stable") == bool(names)
         if kind in ("join", "beat", "old"):
