@@ -1,15 +1,14 @@
 # Spark with its stock Kafka connector and magnetar-pipeline. Build from the root of the repository:
 #   docker build -f docker/spark.Dockerfile -t magnetar-spark .
-FROM maven:3-eclipse-temurin-17 AS jars
+FROM maven:3.9.9-eclipse-temurin-17@sha256:f58d59b6273e785ac0a4477f6e9b5ba1d7731c75b906c0f7b34076f1851318cc AS jars
 COPY compat/spark/pom.xml pom.xml
 RUN mvn -q -B -ntp dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=/jars \
     -DincludeArtifactIds=spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2
 
-FROM python:3.11-slim
-# Spark runs on Java 17 and newer; "default" is what this Debian has.
-RUN apt-get update && apt-get install -y --no-install-recommends default-jre-headless procps \
+FROM python:3.11.13-slim-bookworm@sha256:86adf8dbadc3d6e82ee5dd2c74bec2e1c2467cdad47886280501df722372d2e1
+RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
-RUN useradd --system --uid 10001 --create-home spark && install -d -o spark -g spark /archive
+RUN useradd --system --uid 10001 --create-home spark && install -d -o spark -g root -m 0775 /archive
 WORKDIR /src
 COPY requirements/run.lock requirements/run.lock
 RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/run.lock
