@@ -18,6 +18,7 @@ from pipeline.errors import PipelineError, explain
 from pipeline.folder import STAMP, ArchiveFolder
 from pipeline.identity import Identity, adopted
 from pipeline.progress import Progress, Stop
+from pipeline.sample import OPTION, largest_record, poll_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,8 +70,10 @@ def archive(spark: SparkSession, job: ArchiveJob, stop: Stop) -> Archived:
     """Run the job to its end, or until `stop`. Raises `PipelineError`."""
     reach(job.bootstrap)
     with cluster(spark, job.bootstrap, job.options) as broker:
-        found = choose(broker.topics(), job.topics, job.pattern)
+        there = broker.topics()
+        found = choose(there, job.topics, job.pattern)
         ids = broker.ids(found)
+        size = 0 if OPTION in job.options else _largest(spark, job, {name: there[name] for name in found})
     if not found and job.interval is None:
         raise PipelineError(f"no topic matches the pattern {job.pattern}.")
     folder = ArchiveFolder(spark, job.output, job.checkpoint)
@@ -87,7 +90,7 @@ def archive(spark: SparkSession, job: ArchiveJob, stop: Stop) -> Archived:
             progress.say(note)
         with cluster(spark, job.bootstrap, job.options) as broker:
             watch = _Watch(broker, job, folder, identity)
-            query = _start(_source(spark, job), job, folder, identity)
+            query = _start(_source(spark, job, poll_records(size)), job, folder, identity)
             try:
                 followed = _follow(query, progress, stop, job.interval is not None, watch)
             finally:
@@ -140,13 +143,23 @@ def _strangers(found: list[str]) -> str | None:
     )
 
 
-def _source(spark: SparkSession, job: ArchiveJob) -> DataFrame:
+def _largest(spark: SparkSession, job: ArchiveJob, widths: Mapping[str, int]) -> int:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        return largest_record(spark, job.bootstrap, job.options, widths)
+    except Py4JError as error:
+        raise PipelineError(f"{job.bootstrap}: {explain(error)}") from None
+
+
+def _source(spark: SparkSession, job: ArchiveJob, poll: int) -> DataFrame:
     options = {
         "kafka.bootstrap.servers": job.bootstrap,
         "includeHeaders": "true",
         "failOnDataLoss": "false" if job.allow_data_loss else "true",
         # Records of a transaction that was aborted never were; --option puts them back.
         "kafka.isolation.level": "read_committed",
+        OPTION: str(poll),
     }
     if job.pattern is not None:
         options["subscribePattern"] = job.pattern

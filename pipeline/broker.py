@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError, explain
@@ -92,13 +92,7 @@ def cluster(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> 
     from py4j.protocol import Py4JError  # type: ignore[import-untyped,unused-ignore]
 
     jvm = spark._jvm
-    settings = jvm.java.util.Properties()
-    settings.setProperty("bootstrap.servers", bootstrap)
-    settings.setProperty("default.api.timeout.ms", ANSWER_TIMEOUT_MS)
-    settings.setProperty("request.timeout.ms", "10000")
-    for name, value in options.items():
-        if name.startswith("kafka."):
-            settings.setProperty(name.removeprefix("kafka."), value)
+    settings = client_settings(jvm, bootstrap, options)
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
     except (Py4JError, TypeError) as error:
@@ -110,7 +104,21 @@ def cluster(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> 
     except Py4JError as error:
         raise PipelineError(f"{bootstrap}: {explain(error)}") from None
     finally:
-        admin.close()
+        # When Spark's JVM is gone, what it died of is more to the point.
+        with suppress(Exception):
+            admin.close()
+
+
+def client_settings(jvm: Any, bootstrap: str, options: Mapping[str, str]) -> Any:
+    """The properties of a Kafka client in Spark's JVM; the names in `options` that begin with `kafka.` count."""
+    settings = jvm.java.util.Properties()
+    settings.setProperty("bootstrap.servers", bootstrap)
+    settings.setProperty("default.api.timeout.ms", ANSWER_TIMEOUT_MS)
+    settings.setProperty("request.timeout.ms", "10000")
+    for name, value in options.items():
+        if name.startswith("kafka."):
+            settings.setProperty(name.removeprefix("kafka."), value)
+    return settings
 
 
 def choose(available: Mapping[str, int], topics: tuple[str, ...], pattern: str | None) -> list[str]:

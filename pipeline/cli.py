@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.broker import reach
-from pipeline.errors import PipelineError
+from pipeline.errors import SPARK_IS_GONE, PipelineError, died
 from pipeline.progress import Progress, Stop
-from pipeline.session import SparkOptions
+from pipeline.session import SparkOptions, connect, log_file, require_pyspark, submitted
 
 if TYPE_CHECKING:
     from pipeline.archive import Archived
@@ -95,7 +96,27 @@ kafka_option = click.option(
 )
 
 
+def _print_version(context: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    from importlib import metadata
+
+    try:
+        click.echo(f"magnetar-pipeline {metadata.version('magnetar')}")
+    except metadata.PackageNotFoundError:  # spark-submit from a checkout
+        click.echo("magnetar-pipeline, from a checkout that is not installed")
+    context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
 def main() -> None:
     """Keep topics as Parquet, and play them back.
 
@@ -178,6 +199,7 @@ def archive(
     Columns: partition, offset, timestamp, timestampType (0 created, 1 appended), key, value,
     headers (array of key, value), and the folders topic=.../date=... (UTC day of the timestamp).
     """
+    require_pyspark()
     from pipeline.archive import ArchiveJob
     from pipeline.archive import archive as run
 
@@ -299,6 +321,7 @@ def replay(
           --to customer-7 --create-topics --no-keep-partitions \\
           --where "CAST(key AS STRING) = 'customer-7'"
     """
+    require_pyspark()
     from pipeline.replay import ReplayJob, plan, prepare, select
     from pipeline.replay import replay as run
 
@@ -400,16 +423,23 @@ class _Spark:
         )
 
     def __enter__(self) -> Any:
-        from pipeline.session import connect
-
+        # py4j logs each call that a dead JVM does not answer; what we say of it is enough.
+        logging.getLogger().addHandler(logging.NullHandler())
         self._session = connect(self._app, self._options)
         self._stop.listen()
         if self._stop.asked:
             raise PipelineError("stopped before it began.")
         return self._session
 
-    def __exit__(self, *error: object) -> None:
-        self._session.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._session.stop()
+        except Exception:
+            # It is gone already. An error of ours then says what followed from that; the log says why.
+            if submitted():
+                raise PipelineError(SPARK_IS_GONE) from None
+            log = log_file(self._options)
+            raise PipelineError(died(log.read_text(errors="replace"))) from None
 
 
 if __name__ == "__main__":

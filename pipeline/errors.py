@@ -16,8 +16,24 @@ class PipelineError(click.ClickException):
         click.echo(f"magnetar-pipeline: {self.message}", err=True)
 
 
+OUT_OF_MEMORY = (
+    "Spark ran out of memory. Give it more (--spark-conf spark.driver.memory=4g; spark.executor.memory on a cluster), "
+    "or read fewer records at a time (--option kafka.max.poll.records=10)."
+)
+SPARK_IS_GONE = "Spark's Java process has ended; --spark-log FILE keeps what it says."
+_MEMORY = (
+    r"OutOfMemory|Java heap space|GC overhead limit|"
+    r"(?:[Ee]xited with code|exit code:?) (?:52|137)\b|beyond the .{0,20}memory limits|exceeding memory limits"
+)
+_GONE = (
+    r"Answer from Java side is empty|Error while sending or receiving|trying to connect to the Java server"
+)
+
 # What Spark and the Kafka client say, and what it means. The first pattern found in the text wins.
 MEANINGS: tuple[tuple[str, str], ...] = (
+    # Before all others: a process that is out of memory answers nobody in time either.
+    (_MEMORY, OUT_OF_MEMORY),
+    (_GONE, SPARK_IS_GONE),
     (
         r"Failed to find data source: kafka",
         "Spark has no Kafka connector: pass --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION "
@@ -55,11 +71,42 @@ MEANINGS: tuple[tuple[str, str], ...] = (
 
 def explain(error: BaseException) -> str:
     """One sentence for an error of Spark, Java or the Kafka client."""
+    if isinstance(error, (ConnectionError, EOFError)):  # py4j's own socket
+        return SPARK_IS_GONE
     text = str(error)
     for pattern, meaning in MEANINGS:
         if re.search(pattern, text):
             return meaning or _kafka_sentence(text)
     return _first_line(text) or type(error).__name__
+
+
+def died(log: str) -> str:
+    """What to say of a Spark that has ended by itself, from its log."""
+    return OUT_OF_MEMORY if re.search(_MEMORY, log) else SPARK_IS_GONE
+
+
+def start_failure(log: str) -> str:
+    """Why Spark did not start, from its log: the cause first, and for a connector where it was looked for."""
+    lines = [line.strip() for line in log.splitlines()]
+    causes = [
+        re.sub(r'^(?:Exception in thread "[^"]*"|Caused by:) ', "", line)
+        for line in lines
+        if line.startswith(("Exception in thread", "Caused by:", "Error:"))
+    ]
+    if re.search(r"unresolved dependency|download failed", log):
+        # Ivy says why beside each address that it tried, above its table and far above the exception.
+        reasons = [
+            line
+            for line in lines
+            if re.search(
+                r"not found\. url=|Server access [Ee]rror|access denied|timed out|^:: .*: not found$", line
+            )
+        ]
+        causes = ["the Kafka connector could not be fetched:", *reasons, *causes]
+        causes.append("Without a way to Maven, pass --jars with a folder that holds it.")
+    if not causes:
+        causes = [line for line in lines if line and not re.match(r"at |\.\.\. \d+ more", line)][-8:]
+    return "\n  ".join(dict.fromkeys(causes))
 
 
 def _kafka_sentence(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
+import importlib.util
 import os
 import shutil
 import sys
@@ -13,11 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, start_failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NO_PYSPARK = (
+    "pyspark is not installed: pip install pyspark==4.2.0 into this environment (it needs Java 17), "
+    "or use spark-submit."
+)
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 JARS_VARIABLE = "MAGNETAR_SPARK_JARS"
 
@@ -30,6 +36,9 @@ JOB_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.filterPushdown": "true",
+    # Parquet looks at its memory after 100 rows and then as their size says: 100 rows of 20 MB are 2 GB.
+    "parquet.block.size.row.check.min": "1",
+    "parquet.page.size.row.check.min": "1",
 }
 
 
@@ -50,27 +59,41 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def require_pyspark() -> None:
+    """Raise `PipelineError` when there is no pyspark; to be called before anything that imports it."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise PipelineError(NO_PYSPARK)
+
+
 def connect(app: str, options: SparkOptions) -> SparkSession:
     """A session with the settings that the jobs need. Raises `PipelineError` when there is none to be had."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise PipelineError(
-            "pyspark is not installed: pip install pyspark==4.2.0 into this environment, or use spark-submit."
-        ) from None
+        raise PipelineError(NO_PYSPARK) from None
     builder = SparkSession.builder.appName(app)
     if submitted():
         spark = builder.getOrCreate()
     else:
-        scratch = tempfile.mkdtemp(prefix="magnetar-pipeline-")
-        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-        for name, value in _local_settings(options, scratch).items():
+        for name, value in _local_settings(options, _scratch()).items():
             builder = builder.config(name, value)
-        spark = _start(builder, options.log or Path(scratch) / "spark.log")
+        spark = _start(builder, log_file(options))
         spark.sparkContext.setLogLevel("ERROR")
     for name, value in JOB_SETTINGS.items():
         spark.conf.set(name, value)
     return spark
+
+
+def log_file(options: SparkOptions) -> Path:
+    """Where the log of a Spark that we start goes; a temporary one lasts as long as this process."""
+    return options.log or Path(_scratch()) / "spark.log"
+
+
+@functools.cache
+def _scratch() -> str:
+    scratch = tempfile.mkdtemp(prefix="magnetar-pipeline-")
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return scratch
 
 
 def _local_settings(options: SparkOptions, scratch: str = "") -> dict[str, str]:
@@ -127,8 +150,8 @@ def _start(builder: SparkSession.Builder, log: Path) -> SparkSession:
         with _stderr_into(log):
             return builder.getOrCreate()
     except Exception as error:
-        tail = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-8:]
-        raise PipelineError("Spark did not start: " + ("\n  ".join(["", *tail]) or str(error))) from None
+        said = log.read_text(errors="replace")
+        raise PipelineError(f"Spark did not start: {start_failure(said) or error}") from None
 
 
 @contextlib.contextmanager

@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from importlib import metadata
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from pipeline.archive import Archived
-from pipeline.cli import Instant, Pair, Starting, archived_sentence, main, table
+from pipeline.cli import Instant, Pair, Starting, _Spark, archived_sentence, main, table
+from pipeline.errors import PipelineError
+from pipeline.progress import Stop
 from pipeline.replay import Plan, ReplayJob
 from pipeline.slices import Place, Span
 
@@ -85,6 +88,55 @@ def test_help_does_not_wait_for_pyspark():
     code = "import sys, pipeline.cli; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def without_pyspark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program where pyspark is not installed, as after `make run`."""
+    code = (
+        "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
+        "from pipeline.cli import main; main(prog_name='magnetar-pipeline')"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], check=False, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "archive --bootstrap 127.0.0.1:1 --topic t --output o",
+        "replay --input i --to t --bootstrap 127.0.0.1:1",
+        "replay --input i --to t --dry-run",
+    ],
+)
+def test_without_pyspark_it_says_what_to_install(arguments: str):
+    result = without_pyspark(*arguments.split())
+
+    assert result.returncode == 1
+    assert result.stderr.startswith("magnetar-pipeline: pyspark is not installed: pip install pyspark==")
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_version_needs_no_pyspark():
+    assert without_pyspark("--version").stdout == f"magnetar-pipeline {metadata.version('magnetar')}\n"
+
+
+def test_spark_that_dies_of_its_memory_is_said_to_have(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    class Dead:
+        def stop(self) -> None:
+            raise ConnectionRefusedError
+
+    log = tmp_path / "log"
+    log.write_text("ERROR Executor: Exception in task 0.0\njava.lang.OutOfMemoryError: Java heap space\n")
+    monkeypatch.setattr("pipeline.cli.connect", lambda app, options: Dead())
+    options = {"master": None, "jars": None, "packages": None, "spark_conf": (), "spark_log": log}
+
+    said = r"ran out of memory.*spark\.driver\.memory=4g"
+    with pytest.raises(PipelineError, match=said), _Spark("test", options, Stop()):
+        raise PipelineError("the broker did not answer in time.")
+    log.write_text("")
+    with pytest.raises(PipelineError, match="Java process has ended"), _Spark("test", options, Stop()):
+        pass
 
 
 def test_the_dry_runs_table():

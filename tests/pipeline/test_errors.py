@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.errors import explain
+from pipeline.errors import explain, start_failure
 
 KAFKA = "org.apache.kafka.common.errors."
 
@@ -25,6 +25,18 @@ KAFKA = "org.apache.kafka.common.errors."
         (f"{KAFKA}TimeoutException: Timed out waiting for a node", "in time"),
         ("Failed to find data source: kafka. Please deploy", "--packages"),
         ("java.io.IOException: No space left on device", "full"),
+        (
+            f"{KAFKA}TimeoutException: x\nCaused by: java.lang.OutOfMemoryError: Java heap space",
+            "out of memory",
+        ),
+        (
+            "ExecutorLostFailure (executor 1 exited unrelated). Reason: Command exited with code 137",
+            "out of memory",
+        ),
+        (
+            "An error occurred while trying to connect to the Java server (127.0.0.1:1)",
+            "Java process has ended",
+        ),
     ],
 )
 def test_known_errors(text: str, sentence: str):
@@ -45,3 +57,38 @@ def test_of_an_unknown_error_the_first_line_that_says_something():
     assert explain(Exception(text)) == "out of cheese"
     assert explain(ValueError()) == "ValueError"
     assert len(explain(Exception("x" * 1000))) == 300
+
+
+def test_py4js_own_connection_is_not_the_brokers():
+    assert "Java process has ended" in explain(ConnectionRefusedError(111, "Connection refused"))
+
+
+IVY = """
+:: loading settings :: url = jar:file:/x
+\tHost repo.example not found. url=https://repo.example/org/a/1/a-1.pom
+
+\t\tmodule not found: org#a;1
+\t\t:: org#a;1: not found
+\t\t::::::::::::
+Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: org#a;1: not found]
+\tat org.apache.spark.util.MavenUtils$.resolveMavenCoordinates(MavenUtils.scala:539)
+\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)
+"""
+
+
+def test_a_connector_that_cannot_be_fetched_is_named_with_where_it_was_looked_for():
+    assert start_failure(IVY).splitlines() == [
+        "the Kafka connector could not be fetched:",
+        "  Host repo.example not found. url=https://repo.example/org/a/1/a-1.pom",
+        "  :: org#a;1: not found",
+        "  java.lang.RuntimeException: [unresolved dependency: org#a;1: not found]",
+        "  Without a way to Maven, pass --jars with a folder that holds it.",
+    ]
+
+
+def test_of_another_failed_start_the_cause_and_not_the_frames():
+    log = "WARN x\nError: A JNI error\nCaused by: java.io.IOException: b\n\tat c.d(E.java)\n\t... 3 more\n"
+
+    assert start_failure(log).splitlines() == ["Error: A JNI error", "  java.io.IOException: b"]
+    assert start_failure("one\n\ntwo\n\tat c.d(E.java)\n") == "one\n  two"
+    assert start_failure("") == ""
