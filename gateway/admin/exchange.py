@@ -7,11 +7,13 @@ error is an object with a `reason`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
+
+from gateway.admin.text import Piece
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -24,6 +26,8 @@ class Reply(NamedTuple):
     body: bytes = b""
     content_type: str | None = None
     headers: Mapping[str, str] = {}
+    # a body that is too large to lie in memory whole, instead of `body`
+    pieces: Sequence[Piece] = ()
 
 
 DONE = Reply()

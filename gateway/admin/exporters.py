@@ -1,19 +1,21 @@
 """Topics and groups under the names that existing dashboards look for: kafka_exporter's and Pulsar's.
 
-They are written when somebody scrapes and kept nowhere. The catalog is walked in pages and the loop is let go
-in between: a scrape of 10,000 topics may take long, but holds up no client.
+They are written when somebody scrapes and kept nowhere. Topics that nobody uses have no lines of their own unless the
+setting `metrics.topics` asks for them: then the catalog is walked in pages and the loop is let go in between, so that a
+scrape of a million topics may take long, but holds up no client.
 """
 
 from __future__ import annotations
 
 import asyncio
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin import share_stats
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.groups import Span, backlog, span_of, views
 from gateway.admin.stats import traffic
-from gateway.admin.topics import every
+from gateway.admin.text import Lines, Piece
 from gateway.broker.errors import KafkaError
 from gateway.metrics import escape, head, number
 from semantics.names import DEFAULT, from_kafka
@@ -70,6 +72,9 @@ _KEPT = {
     "magnetar_retention_hold_offset": "The first offset that a subscription needs of them; `state` says why.",
 }
 """Of partitions that have any, as the last round of retention found it"""
+_OURS = {
+    "magnetar_metrics_partitions_shown": "Partitions that have lines of their own here (metrics.topics).",
+}
 _NAMESPACE = f'cluster="{CLUSTER}",namespace="{DEFAULT}"'
 
 
@@ -77,17 +82,20 @@ class _Families:
     """Lines by family, since a family's lines must stand together."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, list[str]] = {}
+        self._lines: dict[str, Lines] = {}
+        self._heads: dict[str, str] = {}
         self._since_pause = 0
 
     def open(self, families: dict[str, str]) -> None:
         for name, text in families.items():
-            self._lines[name] = [head(name, "gauge", text)]
+            self._lines[name] = Lines()
+            self._heads[name] = head(name, "gauge", text)
 
     def add(self, name: str, labels: str, value: float) -> None:
-        self._lines[name].append(
-            f"{name}{{{labels}}} {number(value)}" if labels else f"{name} {number(value)}"
-        )
+        lines = self._lines[name]
+        if lines.empty:
+            lines.add(self._heads[name])
+        lines.add(f"{name}{{{labels}}} {number(value)}" if labels else f"{name} {number(value)}")
         self._since_pause += 1
 
     async def pause(self) -> None:
@@ -96,71 +104,49 @@ class _Families:
             self._since_pause = 0
             await asyncio.sleep(0)
 
-    def blocks(self) -> list[str]:
-        return [line for lines in self._lines.values() if len(lines) > 1 for line in lines]
+    def pieces(self) -> list[Piece]:
+        return [piece for lines in self._lines.values() for piece in lines.pieces()]
 
 
-async def lines(context: Context) -> list[str]:
+class Shown(StrEnum):
+    """The setting `metrics.topics`: which topics have lines of their own."""
+
+    # those that somebody uses, or that a group has still to read
+    ACTIVE = "active"
+    ALL = "all"
+    # sums only
+    NONE = "none"
+
+
+async def pieces(context: Context) -> list[Piece]:
     """All lines, family by family."""
+    broker = context.broker
+    shown = Shown(broker.settings.text("metrics.topics"))
     families = _Families()
     families.open(
         {"kafka_brokers": "Brokers of the cluster.", "pulsar_version_info": "The version that runs."}
     )
     families.add("kafka_brokers", "", 1)
-    version = escape(context.broker.version)
+    version = escape(broker.version)
     families.add("pulsar_version_info", f'cluster="{CLUSTER}",version="{version}"', 1)
     families.open(_KAFKA)
     families.open(_PULSAR)
-    walked = await _topics(context, families)
-    await _groups(context, families, walked)
-    await _kept(context, families, walked)
-    return families.blocks()
+    walk = _Walk(context, families, shown)
+    await walk.topics()
+    families.add("pulsar_topics_count", _NAMESPACE, await broker.catalog.partition_count())
+    families.open(_OURS)
+    families.add("magnetar_metrics_partitions_shown", "", walk.count)
+    await walk.groups()
+    await walk.kept()
+    return families.pieces()
 
 
-class _Walked(NamedTuple):
-    """A topic that was walked: Pulsar's labels and what is in it, by partition. None where it cannot be read."""
+class _Place(NamedTuple):
+    """Where a topic's lines go: Pulsar's labels and what is in it, by partition. None where it cannot be read."""
 
     labels: list[str]
     spans: list[Span | None]
-    topic: Topic | None = None
-
-
-async def _topics(context: Context, families: _Families) -> dict[str, _Walked]:
-    """Every topic; returns them by Kafka name, for the lag of groups is counted from their ends."""
-    broker = context.broker
-    busy: dict[int, Partition] = {
-        partition.id: partition
-        for runtime in broker.runtimes()
-        for partition in runtime.partitions
-        if partition is not None
-    }
-    walked: dict[str, _Walked] = {}
-    count = 0
-    async for topic in every(broker):
-        kafka = f'topic="{escape(topic.name)}"'
-        full = from_kafka(topic.name)
-        families.add("kafka_topic_partitions", kafka, len(topic.partitions))
-        one = walked[topic.name] = _Walked([], [], topic)
-        for index, partition_id in enumerate(topic.partitions):
-            shown = full.with_partition(index) if topic.partitioned else full
-            pulsar = f'{_NAMESPACE},topic="{escape(str(shown))}"'
-            span = span_of(broker.store, partition_id)
-            one.labels.append(pulsar)
-            one.spans.append(span)
-            if span is None:
-                continue
-            count += 1
-            labels = f'{kafka},partition="{index}"'
-            families.add("kafka_topic_partition_current_offset", labels, span.end)
-            families.add("kafka_topic_partition_oldest_offset", labels, span.start)
-            families.add("pulsar_storage_size", pulsar, span.size)
-            partition = busy.get(partition_id)
-            # an idle topic is left out, as one that is not loaded is in Pulsar
-            if partition is not None:
-                _traffic(families, pulsar, partition, context)
-            await families.pause()
-    families.add("pulsar_topics_count", _NAMESPACE, count)
-    return walked
+    active: bool
 
 
 def _traffic(families: _Families, labels: str, partition: Partition, context: Context) -> None:
@@ -174,97 +160,106 @@ def _traffic(families: _Families, labels: str, partition: Partition, context: Co
     families.add("pulsar_out_bytes_total", labels, bytes_out)
 
 
-async def _groups(context: Context, families: _Families, walked: dict[str, _Walked]) -> None:
-    families.open(_GROUPS)
-    # by Pulsar's labels of a partition: how many subscriptions, and their backlog together
-    totals: dict[str, list[int]] = {}
-    async for group in views(context.broker):
-        name = escape(group.group_id)
-        who = f'consumergroup="{name}"'
-        families.add("kafka_consumergroup_members", who, group.members)
-        for topic, offsets in group.offsets.items():
-            labels, spans, _ = walked.get(topic, _NOWHERE)
-            where = f'{who},topic="{escape(topic)}"'
-            lag_sum = 0
-            for index, offset in offsets.items():
-                place = f'{where},partition="{index}"'
-                families.add("kafka_consumergroup_current_offset", place, offset)
-                span = spans[index] if index < len(spans) else None
-                if span is None:
-                    continue
-                lag = max(0, span.end - offset)
-                lag_sum += lag
-                families.add("kafka_consumergroup_lag", place, lag)
-                waiting = backlog(span, offset)
-                families.add(
-                    "pulsar_subscription_back_log", f'{labels[index]},subscription="{name}"', waiting
-                )
-                total = totals.setdefault(labels[index], [0, 0])
-                total[0] += 1
-                total[1] += waiting
-            families.add("kafka_consumergroup_lag_sum", where, lag_sum)
-        await families.pause()
-    await _shared(context, families, walked, totals)
-    for pulsar, (count, waiting) in totals.items():
-        families.add("pulsar_subscriptions_count", pulsar, count)
-        families.add("pulsar_msg_backlog", pulsar, waiting)
-        await families.pause()
+class _Walk:
+    """One scrape's way through topics, groups and subscriptions. Nothing is kept by topic: there may be a million."""
 
+    def __init__(self, context: Context, families: _Families, shown: Shown) -> None:
+        self._context = context
+        self._broker = context.broker
+        self._families = families
+        self._shown = shown
+        # partitions with lines of their own
+        self.count = 0
+        # what clients use now: a topic that nobody has asked for a minute or two is a row on the disk
+        self._busy: dict[int, Partition] = {
+            partition.id: partition
+            for runtime in self._broker.runtimes()
+            for partition in runtime.partitions
+            if partition is not None
+        }
+        self._active = {partition.topic.topic.name for partition in self._busy.values()}
+        # by Pulsar's labels of a partition: how many subscriptions (0 where not all are looked at), their backlog
+        self._totals: dict[str, list[int]] = {}
+        # what is kept beyond the policies; and the labels of those, which all have a backlog and so are looked at
+        self._kept = self._broker.retention.kept
+        self._keeping: dict[int, str] = {}
+        # the last one that was looked at: groups and subscriptions come by topic
+        self._place: tuple[str, _Place] = ("", _NOWHERE)
 
-async def _shared(
-    context: Context, families: _Families, walked: dict[str, _Walked], totals: dict[str, list[int]]
-) -> None:
-    """Subscriptions of share groups, topic by topic; adds them to the totals."""
-    families.open(_SHARED)
-    for one in walked.values():
-        if one.topic is None:
-            continue
-        indexes = [index for index, span in enumerate(one.spans) if span is not None]
-        # one by one, since the loop is let go in between: a topic may have thousands
-        async for row in context.broker.subscriptions.each_of_topic(one.topic.topic_id):
-            try:
-                found = share_stats.of_subscription(context.broker, row, indexes)
-            except (KafkaError, StoreError):
-                # deleted while we walked, or not to be read at present: the log says so
+    async def topics(self) -> None:
+        if self._shown is Shown.ALL:
+            async for topic in self._broker.catalog.every():
+                await self._topic(topic)
+        elif self._shown is Shown.ACTIVE:
+            for name in sorted(self._active):
+                found = self._broker.catalog.get(name)
+                if found is not None:
+                    await self._topic(found)
+
+    async def _topic(self, topic: Topic) -> None:
+        families = self._families
+        kafka = f'topic="{escape(topic.name)}"'
+        families.add("kafka_topic_partitions", kafka, len(topic.partitions))
+        place = self._where(topic)
+        for index, (pulsar, span) in enumerate(zip(place.labels, place.spans, strict=True)):
+            if span is None:
                 continue
-            for index, stats in found.items():
-                where = one.labels[index]
-                labels = f'{where},subscription="{escape(row.group)}"'
-                own = stats["magnetar"]
-                for family, value in (
-                    ("pulsar_subscription_back_log", stats["msgBacklog"]),
-                    ("pulsar_subscription_back_log_no_delayed", stats["msgBacklogNoDelayed"]),
-                    ("pulsar_subscription_delayed", stats["msgDelayed"]),
-                    ("pulsar_subscription_unacked_messages", stats["unackedMessages"]),
-                    ("pulsar_subscription_in_replay", stats["msgInReplay"]),
-                    (
-                        "pulsar_subscription_blocked_on_unacked_messages",
-                        int(stats["blockedSubscriptionOnUnackedMsgs"]),
-                    ),
-                    ("pulsar_subscription_consumers_count", len(stats["consumers"])),
-                    ("magnetar_subscription_backoff", own["states"]["backoff"]),
-                    ("magnetar_subscription_dying", own["states"]["dying"]),
-                    ("pulsar_subscription_total_msg_expired", stats["totalMsgExpired"]),
-                    ("magnetar_subscription_draining_hashes", stats.get("drainingHashesCount", 0)),
-                ):
-                    families.add(family, labels, value)
-                total = totals.setdefault(where, [0, 0])
-                total[0] += 1
-                total[1] += stats["msgBacklog"]
+            self.count += 1
+            labels = f'{kafka},partition="{index}"'
+            families.add("kafka_topic_partition_current_offset", labels, span.end)
+            families.add("kafka_topic_partition_oldest_offset", labels, span.start)
+            families.add("pulsar_storage_size", pulsar, span.size)
+            partition = self._busy.get(topic.partitions[index])
+            # an idle partition is left out, as one that is not loaded is in Pulsar
+            if partition is not None:
+                _traffic(families, pulsar, partition, self._context)
             await families.pause()
 
+    def _where(self, topic: Topic | None) -> _Place:
+        if topic is None:
+            return _NOWHERE
+        if self._place[0] != topic.name:
+            full = from_kafka(topic.name)
+            labels = [
+                f'{_NAMESPACE},topic="{escape(str(full.with_partition(index) if topic.partitioned else full))}"'
+                for index in range(len(topic.partitions))
+            ]
+            spans = [span_of(self._broker.store, partition) for partition in topic.partitions]
+            for partition, label in zip(topic.partitions, labels, strict=True):
+                if partition in self._kept:
+                    self._keeping[partition] = label
+            active = self._shown is Shown.ALL or topic.name in self._active
+            self._place = (topic.name, _Place(labels, spans, active))
+        return self._place[1]
 
-async def _kept(context: Context, families: _Families, walked: dict[str, _Walked]) -> None:
-    """What is kept beyond the policies."""
-    families.open(_KEPT)
-    known = context.broker.retention.kept
-    if not known:
-        return
-    for one in walked.values():
-        for labels, partition in zip(
-            one.labels, one.topic.partitions if one.topic is not None else (), strict=True
-        ):
-            kept = known.get(partition)
+    async def groups(self) -> None:
+        families = self._families
+        families.open(_GROUPS)
+        async for group in views(self._broker):
+            name = escape(group.group_id)
+            who = f'consumergroup="{name}"'
+            families.add("kafka_consumergroup_members", who, group.members)
+            if self._shown is not Shown.NONE:
+                for topic, offsets in group.offsets.items():
+                    place = self._where(self._broker.catalog.get(topic))
+                    self._lag(name, f'{who},topic="{escape(topic)}"', offsets, place, group.members > 0)
+                    await families.pause()
+            await families.pause()
+        families.open(_SHARED)
+        if self._shown is not Shown.NONE:
+            await self._subscriptions()
+        for pulsar, (count, waiting) in self._totals.items():
+            if count:
+                families.add("pulsar_subscriptions_count", pulsar, count)
+            families.add("pulsar_msg_backlog", pulsar, waiting)
+            await families.pause()
+
+    async def kept(self) -> None:
+        """What is kept beyond the policies."""
+        families = self._families
+        families.open(_KEPT)
+        for partition, labels in self._keeping.items():
+            kept = self._kept.get(partition)
             if kept is None:
                 continue
             families.add("magnetar_retention_kept_bytes", labels, kept.size)
@@ -272,7 +267,72 @@ async def _kept(context: Context, families: _Families, walked: dict[str, _Walked
             for name, offset, state in kept.holds:
                 who = f'{labels},subscription="{escape(name)}",state="{state}"'
                 families.add("magnetar_retention_hold_offset", who, offset)
-        await families.pause()
+            await families.pause()
+
+    def _lag(self, name: str, where: str, offsets: dict[int, int], place: _Place, used: bool) -> None:
+        """What a group has still to read of a topic."""
+        labels, spans, active = place
+        found = [
+            (index, offset, spans[index] if index < len(spans) else None) for index, offset in offsets.items()
+        ]
+        lag_sum = sum(max(0, span.end - offset) for _, offset, span in found if span is not None)
+        if not (active or used or lag_sum):
+            return
+        families = self._families
+        for index, offset, span in found:
+            one = f'{where},partition="{index}"'
+            families.add("kafka_consumergroup_current_offset", one, offset)
+            if span is None:
+                continue
+            families.add("kafka_consumergroup_lag", one, max(0, span.end - offset))
+            waiting = backlog(span, offset)
+            families.add("pulsar_subscription_back_log", f'{labels[index]},subscription="{name}"', waiting)
+            self._count(labels[index], active, waiting)
+        families.add("kafka_consumergroup_lag_sum", where, lag_sum)
+
+    def _count(self, labels: str, active: bool, waiting: int) -> None:
+        total = self._totals.setdefault(labels, [0, 0])
+        # of a topic that is not active, subscriptions that have nothing to read are not looked at
+        total[0] += active
+        total[1] += waiting
+
+    async def _subscriptions(self) -> None:
+        """Subscriptions of share groups; one by one, since the loop is let go in between."""
+        async for row in self._broker.subscriptions.every():
+            topic = self._broker.catalog.by_id(row.topic_id)
+            place = self._where(topic)
+            indexes = [index for index, span in enumerate(place.spans) if span is not None]
+            try:
+                found = share_stats.of_subscription(self._broker, row, indexes)
+            except (KafkaError, StoreError):
+                # deleted while we walked, or not to be read at present: the log says so
+                continue
+            used = place.active or self._broker.subscriptions.in_use(row.group, row.topic_id) is not None
+            if used or any(stats["msgBacklog"] for stats in found.values()):
+                for index, stats in found.items():
+                    self._shared(f'{place.labels[index]},subscription="{escape(row.group)}"', stats)
+                    self._count(place.labels[index], place.active, stats["msgBacklog"])
+            await self._families.pause()
+
+    def _shared(self, labels: str, stats: share_stats.Stats) -> None:
+        own = stats["magnetar"]
+        for family, value in (
+            ("pulsar_subscription_back_log", stats["msgBacklog"]),
+            ("pulsar_subscription_back_log_no_delayed", stats["msgBacklogNoDelayed"]),
+            ("pulsar_subscription_delayed", stats["msgDelayed"]),
+            ("pulsar_subscription_unacked_messages", stats["unackedMessages"]),
+            ("pulsar_subscription_in_replay", stats["msgInReplay"]),
+            ("pulsar_subscription_total_msg_expired", stats["totalMsgExpired"]),
+            (
+                "pulsar_subscription_blocked_on_unacked_messages",
+                int(stats["blockedSubscriptionOnUnackedMsgs"]),
+            ),
+            ("pulsar_subscription_consumers_count", len(stats["consumers"])),
+            ("magnetar_subscription_backoff", own["states"]["backoff"]),
+            ("magnetar_subscription_dying", own["states"]["dying"]),
+            ("magnetar_subscription_draining_hashes", stats.get("drainingHashesCount", 0)),
+        ):
+            self._families.add(family, labels, value)
 
 
-_NOWHERE = _Walked([], [])
+_NOWHERE = _Place([], [], False)

@@ -176,7 +176,7 @@ class AdminServer:
         headers = {"Server": "Magnetar", **reply.headers}
         if reply.content_type:
             headers["Content-Type"] = reply.content_type
-        if len(reply.body) > PIECE and request.method != "HEAD":
+        if reply.pieces or (len(reply.body) > PIECE and request.method != "HEAD"):
             return await _in_pieces(request, reply, headers)
         return web.Response(status=reply.status, body=reply.body, headers=headers)
 
@@ -194,7 +194,7 @@ class AdminServer:
             if method != "GET":
                 raise RefusedError(405, f"{path} can only be read (GET), not {method[:20]}.")
             if path.startswith("/metrics"):
-                return Reply(200, await self._scrape.text(), CONTENT_TYPE)
+                return Reply(200, content_type=CONTENT_TYPE, pieces=await self._scrape.text())
             if path == "/health/live":
                 return exchange.text("ok")
             reason = self._context.not_ready()
@@ -223,13 +223,14 @@ def _segments(path: str) -> tuple[str, ...]:
 async def _in_pieces(request: web.Request, reply: Reply, headers: dict[str, str]) -> web.StreamResponse:
     """A large answer, as fast as its client takes it: given to the socket at once it would be copied whole."""
     response = web.StreamResponse(status=reply.status, headers=headers)
-    response.content_length = len(reply.body)
+    response.content_length = sum(each.size for each in reply.pieces) or len(reply.body)
     await response.prepare(request)
-    whole = memoryview(reply.body)
-    for start in range(0, len(whole), PIECE):
-        await response.write(whole[start : start + PIECE])
-        # a client that takes it all at once must not keep the loop for itself
-        await asyncio.sleep(0)
+    parts = (each.data() for each in reply.pieces) if reply.pieces else (reply.body,)
+    for whole in parts if request.method != "HEAD" else ():
+        for start in range(0, len(whole), PIECE):
+            await response.write(memoryview(whole)[start : start + PIECE])
+            # a client that takes it all at once must not keep the loop for itself
+            await asyncio.sleep(0)
     await response.write_eof()
     return response
 

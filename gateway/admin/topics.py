@@ -9,7 +9,6 @@ has one partition for good, is called without a suffix, and its row in the catal
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
 
-PAGE = 500
-"""Rows of the catalog that are read before the loop may do something else."""
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -33,20 +29,6 @@ class Found:
     name: TopicName
     topic: Topic
     index: int
-
-
-async def every(broker: Broker) -> AsyncIterator[Topic]:
-    """All topics by name, in pages, so that a long catalog does not hold up the data path."""
-    start = ""
-    while True:
-        page = list(broker.catalog.topics(start, PAGE))
-        for topic in page:
-            yield topic
-        if len(page) < PAGE:
-            return
-        # the next name there can be in byte order
-        start = page[-1].name + "\0"
-        await asyncio.sleep(0)
 
 
 def namespace_of(tenant: str, name: str) -> Namespace:
@@ -97,7 +79,7 @@ async def list_topics(context: Context, call: Call) -> Reply:
         return json([])
     hidden = call.flag("includeSystemTopic")
     names: list[str] = []
-    async for topic in every(context.broker):
+    async for topic in context.broker.catalog.every():
         if topic.internal and not hidden:
             continue
         name = from_kafka(topic.name)
@@ -116,7 +98,7 @@ async def list_partitioned(context: Context, call: Call) -> Reply:
     hidden = call.flag("includeSystemTopic")
     names = [
         str(from_kafka(topic.name))
-        async for topic in every(context.broker)
+        async for topic in context.broker.catalog.every()
         if topic.partitioned and (hidden or not topic.internal)
     ]
     return json(names)
@@ -308,4 +290,4 @@ def _whole(found: Found, other: str) -> Found:
     return found
 
 
-__all__ = ["DOMAINS", "Found", "every", "find", "named", "namespace_of"]
+__all__ = ["DOMAINS", "Found", "find", "named", "namespace_of"]

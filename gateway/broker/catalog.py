@@ -6,9 +6,10 @@ disk: only a bounded number of decoded rows is kept.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -20,6 +21,8 @@ _ID = b"i/"
 _PLAIN = b"c/"
 _NEXT_PARTITION = b"next-partition-id"
 _CACHED = 20_000
+PAGE = 500
+"""Rows that are read before the loop may do something else."""
 
 
 class Topic(msgspec.Struct, omit_defaults=True):
@@ -48,6 +51,10 @@ class Catalog:
         self._by_id: dict[bytes, str] = {}
         # counts every change, so that what is derived from the catalog knows when it is old
         self.version = 0
+        # partitions of all topics up to this name in byte order, None for all of them; counted when first asked for
+        self._counted = 0
+        self._counted_to: bytes | None = b""
+        self._counting = asyncio.Lock()
         raw = store.get(Family.META, _NEXT_PARTITION)
         self._next_partition = int.from_bytes(raw, "big") if raw else 1
 
@@ -86,6 +93,40 @@ class Catalog:
         for key, value in self._store.scan(Family.CATALOG, _NAME, _NAME + start.encode(), limit):
             name = key[len(_NAME) :].decode()
             yield self._by_name.get(name) or _decoder.decode(value)
+
+    async def every(self) -> AsyncIterator[Topic]:
+        """All topics by name, in pages, so that a long catalog does not hold up the data path."""
+        start = ""
+        while True:
+            page = list(self.topics(start, PAGE))
+            for topic in page:
+                yield topic
+            if len(page) < PAGE:
+                return
+            # the next name there can be in byte order
+            start = page[-1].name + "\0"
+            await asyncio.sleep(0)
+
+    async def partition_count(self) -> int:
+        """Partitions of all topics. Counted once, a page at a time; then every change counts."""
+        async with self._counting:
+            while self._counted_to is not None:
+                start = self._counted_to
+                page = list(self.topics((start + b"\0").decode() if start else "", PAGE))
+                self._counted += sum(len(topic.partitions) for topic in page)
+                self._counted_to = page[-1].name.encode() if len(page) == PAGE else None
+                await asyncio.sleep(0)
+        return self._counted
+
+    def _count(self, name: str, old: Topic | None, new: Topic | None) -> None:
+        if self._counted_to is not None and name.encode() > self._counted_to:
+            # it is still to be counted
+            return
+        if old is None and new is None:
+            # it went without having been looked at: count anew
+            self._counted, self._counted_to = 0, b""
+            return
+        self._counted += (len(new.partitions) if new else 0) - (len(old.partitions) if old else 0)
 
     def allocate(self, count: int) -> list[int]:
         """Partition ids that were never used. The caller commits `allocation()` together with their first use."""
@@ -129,6 +170,7 @@ class Catalog:
         old = self._by_name.pop(name, None)
         if old is not None:
             self._by_id.pop(old.topic_id, None)
+        self._count(name, old, topic)
         if topic is not None:
             self._remember(topic)
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 PREFIX = "MAGNETAR_"
 
 # Variables that are no settings: CONFIG names the file; the others belong to Magnetar's other programs.
-_OTHER_VARIABLES = re.compile(r"MAGNETAR_(CONFIG|(ADMIN_URL|BOOTSTRAP|PIPELINE|SPARK|TEST|BENCH|DEMO|COMPAT)(_.*)?)")
+_OTHER_VARIABLES = re.compile(
+    r"MAGNETAR_(CONFIG|(ADMIN_URL|BOOTSTRAP|PIPELINE|SPARK|TEST|BENCH|DEMO|COMPAT)(_.*)?)"
+)
 
 # What Kubernetes and old Docker links put into the environment beside a service called "magnetar".
 _SERVICE_LINKS = re.compile(r"MAGNETAR_(.*_)?(SERVICE_(HOST|PORT(_.*)?)|PORT(_\d+_(TCP|UDP).*)?|ENV_.*)")

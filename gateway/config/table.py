@@ -60,6 +60,15 @@ _ROWS = [
         "bind or advertise. Another name is refused, since a web page can make its own name lead here. * allows all.",
     ),
     Setting(
+        "metrics.topics",
+        Kind.STRING,
+        "active",
+        "Which topics have lines of their own in /metrics. active: those that were written to or read in the last "
+        "minutes, and groups that are connected or have something to read; all, also idle ones; none, sums only.",
+        one_of("active", "all", "none"),
+        dynamic=True,
+    ),
+    Setting(
         "insecure",
         Kind.BOOLEAN,
         False,

@@ -74,6 +74,8 @@ class RocksStore:
         self._logs: dict[int, RocksLog] = {}
         # logs that live as long as somebody else holds them; there is never a second object for an open log
         self._idle: WeakValueDictionary[int, RocksLog] = WeakValueDictionary()
+        # so many of the former, and it is time to let idle ones go: whoever walks over all logs must not gather them
+        self._crowded = 2 * KEPT_LOGS
         # logs that queued commits make and drop
         self._creating: set[int] = set()
         self._dropping: set[int] = set()
@@ -251,7 +253,12 @@ class RocksStore:
         if partition in self._creating:
             raise KeyError(partition)
         found = self._logs.get(partition)
-        return self._open_log(partition) if found is None else found
+        if found is None:
+            found = self._open_log(partition)
+            if len(self._logs) > self._crowded:
+                self.forget_idle()
+                self._crowded = 2 * max(KEPT_LOGS, len(self._logs))
+        return found
 
     def _queued(self, partition: int) -> RocksLog:
         """The log as it is once everything queued is done. KeyError when there is none then."""

@@ -148,6 +148,7 @@ OURS = {
     "log.level",
     "memory.connection.max.bytes",
     "memory.max.bytes",
+    "metrics.topics",
     # Kafka has it, and keeps it to itself
     "producer.id.expiration.check.interval.ms",
     "shutdown.timeout.ms",

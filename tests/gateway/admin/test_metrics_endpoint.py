@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.admin import exporters, scrape, share_stats
+from gateway.broker import catalog
 from gateway.broker.broker import Broker
 from gateway.broker.subscriptions.rows import SubscriptionRow
 
@@ -26,6 +27,14 @@ TOPIC = 'cluster="standalone",namespace="public/default",topic="persistent://pub
 @pytest.fixture(autouse=True)
 def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
+
+
+def show(admin: Admin, which: str) -> None:
+    admin.broker.settings = admin.broker.settings.with_dynamic({"metrics.topics": which})
+
+
+async def text(admin: Admin) -> bytes:
+    return b"".join([piece.data() for piece in await admin.server._scrape.text()])
 
 
 async def lines(admin: Admin) -> list[str]:
@@ -63,6 +72,7 @@ def test_topics_under_the_names_of_kafka_exporter_and_pulsar(serve: Serve) -> No
         await admin.partitioned("orders", 2)
         await admin.plain("plain")
         await admin.produce("orders", 1, [b"a", b"b"])
+        show(admin, "all")
         found = await lines(admin)
         size = admin.broker.store.log(admin.broker.catalog.get("orders").partitions[1]).size
         for line in (
@@ -159,9 +169,106 @@ def test_backlogs_of_share_groups(serve: Serve) -> None:
     serve(test)
 
 
+def test_idle_topics_have_no_lines_of_their_own(serve: Serve) -> None:
+    """Nor groups that have read all of them; what is left to read is shown, whoever stopped."""
+
+    async def test(admin: Admin) -> None:
+        for name in ("orders", "payments"):
+            await admin.partitioned(name, 2)
+            await admin.produce(name, 0, [b"a", b"b"])
+            await admin.commit("behind", name, 0, 1)
+            await admin.commit("done", name, 0, 2)
+            assert (await admin.ask("PUT", f"P/{name}/subscription/waiting", EARLIEST)).status == 204
+            assert (await admin.ask("PUT", f"P/{name}/subscription/nothing")).status == 204
+        in_use = await lines(admin)
+        assert "magnetar_metrics_partitions_shown 4" in in_use
+        for _ in range(2):
+            admin.broker.subscriptions.release_idle()
+            admin.broker.release_idle()
+        await admin.produce("orders", 1, [b"c"])
+        found = await lines(admin)
+        assert "magnetar_metrics_partitions_shown 2" in found
+        assert 'pulsar_topics_count{cluster="standalone",namespace="public/default"} 4' in found
+        # a topic is in use as a whole
+        assert [line for line in in_use if "orders" in line and "partition-0" in line and "total" not in line]
+        assert 'kafka_topic_partition_current_offset{topic="orders",partition="0"} 2' in found
+        assert 'kafka_consumergroup_lag{consumergroup="done",topic="orders",partition="0"} 0' in found
+        assert f'pulsar_subscriptions_count{{{TOPIC}orders-partition-0"}} 4' in found
+        assert not [line for line in found if line.startswith("kafka_topic") and "payments" in line]
+        assert 'kafka_consumergroup_lag_sum{consumergroup="behind",topic="payments"} 1' in found
+        assert (
+            f'pulsar_subscription_back_log{{{TOPIC}payments-partition-0",subscription="waiting"}} 2' in found
+        )
+        assert f'pulsar_msg_backlog{{{TOPIC}payments-partition-0"}} 3' in found
+        assert not [
+            line for line in found if "payments" in line and ('="done",' in line or '"nothing"' in line)
+        ]
+        assert 'kafka_consumergroup_members{consumergroup="done"} 0' in found
+        await admin.join("done", "payments")
+        found = await lines(admin)
+        assert 'kafka_consumergroup_lag_sum{consumergroup="done",topic="payments"} 0' in found
+
+    serve(test)
+
+
+def test_no_topic_has_lines_where_only_sums_are_asked_for(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        await admin.produce("orders", 0, [b"a", b"b"])
+        await admin.commit("billing", "orders", 0, 1)
+        assert (await admin.ask("PUT", "P/orders/subscription/waiting", EARLIEST)).status == 204
+        show(admin, "none")
+        found = await lines(admin)
+        assert not [line for line in found if "orders" in line]
+        assert 'pulsar_topics_count{cluster="standalone",namespace="public/default"} 2' in found
+        assert 'kafka_consumergroup_members{consumergroup="billing"} 0' in found
+
+    serve(test)
+
+
+def test_topics_are_counted_as_they_come_and_go(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "PAGE", 3)
+
+    async def test(admin: Admin) -> None:
+        async def change(number: int) -> None:
+            await admin.partitioned(f"new-{number}", 2)
+            await admin.ask("DELETE", f"P/old-{number}/partitions")
+            await admin.ask("POST", f"P/grows-{number}/partitions", "7")
+
+        for number in range(10):
+            await admin.partitioned(f"old-{number}", 3)
+            await admin.partitioned(f"grows-{number}", 1)
+        first, *_ = await asyncio.gather(admin.broker.catalog.partition_count(), *map(change, range(5)))
+        assert first > 0
+        await asyncio.gather(*map(change, range(5, 10)))
+        assert await admin.broker.catalog.partition_count() == 10 * 2 + 10 * 7
+        assert sum(len(topic.partitions) for topic in admin.broker.catalog.topics()) == 90
+
+    serve(test)
+
+
+def test_a_large_text_is_kept_small_and_let_go(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.001)
+
+    async def test(admin: Admin) -> None:
+        for number in range(10):
+            await admin.broker.create_topic(f"t{number}", 1000, {})
+        show(admin, "all")
+        answer = await admin.ask("GET", "/metrics")
+        assert answer.body.count(b"\npulsar_storage_size{") == 10_000
+        pieces = await admin.server._scrape.text()
+        assert sum(piece.size for piece in pieces) > 2_000_000
+        assert sum(len(piece.kept) for piece in pieces) < sum(piece.size for piece in pieces) / 8
+        while admin.server._scrape._text is not None:
+            await asyncio.sleep(0)
+
+    serve(test)
+
+
 def test_a_deleted_topic_is_gone_from_the_next_scrape(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("gone")
+        show(admin, "all")
         assert any('"gone"' in line for line in await lines(admin))
         await admin.ask("DELETE", "P/gone")
         assert not any("gone" in line for line in await lines(admin))
@@ -186,6 +293,7 @@ def test_a_large_scrape_lets_the_loop_go_in_between(serve: Serve, monkeypatch: p
     async def test(admin: Admin) -> None:
         for number in range(40):
             await admin.broker.create_topic(f"t{number}", 25, {})
+        show(admin, "all")
         monkeypatch.setattr(exporters, "PAUSE_LINES", 100)
         turns = 0
         done = False
@@ -197,12 +305,12 @@ def test_a_large_scrape_lets_the_loop_go_in_between(serve: Serve, monkeypatch: p
                 await asyncio.sleep(0)
 
         counting = asyncio.create_task(count())
-        text = await admin.server._scrape.text()
+        made = await text(admin)
         done = True
         await counting
-        # 40 x 25 partitions are 3,000 lines, made in slices and joined in slices
-        assert text.count(b"kafka_topic_partition_current_offset{") == 1000
-        assert turns > 40
+        # 40 x 25 partitions are 3,000 lines, made in slices
+        assert made.count(b"kafka_topic_partition_current_offset{") == 1000
+        assert turns > 25
 
     serve(test)
 
@@ -214,6 +322,7 @@ def test_so_does_one_of_a_topic_with_many_subscriptions(
         await admin.plain("orders")
         for number in range(30):
             assert (await admin.ask("PUT", f"P/orders/subscription/s{number}", EARLIEST)).status == 204
+        show(admin, "all")
         monkeypatch.setattr(exporters, "PAUSE_LINES", 20)
         turns: list[int] = []
         seen = 0
@@ -234,7 +343,7 @@ def test_so_does_one_of_a_topic_with_many_subscriptions(
                 await asyncio.sleep(0)
 
         counting = asyncio.create_task(count())
-        assert (await admin.server._scrape.text()).count(b"pulsar_subscription_unacked_messages{") == 30
+        assert (await text(admin)).count(b"pulsar_subscription_unacked_messages{") == 30
         await counting
         assert len(set(turns)) > 10, "others had their turn between two subscriptions"
 

@@ -423,6 +423,19 @@ def test_idle_logs_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     asyncio.run(main())
 
 
+def test_a_walk_over_all_logs_gathers_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.rocksdb.driver.KEPT_LOGS", 3)
+
+    async def main() -> None:
+        store = await open_faulty(folder / "data", Faults(), tail_cache_bytes=0)
+        await store.write([CreateLog(partition) for partition in range(50)], Durability.OS)
+        alive = [weakref.ref(store.log(partition)) for partition in range(50)]
+        assert len([each for each in alive if each() is not None]) <= 2 * 3
+        await store.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("end", ["drop", "close", "fail"])
 def test_a_log_that_only_its_reader_holds_learns_that_it_is_stale(
     folder: Path, monkeypatch: pytest.MonkeyPatch, end: str
