@@ -369,6 +369,15 @@ _ROWS = [
     ),
     Row(
         Setting(
+            "pulsar.receiver.queue.size",
+            Kind.INT,
+            1000,
+            "How many records of a partition one member may hold that it has not acknowledged.",
+            between(1, 1_000_000),
+        )
+    ),
+    Row(
+        Setting(
             "pulsar.leave.counts",
             Kind.BOOLEAN,
             True,

@@ -208,6 +208,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
             type=values.text("pulsar.subscription.type"),
             lock_ms=lock,
             max_locks=values.integer("share.partition.max.record.locks"),
+            receiver_queue=values.integer("pulsar.receiver.queue.size"),
             delivery_limit=limit,
             nack_delay_ms=values.integer("pulsar.nack.delay.ms"),
             nack_backoff=values.backoff("nack"),

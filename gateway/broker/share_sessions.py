@@ -82,6 +82,7 @@ class ShareSession:
     """The partitions of one member. Who was served goes behind those that were not."""
 
     __slots__ = (
+        "asked_at",
         "connection",
         "counted",
         "epoch",
@@ -102,6 +103,8 @@ class ShareSession:
         # the number of the connection that opened it, or went on with it when that was lost; None: lost
         self.connection: int | None = connection
         self.peer = peer
+        # when records were asked for last, monotonic ms
+        self.asked_at = 0
         # what the next request must carry
         self.epoch = 1
         self.partitions: dict[Key, Shared] = {}
@@ -230,6 +233,11 @@ class ShareSessions:
         others.remove(key)
         if not others:
             del self._by_connection[connection]
+
+    def wants(self, group: str, member: str, since: int) -> bool:
+        """Whether a member waits for records, or has asked for some since then."""
+        session = self._sessions.get((group, member))
+        return session is not None and (session.parked is not None or session.asked_at >= since)
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 

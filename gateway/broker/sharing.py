@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 _LEAST_SHARE = 64
 _MOST_SHARES = 9
 
+_SMALL = 100
+"""Who asks for fewer records than this is given no more, though a batch were whole then (KIP-1206 lets it be more)."""
+_BEYOND = 2
+"""Others may get so many times what they ask for, to the end of a batch."""
+
 # what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
 _SCARCE_BYTES = 64 * 1024
 
@@ -119,7 +124,8 @@ class ShareFetch(Acknowledging):
         waits = self._look() if self._enough() else None
         if waits is not None:
             return self._finish_cold(*waits)
-        if not (self._told or self._acks) and request.max_records > 0 and session.partitions and self._park():
+        wanted = request.max_records > 0 and request.max_bytes > 0 and bool(session.partitions)
+        if wanted and not (self._told or self._acks) and self._park():
             return None
         if self._ahead and not self._uncommitted:
             return self._finish()
@@ -173,8 +179,9 @@ class ShareFetch(Acknowledging):
         assert session is not None
         self._begin()
         # how many records, and how many bytes, are left to be acquired
-        self._limit = self._request.max_records
+        self._limit = self._request.max_records if self._request.max_bytes > 0 else 0
         self._budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
+        session.asked_at = self._broker.clock.monotonic_ms()
         if self._broker.unsent_bytes > self._broker.memory_limit:
             self._budget = min(self._budget, _SCARCE_BYTES)
         self._rest: Iterator[Shared] = iter(list(session.partitions.values()))
@@ -184,7 +191,7 @@ class ShareFetch(Acknowledging):
         session = self._session
         assert session is not None
         member = session.member
-        strict = self._request.acquire_mode == wire.RECORD_LIMIT
+        strict = self._request.acquire_mode == wire.RECORD_LIMIT or self._request.max_records < _SMALL
         for shared in self._rest:
             if self._limit <= 0 or (self._budget <= 0 and self._size):
                 break
@@ -198,9 +205,14 @@ class ShareFetch(Acknowledging):
                 if not partition.ready().can_serve(member, partition.partition.high_watermark):
                     continue
                 limit = self._limit
-                if partition.key_shared and limit > _LEAST_SHARE:
-                    limit = self._share(member)
-                delivery = partition.fetch(member, limit, self._budget, strict)
+                most = limit if strict else limit * _BEYOND
+                if partition.key_shared:
+                    if limit > _LEAST_SHARE:
+                        limit = self._share(member)
+                elif len(partition.consumers) > 1:
+                    most = min(most, partition.fair_share(member, session.asked_at))
+                    limit = min(limit, most)
+                delivery = partition.fetch(member, limit, self._budget, most)
             except (KafkaError, StoreError) as error:
                 self._fail(shared, error)
                 continue

@@ -66,6 +66,7 @@ class Administered(Moves):
         for who in self._consumers.values():
             who.leases.clear()
             who.last = None
+            who.in_hand = 0
         self._window = Window(offset)
         self._due = DueTimes()
         self._idle_due = False

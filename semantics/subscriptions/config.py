@@ -17,6 +17,8 @@ class SubscriptionConfig:
     """how long a record stays acquired: share.record.lock.duration.ms or pulsar.ack.timeout.ms"""
     max_locks: int = 2000
     """records of a partition acquired at once: a count, not a span"""
+    receiver_queue: int = 1000
+    """records of a partition that one consumer holds at once"""
     delivery_limit: int = 5
     """deliveries of a record, pulsar.max.redeliver.count + 1; 0 is without end"""
     nack_delay_ms: int = 0

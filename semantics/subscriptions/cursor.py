@@ -171,7 +171,7 @@ class Cursor(Administered):
 
         Never while `needs_due` mends the due rows (see due.py): what is read then could be taken for what was lost.
         """
-        if self._window.n[ACQUIRED] >= self._config.max_locks or self._due.mending:
+        if not self._room(consumer) or self._due.mending:
             return False
         if self._keyed is None:
             return not self._window.n[AVAILABLE]
@@ -182,13 +182,28 @@ class Cursor(Administered):
 
     def can_serve(self, consumer: str, log_end: int) -> bool:
         """Whether it is worth asking again for this consumer."""
-        if self._window.n[ACQUIRED] >= self._config.max_locks or self._due.mending:
+        if not self._room(consumer) or self._due.mending:
             return False
         if self._keyed is None:
             return self._window.n[AVAILABLE] > 0 or self.read < log_end
         return self._keyed.has(consumer) or (
             self.read < log_end and self._keyed.queued < self._config.lookahead
         )
+
+    def _room(self, consumer: str) -> bool:
+        """Whether anything more may be acquired by this consumer."""
+        if self._window.n[ACQUIRED] >= self._config.max_locks:
+            return False
+        who = self._consumers.get(consumer)
+        return who is None or who.in_hand < self._config.receiver_queue
+
+    def fair_share(self, consumer: str, consumers: int, log_end: int) -> int:
+        """Shared: how many records one of so many consumers is to be given now, so that all have as many in hand, or
+        more; one at least. What was not read counts as it stands in the log.
+        """
+        window = self._window
+        there = window.n[AVAILABLE] + window.n[ACQUIRED] + max(log_end - self.read, 0)
+        return max(-(-there // consumers) - self._consumers[consumer].in_hand, 1)
 
     def feed(self, batches: Sequence[Batch], now: int, wall: int) -> None:
         """Look at stored batches, ascending. What they leave out from `read` on is not there: DONE.
@@ -238,7 +253,8 @@ class Cursor(Administered):
     def poll(self, consumer: str, limit: int, now: int, wall: int) -> list[Acquired]:
         """Up to `limit` records for an attached consumer, ascending, locked from now on. KeyError if it is not."""
         who = self._consumers[consumer]
-        room = min(limit, self._config.max_locks - self._window.n[ACQUIRED])
+        config = self._config
+        room = min(limit, config.max_locks - self._window.n[ACQUIRED], config.receiver_queue - who.in_hand)
         if room <= 0 or not self._window.n[AVAILABLE]:
             return []
         dispatcher = self._shared or self._keyed
@@ -320,9 +336,7 @@ class Cursor(Administered):
                     self._doom(chunk, at, stop, ACQUIRED, Reason.REJECTED)
             elif not self._renew(chunk, first, end, lease, now):
                 continue
-            lease.remaining -= number
-            if not lease.remaining:
-                leases.close(lease)
+            leases.settle(lease, number)
         if accepted:
             window.n[ACQUIRED] -= accepted
             totals["acknowledged"] += accepted

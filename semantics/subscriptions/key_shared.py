@@ -171,6 +171,7 @@ class KeyShared:
             runs.append(begin << SHIFT | (end - 1 - begin))
         number = room - left
         lease.remaining += number
+        lease.consumer.in_hand += number
         self.queued -= number
         self._window.n[AVAILABLE] -= number
         self._window.n[ACQUIRED] += number

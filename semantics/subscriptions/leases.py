@@ -19,7 +19,7 @@ _IDS = (1 << _ID_BITS) - 1
 class Consumer:
     """A member with an open session."""
 
-    __slots__ = ("last", "leases", "name", "since")
+    __slots__ = ("in_hand", "last", "leases", "name", "since")
 
     def __init__(self, name: str, since: int) -> None:
         self.name = name
@@ -27,11 +27,8 @@ class Consumer:
         self.leases: dict[int, Lease] = {}
         self.last: Lease | None = None
         """the lease it got last: what is given in the same millisecond joins it"""
-
-    @property
-    def in_hand(self) -> int:
-        """How many records it holds."""
-        return sum(lease.remaining for lease in self.leases.values())
+        self.in_hand = 0
+        """how many records it holds: what remains of its leases"""
 
 
 class Lease:
@@ -94,7 +91,8 @@ class Leases:
         heappush(self._heap, deadline << _ID_BITS | lease.id)
 
     def close(self, lease: Lease) -> None:
-        """Nothing is left of it."""
+        """It is over, with what is left of it."""
+        lease.consumer.in_hand -= lease.remaining
         del self.by_id[lease.id]
         del lease.consumer.leases[lease.id]
         if lease.consumer.last is lease:
@@ -103,6 +101,7 @@ class Leases:
     def settle(self, lease: Lease, number: int) -> None:
         """So many of its records are no longer its own."""
         lease.remaining -= number
+        lease.consumer.in_hand -= number
         if not lease.remaining:
             self.close(lease)
 
@@ -129,9 +128,11 @@ class Leases:
         for lease in list(self.by_id.values()):
             if any(run >> SHIFT < below for run in lease.runs):
                 # an offset may have been given under it twice
+                before = lease.remaining
                 lease.remaining = len(
                     {chunk.base + at for chunk, first, end in held(window, lease) for at in range(first, end)}
                 )
+                lease.consumer.in_hand += lease.remaining - before
                 if not lease.remaining:
                     self.close(lease)
 

@@ -291,4 +291,5 @@ class Moves:
             plane[at] = later.id
         later.runs.append(pack(chunk.base + first, end - first))
         later.remaining += end - first
+        later.consumer.in_hand += end - first
         return True

@@ -96,6 +96,7 @@ class Shared:
                 heappop(hot)
         if left != room:
             lease.remaining += room - left
+            lease.consumer.in_hand += room - left
             number = room - left
             self._window.n[AVAILABLE] -= number
             self._window.n[ACQUIRED] += number

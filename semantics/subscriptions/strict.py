@@ -214,6 +214,7 @@ class Strict(Slots):
 
     def _took(self, lease: Lease, number: int) -> None:
         lease.remaining += number
+        lease.consumer.in_hand += number
         self.queued -= number
         n = self._window.n
         n[AVAILABLE] -= number

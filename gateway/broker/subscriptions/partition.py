@@ -35,6 +35,12 @@ _REFUSALS = {
 }
 
 
+RECENT_MS = 5_000
+"""A consumer with nothing in hand that has not asked for records for so long is dealt no share of them."""
+COUNTED_MS = 1_000
+"""How often the consumers are counted among whom records are dealt."""
+
+
 class SubscriptionPartition:
     """See the module. Everything may raise KafkaError when the partition is gone or cannot be read."""
 
@@ -43,6 +49,8 @@ class SubscriptionPartition:
         "_flights",
         "_idle",
         "_more_dying",
+        "_sharers",
+        "_sharers_at",
         "_soon",
         "_touched",
         "broker",
@@ -95,6 +103,9 @@ class SubscriptionPartition:
         self._counted = (0, 0, 0, 0)
         # the last turn did not take all of them
         self._more_dying = False
+        # among how many consumers Shared is dealt, and when that was counted
+        self._sharers = 0
+        self._sharers_at = NEVER
         self._touched = False
         # commits on their way
         self._flights = 0
@@ -220,12 +231,14 @@ class SubscriptionPartition:
         now = self.broker.clock.monotonic_ms()
         cursor.attach(consumer, now)
         self.consumers[consumer] = Consumer(now)
+        self._sharers_at = NEVER
         self.subscription.joined(consumer)
 
     def detach(self, consumer: str, ending: Ending) -> None:
         """A consumer's session ended. What it holds goes back; see Ending for whether that counts as a delivery."""
         if self.consumers.pop(consumer, None) is None:
             return
+        self._sharers_at = NEVER
         cursor = self.cursor
         if cursor is not None:
             clock = self.broker.clock
@@ -262,14 +275,14 @@ class SubscriptionPartition:
         return self.cursor is not None and bool(self.cursor.holding().get(consumer))
 
     def fetch(
-        self, consumer: str, limit: int, max_bytes: int, strict: bool = False
+        self, consumer: str, limit: int, max_bytes: int, most: int = 1_000_000
     ) -> Delivery | Awaitable[Delivery]:
         """Up to `limit` records and about `max_bytes` for a consumer, acquired; the first batch comes whole.
 
-        More than `limit` to the end of a batch unless `strict` (KIP-1206). An awaitable when a disk must be asked;
-        cancel it when the connection is gone.
+        More than `limit` to the end of a batch, up to `most` (KIP-1206: none more in the mode record_limit). An
+        awaitable when a disk must be asked; cancel it when the connection is gone.
         """
-        return reading.fetch(self, consumer, limit, max_bytes, strict)
+        return reading.fetch(self, consumer, limit, max_bytes, max(most, limit))
 
     def acknowledge(self, consumer: str, acks: Sequence[tuple[int, int, bytes]]) -> Error:
         """Take a consumer's verdicts on records, all or none: (first, last, types), with one type for all or one for
@@ -301,6 +314,24 @@ class SubscriptionPartition:
         if counts is not None:
             counts.acked += accepted
         return True
+
+    def fair_share(self, consumer: str, now: int) -> int:
+        """Shared: how many records a consumer is to be given at most, so that those who share with it have as many.
+
+        Those are the consumers that hold records, wait for some or have asked in the last RECENT_MS: one that does not
+        come any more does not keep what it might have got.
+        """
+        if not 0 <= now - self._sharers_at < COUNTED_MS:
+            sessions, group = self.broker.share_sessions, self.subscription.group
+            holding = self.ready().holding()
+            others = (each for each in self.consumers if each != consumer)
+            self._sharers = 1 + sum(
+                1 for each in others if holding.get(each) or sessions.wants(group, each, now - RECENT_MS)
+            )
+            self._sharers_at = now
+        if self._sharers <= 1:
+            return 1_000_000
+        return self.ready().fair_share(consumer, self._sharers, self.partition.high_watermark)
 
     def may_serve(self, consumer: str) -> bool:
         """Whether there may be something for a consumer, as far as the cursor knows that is there."""

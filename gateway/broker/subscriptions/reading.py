@@ -67,10 +67,10 @@ NOTHING = Delivery((), (), 0)
 
 
 def fetch(
-    at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, strict: bool
+    at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, most: int
 ) -> Delivery | Awaitable[Delivery]:
     """See `SubscriptionPartition.fetch`."""
-    steps = Fetching(at, consumer, limit, max_bytes, strict).run()
+    steps = Fetching(at, consumer, limit, max_bytes, most).run()
     try:
         waits = steps.send(None)  # type: ignore[arg-type]
     except StopIteration as end:
@@ -107,9 +107,9 @@ class Fetching:
         "_cursor",
         "_limit",
         "_max_bytes",
+        "_most",
         "_now",
         "_size",
-        "_strict",
         "_wall",
         "acquired",
         "consumer",
@@ -117,13 +117,14 @@ class Fetching:
     )
 
     def __init__(
-        self, at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, strict: bool
+        self, at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, most: int
     ) -> None:
         self._at = at
         self.consumer = consumer
         self._limit = limit
         self._max_bytes = max_bytes
-        self._strict = strict
+        # to the end of a batch it may be that many
+        self._most = most
         self._buffers: list[Buffer] = []
         self._size = 0
         # what is in the answer so far, and what was acquired and is still to be read
@@ -455,7 +456,7 @@ class Fetching:
             del stored[slow:]
         at.measured(stored[-1].size, stored[-1].next - stored[-1].base)
         cursor.feed(telling.told(at, stored, offset, self._wall), self._now, self._wall)
-        limit = want if keys or self._strict else max(want, records)
+        limit = want if keys else self._whole(want, records)
         ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
         return self._take(stored, offset, ranges)
 
@@ -465,7 +466,7 @@ class Fetching:
         end, pieces = plain
         records = end - offset
         cursor.feed((Batch(offset, end),), self._now, self._wall)
-        limit = want if self._strict or want > records else records
+        limit = self._whole(want, records)
         ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
         size = sum([stop - begin for _, begin, stop in pieces])
         self._at.measured(size, records)
@@ -479,6 +480,10 @@ class Fetching:
             return records
         stored = [each for each in walk(data, offset) if each.base < end]
         return self._take(stored, offset, ranges)
+
+    def _whole(self, want: int, records: int) -> int:
+        """How many to take where `want` are left of the limit and whole batches have so many."""
+        return want if want >= records else min(records, want + self._most - self._limit)
 
     def _take(self, stored: list[Stored], offset: int, ranges: list[Acquired]) -> int:
         """Put what was acquired of batches that begin at `offset` into the answer: how many records."""

@@ -32,7 +32,7 @@ def best(times: int, step: Callable[[], float]) -> float:
 
 
 def shared(config: SubscriptionConfig | None = None) -> Cursor:
-    cursor = Cursor.fresh(config or SubscriptionConfig(delivery_limit=0), 0)
+    cursor = Cursor.fresh(config or SubscriptionConfig(delivery_limit=0, receiver_queue=10**9), 0)
     cursor.attach("c0", 0)
     return cursor
 

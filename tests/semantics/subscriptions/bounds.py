@@ -21,7 +21,7 @@ from semantics.subscriptions.states import Batch
 
 ACCEPT, RELEASE = b"\x01", b"\x02"
 WALL = 1_700_000_000_000
-MANY = SubscriptionConfig(max_locks=10**9, delivery_limit=0, nack_delay_ms=60_000)
+MANY = SubscriptionConfig(max_locks=10**9, receiver_queue=10**9, delivery_limit=0, nack_delay_ms=60_000)
 
 
 def resident() -> float:

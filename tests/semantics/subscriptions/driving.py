@@ -39,7 +39,7 @@ class Driver:
     """`now` and `wall` go on together; consumers a and b are attached."""
 
     def __init__(self, start: int = 0, **config: Any) -> None:
-        self.config = SubscriptionConfig(**config)
+        self.config = SubscriptionConfig(**{"receiver_queue": 1_000_000, **config})
         self.cursor = Cursor.fresh(self.config, start)
         self.rows: dict[tuple[RowKind, bytes], bytes] = {}
         self.now = 0

@@ -81,9 +81,10 @@ class Model:
     def held_by(self, consumer: str) -> list[int]:
         return [offset for offset in self.having(ACQUIRED) if self.messages[offset].consumer == consumer]
 
-    def room(self) -> int:
-        """How many more may be acquired."""
-        return max(self.config.max_locks - len(self.having(ACQUIRED)), 0)
+    def room(self, consumer: str) -> int:
+        """How many more may be acquired by a consumer."""
+        locks = self.config.max_locks - len(self.having(ACQUIRED))
+        return max(min(locks, self.config.receiver_queue - len(list(self.held_by(consumer)))), 0)
 
     def may_have(self, offset: int, consumer: str) -> bool:
         """The rules of delivery: whether this record may be given to this consumer now."""
@@ -151,7 +152,7 @@ class Model:
 
     def poll(self, consumer: str, limit: int, now: int, given: Sequence[Acquired]) -> None:
         """Check what a poll gave, and believe it."""
-        room = self.room()
+        room = self.room(consumer)
         offsets = list(spread(given))
         assert len(offsets) <= min(limit, room), f"{len(offsets)} given, {limit} asked for, room for {room}"
         assert offsets == sorted(set(offsets)), f"not ascending: {offsets}"

@@ -662,3 +662,29 @@ def test_needs_due_asks_where_memory_ends() -> None:
     wanted = driver.cursor.needs_due
     assert isinstance(wanted, DueFrom)
     assert wanted.key == bytes(16)
+
+
+def test_a_consumer_holds_no_more_than_its_queue() -> None:
+    driver = Driver(receiver_queue=3)
+    driver.feed(10)
+    assert driver.poll("a") == [0, 1, 2]
+    assert not driver.cursor.can_serve("a", 10)
+    assert not driver.cursor.wants_more("a")
+    assert driver.poll("a") == []
+    assert driver.poll("b", 2) == [3, 4]
+    assert driver.say(b"\1", 0, 1) is None
+    assert driver.cursor.can_serve("a", 10)
+    assert driver.poll("a") == [5, 6]
+    driver.cursor.give_back("a", [(6, 6)], 0)
+    assert driver.poll("a", 1) == [6]
+
+
+def test_a_fair_share_is_what_makes_all_have_as_many() -> None:
+    driver = Driver()
+    driver.feed(90)
+    assert driver.cursor.fair_share("a", 3, 300) == 100
+    driver.poll("a", 80)
+    assert driver.cursor.fair_share("a", 3, 300) == 20
+    assert driver.cursor.fair_share("b", 3, 300) == 100
+    assert driver.cursor.fair_share("a", 3, 90) == 1, "never nothing"
+    assert driver.cursor.fair_share("b", 1, 90) == 90

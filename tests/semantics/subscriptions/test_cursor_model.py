@@ -62,6 +62,7 @@ configs = {
     "timeout_backoff": backoffs,
     "dead_letters": st.sampled_from([True, True, True, False]),
     "leave_counts": st.booleans(),
+    "receiver_queue": st.sampled_from([3, 1000, 1000]),
     "strict_delay": st.sampled_from([True, True, True, False]),
     "lookahead": st.sampled_from([1, 6, 20_000]),
 }
@@ -209,7 +210,7 @@ class Machine(RuleBasedStateMachine):
         self.polls(data.draw(st.sampled_from(sorted(self.attached))), limit)
 
     def polls(self, consumer: str, limit: int) -> list[int]:
-        room, ready = self.model.room(), self.model.deliverable(consumer)
+        room, ready = self.model.room(consumer), self.model.deliverable(consumer)
         worth = self.cursor.can_serve(consumer, self.log_end)
         more = self.cursor.wants_more(consumer)
         if not room:

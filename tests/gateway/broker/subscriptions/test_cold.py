@@ -143,8 +143,8 @@ def test_a_disk_that_fails_is_told_and_takes_nothing_along(known: bool) -> None:
 def test_two_that_ask_the_disk_for_the_same_share_what_it_gives() -> None:
     async def test(world: World) -> None:
         at, disk = await cold(world)
-        first = asyncio.ensure_future(at.fetch("a", 2, 1 << 20, True))
-        second = asyncio.ensure_future(at.fetch("b", 2, 1 << 20, True))
+        first = asyncio.ensure_future(at.fetch("a", 2, 1 << 20, 2))
+        second = asyncio.ensure_future(at.fetch("b", 2, 1 << 20, 2))
         await asyncio.sleep(0)
         for _ in range(4):
             await disk.go()

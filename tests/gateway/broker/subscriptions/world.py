@@ -97,7 +97,7 @@ class Taker(Waiter):
 
     def wake(self, at: Any) -> None:
         self.times += 1
-        given = at.fetch(self.consumer, self.limit, 1 << 20, True)
+        given = at.fetch(self.consumer, self.limit, 1 << 20, self.limit)
         for each in given.acquired:
             self.got += range(each.first, each.last + 1)
 
@@ -243,7 +243,7 @@ class World:
     ) -> dict[int, tuple[bytes | None, int]]:
         """Attached if need be; offset -> (value, delivery count on the wire) of what it may process."""
         at.attach(consumer)
-        found = at.fetch(consumer, limit, max_bytes, strict)
+        found = at.fetch(consumer, limit, max_bytes, limit if strict else 1_000_000)
         given = found if isinstance(found, Delivery) else await found
         return seen(given)
 
