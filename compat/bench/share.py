@@ -115,6 +115,13 @@ def _steady(load: str, warmup: int) -> Measure:
     return measure
 
 
+def _scattered(turn: Turn) -> dict[str, float]:
+    """A million records; all due times are looked for in the warm-up."""
+    turn.started()
+    shape = ("200000", "10s", "5s") if turn.quick else ("1000000", "40s", "30s")
+    return _franz(turn, "scattered", "-records", shape[0], "-warmup", shape[1], "-duration", shape[2])
+
+
 def _killed(turn: Turn) -> dict[str, float]:
     turn.started()
     known = str(turn.server.directory / "confirmed.json")
@@ -207,6 +214,22 @@ SHARE: tuple[Load, ...] = (
         _steady("delayed", 4),
         servers=MAGNETAR,
         pulsar=pulsar.steady("delayed", 4),
+    ),
+    Load(
+        "share-scattered",
+        "1,000,000 records due over 30 s out of lz4 batches of 10,000, 4 members; another client's produce meanwhile",
+        (
+            Metric("behind_seconds", "s from the last due time to the last record", "lower", bound=1),
+            Metric("late_ms.p99", "p99 ms late", "lower"),
+            Metric("early_percent", "% early", "lower", bound=0),
+            Metric("produce_ms.p50", "p50 ms, the other's produce", "lower", bound=5),
+            Metric("produce_ms.p99", "p99 ms, the other's produce", "lower", bound=40),
+            Metric(
+                "produce_while_looking_ms.p99", "p99 ms, while due times are looked for", "lower", bound=40
+            ),
+        ),
+        _scattered,
+        servers=MAGNETAR,
     ),
     Load(
         "share-kill",

@@ -49,11 +49,8 @@ from semantics.subscriptions.administration import Administered
 from semantics.subscriptions.chunks import (
     AVAILABLE_RUN,
     BURYING_RUN,
-    DUE_RUN,
     DYING_RUN,
     FILL,
-    MASK,
-    SHIFT,
     Window,
 )
 from semantics.subscriptions.config import SubscriptionConfig
@@ -418,11 +415,7 @@ class Cursor(Administered):
                 self.totals["timed_out"] += end - first
                 self._fail(chunk, first, end, TIMED_OUT, wall)
             self._leases.close(lease)
-        for run in self._due.pop(wall):
-            first = run >> SHIFT
-            self._changed = True
-            for chunk, at, stop in window.runs(first, first + (run & MASK) + 1, DUE_RUN):
-                self._move(chunk, at, stop, chunk.state[at], AVAILABLE)
+        self._wake(self._due.pop(wall))
         while self._unburied and self._unburied[0][0] <= wall:
             _, first, last, _ = heappop(self._unburied)
             for chunk, at, stop in window.runs(first, last + 1, BURYING_RUN):

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappush
 
-from semantics.subscriptions.chunks import DONE_RUN, FILL, KIND, MASK, NOT_SETTLED_RUN, SHIFT, Chunk, Window
+from semantics.subscriptions.chunks import (
+    DONE_RUN,
+    DUE_RUN,
+    FILL,
+    KIND,
+    MASK,
+    NOT_SETTLED_RUN,
+    SHIFT,
+    SIZE,
+    Chunk,
+    Window,
+)
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.key_shared import KeyShared
@@ -211,6 +222,30 @@ class Moves:
             window.n[DELAYED] += len(later)
             self._due.add_all(later)
             self._changed = True
+
+    def _wake(self, runs: Iterable[int]) -> None:
+        """The time of these has come: what of them still waits is AVAILABLE."""
+        window, shared = self._window, self._shared
+        chunks, n, dirty = window.chunks, window.n, window.dirty
+        for run in runs:
+            self._changed = True
+            first = run >> SHIFT
+            if run & MASK or shared is None:
+                for chunk, at, stop in window.runs(first, first + (run & MASK) + 1, DUE_RUN):
+                    self._move(chunk, at, stop, chunk.state[at], AVAILABLE)
+                continue
+            # a record by itself, as most are whose due times lie scattered
+            number, at = divmod(first, SIZE)
+            found = chunks.get(number)
+            if found is None:
+                continue
+            was = found.state[at]
+            if was in (DELAYED, BACKOFF):
+                n[was] -= 1
+                n[AVAILABLE] += 1
+                found.state[at] = AVAILABLE
+                dirty.add(number)
+                shared.freed(found, at)
 
     def _fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
         """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.

@@ -19,6 +19,7 @@ loads:
   dead       fills a topic, nacks a part of it for ever, waits until that part is in the dead letter topic
   latency    from publishing to delivery at a steady rate
   delayed    records that are due later: how late they come, and whether one came early
+  scattered  large lz4 batches whose records fall due one by one, and another client that produces meanwhile
   first      from making a member to its first record
   confirm    accepts half of a topic, waits until that is confirmed, and kills the server's process at once
   again      after confirm and a restart: reads what is left and counts what had been confirmed
@@ -75,7 +76,7 @@ func main() {
 }
 
 var loads = map[string]func(*options) (any, error){
-	"fill": fillOnly, "backlog": backlog, "dead": dead, "latency": latency, "delayed": delayed, "first": first,
+	"fill": fillOnly, "backlog": backlog, "dead": dead, "latency": latency, "delayed": delayed, "scattered": scattered, "first": first,
 	"confirm": confirm, "again": again,
 }
 

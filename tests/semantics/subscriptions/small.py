@@ -19,7 +19,7 @@ CHANGES = {
     "strict": {"FEW = 64": "FEW = 2", "LEAST_SCANNED = 512": "LEAST_SCANNED = 8"},
     "due": {
         "MOST = 32_768": f"MOST = {MOST}",
-        "ROWS_AT_ONCE = 1_024": "ROWS_AT_ONCE = 2",
+        "ROWS_AT_ONCE = 512": "ROWS_AT_ONCE = 2",
         "RUNS_A_ROW = 512": "RUNS_A_ROW = 3",
     },
 }
