@@ -45,7 +45,7 @@ class Asking:
     def start(self) -> None:
         body = self.member.request()
         request = share.decode_fetch(2, body, 0, len(body))
-        fetch = ShareFetch(self._world.broker, self._connection, 2, 7, request)
+        fetch = ShareFetch(self._world.broker, self._connection, ("/127.0.0.1", "bench"), 2, 7, request)
         fetch.done = self._told
         found = fetch.start()
         if found is not None:
