@@ -202,7 +202,8 @@ async def open_store(settings: Settings) -> tuple[Store, Path | None]:
         "open_files": files.segments,
         "table_files": files.tables,
         "tail_cache_bytes": settings.integer("store.tail.cache.bytes"),
-        "page_cache_bytes": settings.integer("store.page.cache.bytes"),
+        # -1 follows the machine
+        "page_cache_bytes": None if (kept := settings.integer("store.page.cache.bytes")) < 0 else kept,
     }
     try:
         if settings.text("store.driver") == "memory":

@@ -111,10 +111,11 @@ _ROWS = [
     Setting(
         "store.page.cache.bytes",
         Kind.LONG,
-        1_073_741_824,
+        -1,
         "Bytes of large streams that stay in the system's page cache after they were written; older ones are given "
-        "back once they are on disk, and consumers that far behind read from the disk. 0 leaves it to the system.",
-        at_least(0),
+        "back once they are on disk, and consumers that far behind read from the disk. -1: half of the memory that is "
+        "available, looked at while it runs, container limits included. 0 leaves it to the system.",
+        at_least(-1),
     ),
     # -- topics
     Setting(

@@ -6,8 +6,8 @@ virtual machine whose memory comes from its host page by page that is ten times 
 limit is reached, and drives out what others have in the cache.
 
 So a log that has written `KICK_BYTES` tells this thread, which starts the writing of just those bytes, and gives the
-pages back when `limit` bytes have been written after them. Consumers that are less far behind than that still read from
-memory. Nothing waits, nothing is promised: durability is the business of the commit protocol's own syncs, and
+pages back when `limit` bytes have been written after them: as the machine has memory, unless a number is given.
+Consumers that are less far behind than that still read from memory. Nothing waits, nothing is promised: durability is the business of the commit protocol's own syncs, and
 a page that is not yet on disk when its turn comes stays.
 """
 
@@ -19,10 +19,14 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from store.rocksdb.available import page_cache_bytes
 from store.rocksdb.files import Files
 
 KICK_BYTES = 8 << 20
 """Bytes of one segment that are worth a request to the disk."""
+
+LOOK_BYTES = 256 << 20
+"""After so many bytes it is looked again how much memory the machine has."""
 
 Extent = tuple[int, int, int, int, int]
 """partition, base offset and number of a segment; position and bytes in it."""
@@ -31,11 +35,16 @@ Extent = tuple[int, int, int, int, int]
 class WriteBehind:
     """`wrote` may be called from any thread; the work is done by one of its own, made when first needed."""
 
-    def __init__(self, files: Files, limit: int) -> None:
-        """`limit`: bytes left in the page cache; 0 leaves everything to the system."""
+    def __init__(
+        self, files: Files, limit: int | None, available: Callable[[], int | None] = page_cache_bytes
+    ) -> None:
+        """`limit`: bytes left in the page cache; 0 leaves everything to the system, None what `available` says now and
+        then (None of it: nobody knows, all is left).
+        """
         self._files = files
-        self._limit = limit
-        self.enabled = limit > 0 and files.can_write_behind
+        self._fixed = limit
+        self._available = available
+        self.enabled = limit != 0 and files.can_write_behind
         self._queue: SimpleQueue[Extent | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -56,11 +65,17 @@ class WriteBehind:
     def _run(self) -> None:
         kept: deque[Extent] = deque()
         held = 0
+        since = LOOK_BYTES
+        limit = self._fixed
         while (extent := self._queue.get()) is not None:
             self._on_file(extent, self._files.start_writing)
             kept.append(extent)
             held += extent[4]
-            while held > self._limit:
+            since += extent[4]
+            if self._fixed is None and since >= LOOK_BYTES:
+                since = 0
+                limit = self._available()
+            while limit is not None and held > limit:
                 oldest = kept.popleft()
                 held -= oldest[4]
                 self._on_file(oldest, self._files.give_back)

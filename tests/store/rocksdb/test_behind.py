@@ -66,6 +66,22 @@ def test_pages_are_given_back_when_as_much_as_the_limit_was_written_after_them(f
     ]
 
 
+def test_the_limit_follows_the_machine_while_it_runs(files: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.rocksdb.behind.LOOK_BYTES", 20)
+    says: list[int | None] = [None, 100, 20]
+    behind = WriteBehind(files, None, lambda: says.pop(0))
+    for number in range(6):
+        behind.wrote((1, 0, 1, number * 10, 10))
+    files.wait(6 + 4)
+    behind.close()
+    assert behind.enabled
+    given = [position for what, position, _ in files.told if what == "give back"]
+    # nobody knows after 10 bytes, 100 may stay after 30, 20 after 50
+    assert given == [0, 10, 20, 30]
+    assert files.told[:5] == [("write", number * 10, 10) for number in range(5)]
+    assert not says
+
+
 def test_a_segment_that_is_gone_or_a_disk_that_fails_ends_nothing(files: Watched) -> None:
     behind = WriteBehind(files, 1000)
     files.fails = True
@@ -79,8 +95,10 @@ def test_a_segment_that_is_gone_or_a_disk_that_fails_ends_nothing(files: Watched
     assert files.told == [("write", 0, 10), ("write", 10, 10)]
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(0, False), (1, True)])
-def test_a_limit_of_nothing_leaves_all_to_the_system(files: Watched, limit: int, expected: bool) -> None:
+@pytest.mark.parametrize(("limit", "expected"), [(0, False), (1, True), (None, True)])
+def test_a_limit_of_nothing_leaves_all_to_the_system(
+    files: Watched, limit: int | None, expected: bool
+) -> None:
     assert WriteBehind(files, limit).enabled is (expected and files.can_write_behind)
 
 
