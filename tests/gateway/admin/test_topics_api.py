@@ -419,3 +419,46 @@ def test_internal_stats_show_ledgers_and_segments(serve: Serve) -> None:
         assert whole["partitions"][FULL + "orders-partition-1"]["lastConfirmedEntry"].endswith(":-1")
 
     serve(test)
+
+
+def test_stats_and_metrics_say_what_is_kept_beyond_retention_and_for_whom(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        broker = admin.broker
+        await broker.create_topic("kept", 2, {"retention.bytes": "0"})
+        found = await broker.subscriptions.ensure("g", "kept", [0, 0])
+        at = found.partition(1)
+        at.attach("c")
+        for index in (0, 1):
+            await admin.produce("kept", index, [b"a", b"b", b"c"])
+        delivery = at.fetch("c", 1, 1 << 20, True)
+        assert [each[:2] for each in delivery.acquired] == [(0, 0)]  # type: ignore[union-attr]
+        await broker.retention.apply()
+        hold = {"subscription": "g", "offset": 0, "state": "ACQUIRED"}
+        one = (await admin.ask("GET", "P/kept-partition-1/stats")).json
+        size = one["storageSize"]
+        kept = one["magnetar"]["keptBeyondRetention"]
+        assert kept.pop("asOf") == pytest.approx(broker.clock.wall_ms(), abs=60_000)
+        assert kept == {"bytes": size, "messages": 3, "subscriptions": 1, "holds": [hold]}
+        assert one["subscriptions"]["g"]["totalMsgExpired"] == 0
+        whole = (await admin.ask("GET", "P/kept/partitioned-stats")).json
+        kept = whole["magnetar"]["keptBeyondRetention"]
+        del kept["asOf"]
+        assert kept == {"bytes": size, "messages": 3, "holds": [{"partition": 1, **hold}]}
+        assert whole["subscriptions"]["g"]["totalMsgExpired"] == 3
+        other = (await admin.ask("GET", "P/kept-partition-0/stats")).json
+        assert "keptBeyondRetention" not in other["magnetar"]
+        assert other["subscriptions"]["g"]["totalMsgExpired"] == 3
+        lines = (await admin.ask("GET", "/metrics")).body.decode().splitlines()
+        where = 'cluster="standalone",namespace="public/default",topic="persistent://public/default/kept-partition-'
+        for line in (
+            f'magnetar_retention_kept_bytes{{{where}1"}} {size}',
+            f'magnetar_retention_kept_messages{{{where}1"}} 3',
+            f'magnetar_retention_hold_offset{{{where}1",subscription="g",state="ACQUIRED"}} 0',
+            f'pulsar_subscription_total_msg_expired{{{where}0",subscription="g"}} 3',
+            f'pulsar_subscription_total_msg_expired{{{where}1",subscription="g"}} 0',
+            "magnetar_share_expired_total 3",
+        ):
+            assert line in lines
+        assert not any(line.startswith(f"magnetar_retention_kept_bytes{{{where}0") for line in lines)
+
+    serve(test)

@@ -52,6 +52,8 @@ class Model:
     messages: dict[int, Message] = field(default_factory=dict)
     # whose a slot is, as (start, end, consumer)
     owners: list[tuple[int, int, str]] = field(default_factory=list)
+    # open records that retention took
+    expired: int = 0
 
     def copy(self) -> Model:
         return copy.deepcopy(self)
@@ -252,6 +254,18 @@ class Model:
         self.start = max(self.start, log_start)
         self.read = max(self.read, self.start)
         self._advance()
+
+    def first_held(self, end: int) -> tuple[int, str] | None:
+        for offset in range(self.start, end):
+            if self.state(offset) in (ACQUIRED, DELAYED, BACKOFF, DYING):
+                return offset, self.state(offset)
+        return None
+
+    def expire(self, before: int) -> int:
+        taken = sum([self.state(offset) != DONE for offset in range(self.start, before)])
+        self.expired += taken
+        self.trimmed(before)
+        return taken
 
     def skip(self, count: int, end: int) -> int:
         skipped = 0

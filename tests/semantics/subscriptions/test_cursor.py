@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from semantics.subscriptions import rows
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.cursor import DOUBT_MS
 from semantics.subscriptions.rows import RowKind
@@ -462,6 +463,52 @@ def test_trimmed_is_done_and_what_is_held_of_it_is_nobodys() -> None:
     assert driver.cursor.start == driver.cursor.read == 10_000
     driver.feed(5)
     assert driver.poll() == list(range(10_000, 10_005))
+
+
+def test_retention_takes_what_is_open_and_counts_it_for_good() -> None:
+    driver = Driver(nack_delay_ms=60_000)
+    driver.feed(20, delayed=[(12, WALL + 60_000)])
+    assert driver.cursor.first_held(20) == (12, "DELAYED")
+    driver.poll("a", 10)
+    assert driver.cursor.first_held(20) == (0, "ACQUIRED")
+    driver.acknowledge((0, 3, ACCEPT))
+    driver.acknowledge((4, 4, RELEASE))
+    assert driver.cursor.first_held(20) == (4, "BACKOFF")
+    driver.acknowledge((5, 5, REJECT))
+    driver.acknowledge((6, 9, ACCEPT))
+    driver.pass_time(59_999)
+    driver.cursor.dying(9)
+    assert driver.cursor.first_held(20) == (4, "BACKOFF")
+    assert driver.cursor.first_held(4) is None
+    driver.pass_time(1)
+    assert driver.cursor.first_held(20) == (5, "DYING")
+    driver.cursor.buried([(5, 5)])
+    assert driver.cursor.first_held(20) is None
+    # 4, 10, 11 and 12
+    assert driver.cursor.expire(13) == 4
+    assert driver.cursor.expire(13) == 0
+    assert driver.cursor.start == 13
+    # what was not looked at counts one each
+    assert driver.cursor.expire(25) == 12
+    driver.crash()
+    assert (driver.cursor.start, driver.cursor.stats()["expired"]) == (25, 16)
+
+
+@pytest.mark.parametrize(("said", "expected"), [(RELEASE, "BACKOFF"), (REJECT, "DYING")])
+def test_rows_say_what_a_cursor_that_is_not_loaded_holds(said: bytes, expected: str) -> None:
+    driver = Driver(nack_delay_ms=60_000, max_locks=9_999)
+    driver.feed(3_000, delayed=[(2_500, WALL + 60_000)])
+    driver.poll("a", 2_400)
+    driver.acknowledge((1_100, 1_110, ACCEPT))
+    driver.acknowledge((1_500, 1_500, said))
+    driver.commit()
+    found = {rows.read_number(row.key): row.value for row in driver.stored(RowKind.COUNT)}
+    assert sorted(found) == [1, 2]
+    assert rows.first_held(1, found[1] or b"", 0, 3_000) == (1_500, expected)
+    assert rows.first_held(1, found[1] or b"", 1_501, 3_000) is None
+    assert rows.first_held(1, found[1] or b"", 0, 1_500) is None
+    assert rows.first_held(2, found[2] or b"", 0, 3_000) == (2_500, "DELAYED")
+    assert rows.first_held(2, b"", 0, 3_000) is None
 
 
 def test_trimming_into_what_is_acknowledged_goes_to_its_end() -> None:

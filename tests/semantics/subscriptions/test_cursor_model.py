@@ -371,6 +371,15 @@ class Machine(RuleBasedStateMachine):
         self.model.trimmed(self.log_start)
         self._forget_burials()
 
+    @rule(part=st.integers(0, 20))
+    def expire(self, part: int) -> None:
+        """Retention, which takes nothing that is held."""
+        before = min(self.model.start + part, self.log_end)
+        held = self.model.first_held(before)
+        assert self.cursor.first_held(before) == held
+        if held is None:
+            assert self.cursor.expire(before) == self.model.expire(before)
+
     @rule(count=st.sampled_from([0, 1, 3, 1000]))
     def skip(self, count: int) -> None:
         assert self.cursor.skip(count, self.log_end) == self.model.skip(count, self.log_end)
@@ -524,6 +533,7 @@ class Machine(RuleBasedStateMachine):
             <= max(self.config.max_locks, self.cursor.acquired)
         )
         stats = self.cursor.stats()
+        assert stats["expired"] == self.model.expired
         assert stats["redelivering"] == sum(
             m.state == AVAILABLE and m.count > 0 for m in self.model.messages.values()
         )

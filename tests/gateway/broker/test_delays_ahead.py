@@ -1,0 +1,131 @@
+"""Segments looked through for delays: in slices, as far as is needed, past damage, and on from where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.broker.delays_ahead import DelaysAhead
+from gateway.wire import records
+from semantics.retention import Latest, Look
+from store.api import Buffer, Corrupt, SegmentInfo
+
+NOW = 1_700_000_000_000
+LONGEST = 10**9
+SEGMENT = SegmentInfo(10, 40, 1_000, NOW, 10, NOW, True)
+
+
+def batch(base: int, *delays: int | None, codec: int = 0) -> bytes:
+    """A record each, delayed by so many ms."""
+    listed = [
+        records.Record(n, NOW, None, b"v", [] if delay is None else [("pulsar-deliver-after", b"%d" % delay)])
+        for n, delay in enumerate(delays)
+    ]
+    return records.build_batch(listed, base, codec=codec)
+
+
+class Log:
+    """Batches by the offset that is read; an exception is raised."""
+
+    def __init__(self, *found: tuple[int, bytes | Corrupt]) -> None:
+        self.found = dict(found)
+        self.read_at: list[int] = []
+
+    def read(self, offset: int, max_bytes: int) -> list[Buffer]:
+        self.read_at.append(offset)
+        one = self.found.get(offset, b"")
+        if isinstance(one, Corrupt):
+            raise one
+        return [one] if one else []
+
+
+def ahead(log: Log) -> DelaysAhead:
+    broker: Any = SimpleNamespace(
+        store=SimpleNamespace(log=lambda partition: log),
+        clock=SimpleNamespace(wall_ms=lambda: NOW),
+        decompression_limit=1 << 20,
+    )
+    return DelaysAhead(broker)
+
+
+def look(delays: DelaysAhead, enough: int, begin: int = 0, longest: int = LONGEST) -> Latest | None:
+    asyncio.run(delays.look(1, Look(SEGMENT, enough), begin, longest, False))
+    return delays.latest(1, SEGMENT, begin, longest)
+
+
+@pytest.mark.parametrize("codec", [0, 2, 3])
+def test_the_last_delay_of_a_segment(codec: int) -> None:
+    log = Log(
+        (10, batch(10, None, 500, 20, codec=codec)),
+        (13, batch(13, *[None] * 17, codec=codec)),
+        (30, batch(30, *[None] * 5, 700, 30, None, None, None, codec=codec)),
+    )
+    delays = ahead(log)
+    assert delays.latest(1, SEGMENT, 0, LONGEST) is None
+    assert look(delays, NOW + 10_000) == Latest(NOW + 700, True)
+    assert log.read_at == [10, 13, 30]
+    assert look(delays, NOW + 10_000) == Latest(NOW + 700, True)
+    assert log.read_at == [10, 13, 30], "it is known"
+
+
+def test_it_stops_where_enough_is_known_and_goes_on_from_there() -> None:
+    log = Log((10, batch(10, 500)), (11, batch(11, 900)), (12, batch(12, 10)))
+    delays = ahead(log)
+    assert look(delays, NOW + 1) == Latest(NOW + 500, False)
+    assert look(delays, NOW + 500) == Latest(NOW + 500, False)
+    assert log.read_at == [10]
+    assert look(delays, NOW + 501) == Latest(NOW + 900, False)
+    # what is not there any more at 13 is the end
+    assert look(delays, NOW + 901) == Latest(NOW + 900, True)
+    assert log.read_at == [10, 11, 12, 13]
+
+
+def test_it_begins_where_the_first_subscription_stands() -> None:
+    log = Log((10, batch(10, 900)), (11, batch(11, 500)))
+    delays = ahead(log)
+    assert look(delays, NOW + 10_000, begin=11) == Latest(NOW + 500, True)
+    assert delays.latest(1, SEGMENT, 12, LONGEST) == Latest(NOW + 500, True), "that is part of it"
+    assert delays.latest(1, SEGMENT, 10, LONGEST) is None, "a reset went back"
+    assert look(delays, NOW + 10_000, begin=10) == Latest(NOW + 900, True)
+
+
+def test_no_delay_is_longer_than_its_subscriptions_allow() -> None:
+    delays = ahead(Log((10, batch(10, 900))))
+    assert look(delays, NOW + 10_000, longest=300) == Latest(NOW + 300, True)
+    assert delays.latest(1, SEGMENT, 0, 400) is None
+    assert look(delays, NOW + 10_000, longest=400) == Latest(NOW + 400, True)
+
+
+def test_what_is_damaged_is_passed_over() -> None:
+    unfolds_to_nothing = bytearray(batch(14, 900, codec=4))
+    unfolds_to_nothing[-3:] = b"\xff\xff\xff"
+    log = Log(
+        (10, batch(10, 500)),
+        (11, Corrupt("damaged", 11, 14, "a file")),
+        (14, bytes(unfolds_to_nothing)),
+        (15, batch(15, 700)),
+    )
+    assert look(ahead(log), NOW + 10_000) == Latest(NOW + 700, True)
+
+
+def test_control_batches_and_batches_of_the_next_segment_say_nothing() -> None:
+    control = bytearray(batch(11, 900))
+    control[22] |= 0x20
+    log = Log((10, batch(10, 500)), (11, bytes(control)), (12, batch(40, 800)))
+    assert look(ahead(log), NOW + 10_000) == Latest(NOW + 500, True)
+
+
+def test_it_is_forgotten_with_the_segment_and_with_the_partition() -> None:
+    delays = ahead(Log((10, batch(10, 500))))
+    look(delays, NOW + 10_000)
+    delays.forget(1, 10)
+    assert delays.latest(1, SEGMENT, 10, LONGEST) is not None
+    delays.forget(1, 11)
+    delays.forget(2, 11)
+    assert delays.latest(1, SEGMENT, 10, LONGEST) is None
+    look(delays, NOW + 10_000)
+    delays.keep({2})
+    assert delays.latest(1, SEGMENT, 10, LONGEST) is None
