@@ -106,6 +106,12 @@ class TopicName:
         return TopicName(self.namespace, f"{self.local}{PARTITION}{index}", self.domain)
 
 
+def partition_named(local: str) -> tuple[str, int] | None:
+    """("orders", 3) for `orders-partition-3`; None for what is no partition's name."""
+    match = _PARTITION.match(local)
+    return (match[1], int(match[2])) if match else None
+
+
 def check_part(what: str, text: str) -> str:
     """`text` if it can be a tenant's or a namespace's name. Raises NamingError."""
     if not _PART.match(text):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin.exchange import RefusedError, Reply
 from gateway.broker.errors import KafkaError
+from gateway.broker.message_ids import id_at
 from gateway.wire import records
 from gateway.wire.batch import BatchError
 from gateway.wire.records import Record
@@ -79,8 +80,7 @@ async def record_at(broker: Broker, partition: Partition, offset: int) -> Stored
 
 def message_id(partition: Partition, stored: Stored) -> MessageId:
     """Where Pulsar finds it."""
-    position = partition.log.position_of(stored.offset)
-    return MessageId(position.ledger, position.entry, partition.index, position.batch_index)
+    return id_at(partition, stored.offset)
 
 
 def reply(partition: Partition, stored: Stored, java: bool) -> Reply:
@@ -155,7 +155,7 @@ def batch_reply(partition: Partition, entry: list[Stored]) -> Reply:
         metadata = _single_message_metadata(stored.record)
         body += struct.pack(">I", len(metadata)) + metadata + (stored.record.value or b"")
     headers = {
-        "X-Pulsar-Message-ID": f"{found.ledger}:{found.entry}:{partition.index}",
+        "X-Pulsar-Message-ID": f"{found.ledger}:{found.entry}:{found.partition}",
         "X-Pulsar-num-batch-message": str(len(entry)),
         "X-Pulsar-publish-time": described(first.record)["X-Pulsar-publish-time"],
         "X-Magnetar-Offset": str(first.offset),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
 from gateway.admin.settled import find_letter
+from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
-from semantics.message_id import MessageId
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Counts, RowError, read_due_key, read_runs
@@ -314,10 +314,7 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
     deadline = wall + (found.deadline - now) if found.deadline is not None and timed else None
     answer: Stats = {"offset": offset, "state": found.state, "failedDeliveries": found.count}
     if partition.log_start <= offset < partition.high_watermark:
-        position = partition.log.position_of(offset)
-        answer["messageId"] = str(
-            MessageId(position.ledger, position.entry, partition.index, position.batch_index)
-        )
+        answer["messageId"] = str(id_at(partition, offset))
     for key, value in (
         ("consumer", found.consumer),
         ("lockedUntil", _iso(deadline) if deadline is not None else None),

@@ -18,6 +18,7 @@ from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
 from gateway.broker.machines import Waiter
+from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import letter_names
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
@@ -391,10 +392,7 @@ async def analyze(context: Context, call: Call) -> Reply:
     }
     if start < end:
         for key, offset in (("firstMessageId", start), ("lastMessageId", end - 1)):
-            position = partition.log.position_of(offset)
-            answer[key] = str(
-                MessageId(position.ledger, position.entry, partition.index, position.batch_index)
-            )
+            answer[key] = str(id_at(partition, offset))
     answer["magnetar"] = {"firstOffset": start, "endOffset": end, "states": states}
     return json(answer)
 

@@ -1,9 +1,9 @@
 """The verbs of `topics`: list, create, delete, partitions, stats. One function each, named in `routes.py`.
 
 Kafka knows topics with partitions; Pulsar knows plain topics, partitioned topics, and their partitions as
-topics of their own. Here a Kafka topic is a partitioned topic, unless it was made by `topics create`: then it
-has one partition for good, is called without a suffix, and its row in the catalog says so
-(`Topic.partitioned`).
+topics of their own. Here a Kafka topic is a partitioned topic, unless it was made without a word of partitions, by
+`topics create` or by a Kafka client, where one is the default. Then it is called without a suffix, and its row in the
+catalog says so (`Topic.partitioned`), until a Kafka client gives it more partitions.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def named(call: Call) -> TopicName:
 def find(broker: Broker, name: TopicName) -> Found:
     """What `name` stands for. A partition goes before a topic that has the very same name."""
     if name.persistent:
+        parent = None
         if name.partition >= 0:
             parent = broker.catalog.get(kafka_name(name.parent))
             if parent is not None and parent.partitioned and name.partition < len(parent.partitions):
@@ -66,6 +67,9 @@ def find(broker: Broker, name: TopicName) -> Found:
         topic = broker.catalog.get(kafka_name(name))
         if topic is not None:
             return Found(name, topic, -1 if topic.partitioned else 0)
+        if name.partition == 0 and parent is not None and not parent.partitioned:
+            # the log of a plain topic, by the name that it would have as a partition
+            return Found(name, parent, 0)
     raise RefusedError(404, f"There is no topic {name}.")
 
 

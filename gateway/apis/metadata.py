@@ -121,7 +121,10 @@ async def _create(
 
     async def create(name: str) -> None:
         try:
-            await broker.topics.create(name, -1, {})
+            base = letter_names.base_of(broker.catalog, name)
+            # nobody said how many partitions: a single one is a plain topic to Pulsar
+            count, partitioned = (-1, False) if base is None else (len(base.partitions), base.partitioned)
+            await broker.topics.create(name, count, {}, partitioned=partitioned)
         except KafkaError as error:
             # Somebody else made it meanwhile, or is about to: the client asks again.
             errors[name] = (

@@ -43,7 +43,9 @@ async def create_topics(
                 partitions = broker.topics.check_create(asked.name, partitions, configs)
                 topic_id = NO_ID
             else:
-                topic = await broker.topics.create(asked.name, partitions, configs)
+                topic = await broker.topics.create(
+                    asked.name, partitions, configs, partitioned=partitions != -1
+                )
                 partitions, topic_id = len(topic.partitions), topic.topic_id
         except KafkaError as error:
             return _not_created(asked.name, error)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from semantics import names
 from store.api import CreateLog, Delete, DropLog, Family, Put, Store, Write
 
 _NAME = b"t/"
@@ -34,7 +35,8 @@ class Topic(msgspec.Struct, omit_defaults=True):
     created_at: int
     configs: dict[str, str] = {}
     internal: bool = False
-    # Pulsar tells a plain topic from a partitioned one with a single partition; Kafka does not.
+    # Pulsar tells a plain topic from a partitioned one with a single partition; Kafka does not. Plain is what was made
+    # without a word of partitions, by `topics create` or by a Kafka client, where one is the default.
     partitioned: bool = True
 
 
@@ -127,6 +129,21 @@ class Catalog:
             self._counted, self._counted_to = 0, b""
             return
         self._counted += (len(new.partitions) if new else 0) - (len(old.partitions) if old else 0)
+
+    def partition_topic(self, name: str) -> str | None:
+        """A topic that is called as a partition of `name` would be, such as orders-partition-3."""
+        prefix = name + names.PARTITION
+        skip = len(_NAME)
+        # digits stand together in byte order
+        for key, _ in self._store.scan(
+            Family.CATALOG, _NAME + prefix.encode(), _NAME + prefix.encode() + b"0"
+        ):
+            found = key[skip:].decode()
+            if not found[len(prefix)].isdigit():
+                break
+            if names.partition_named(found) is not None:
+                return found
+        return None
 
     def allocate(self, count: int) -> list[int]:
         """Partition ids that were never used. The caller commits `allocation()` together with their first use."""

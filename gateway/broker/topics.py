@@ -7,7 +7,8 @@ import contextlib
 import logging
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,7 @@ from gateway import topic_configs
 from gateway.broker.catalog import Topic, plain
 from gateway.broker.errors import KafkaError, from_store
 from gateway.wire.errors import Error
+from semantics import names
 from store.api import Outcome, StoreError, Trim, Write
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class Topics:
         self._broker = broker
         # names whose creation is on its way to the disk, by what they are without dots
         self._creating: dict[str, str] = {}
+        # of those that are called like partitions, what they would be partitions of
+        self._creating_under: Counter[str] = Counter()
         # a lock for each topic that is being changed, and how many hold it or wait for it
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
@@ -68,6 +72,7 @@ class Topics:
                 Error.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topics: {other} (they differ only in '.' and '_').",
             )
+        self._check_partition_names(name)
         if partitions == -1:
             partitions = broker.settings.integer("num.partitions")
         if not 1 <= partitions <= MAX_PARTITIONS:
@@ -78,6 +83,48 @@ class Topics:
         check_configs(configs)
         return partitions
 
+    def _check_partition_names(self, name: str) -> None:
+        """To Pulsar orders-partition-3 is a partition of orders: no topic beside it may be called so. Raises KafkaError
+        INVALID_TOPIC_EXCEPTION.
+        """
+        named = names.partition_named(name)
+        if named is not None:
+            parent, index = named
+            if self._broker.catalog.get(parent) is not None or self._creating.get(plain(parent)) == parent:
+                raise KafkaError(
+                    Error.INVALID_TOPIC_EXCEPTION,
+                    f"'{name}' is the name of partition {index} of topic '{parent}', and no topic of its own: use "
+                    f"'{parent}', where Kafka's clients choose the partition by its number.",
+                )
+        other = self._broker.catalog.partition_topic(name)
+        if other is not None or self._creating_under[name]:
+            raise KafkaError(
+                Error.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' cannot be made beside '{other or name + names.PARTITION + 'N'}', which would be taken "
+                "for one of its partitions.",
+            )
+
+    @contextlib.contextmanager
+    def _taken(self, name: str) -> Iterator[None]:
+        """The name is somebody's while its topic is on its way to the disk."""
+        self._take(name)
+        try:
+            yield
+        finally:
+            self._free(name)
+
+    def _take(self, name: str) -> None:
+        self._creating[plain(name)] = name
+        named = names.partition_named(name)
+        if named is not None:
+            self._creating_under[named[0]] += 1
+
+    def _free(self, name: str) -> None:
+        del self._creating[plain(name)]
+        named = names.partition_named(name)
+        if named is not None:
+            self._creating_under -= Counter([named[0]])
+
     async def create(
         self,
         name: str,
@@ -87,15 +134,15 @@ class Topics:
         partitioned: bool = True,
         internal: bool = False,
     ) -> Topic:
-        """`partitions` -1 takes num.partitions. Raises KafkaError."""
+        """`partitions` -1 takes num.partitions; with `partitioned` False a single one makes a plain topic.
+
+        Raises KafkaError.
+        """
         broker = self._broker
         partitions = self.check_create(name, partitions, configs)
-        topic = self._new(name, partitions, configs, internal, partitioned)
-        self._creating[plain(name)] = name
-        try:
+        topic = self._new(name, partitions, configs, internal, partitioned or partitions > 1)
+        with self._taken(name):
             await self._write(broker.catalog.writes_create(topic), name, topic)
-        finally:
-            del self._creating[plain(name)]
         notice(topic)
         return topic
 
@@ -136,10 +183,10 @@ class Topics:
         partitions = self.check_create(name, partitions, configs)
         topic = self._new(name, partitions, configs, partitioned=partitioned)
         writes = [*broker.catalog.writes_create(topic), *more(topic)]
-        self._creating[plain(name)] = name
+        self._take(name)
 
         def ended(outcome: Outcome) -> None:
-            del self._creating[plain(name)]
+            self._free(name)
             if outcome is None:
                 broker.topic_changed(name, topic)
             done(outcome)
@@ -193,10 +240,17 @@ class Topics:
             )
         if count > MAX_PARTITIONS:
             raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions.")
+        other = broker.catalog.partition_topic(name)
+        if other is not None:
+            raise KafkaError(
+                Error.INVALID_PARTITIONS,
+                f"Topic '{name}' cannot grow beside '{other}', which would be taken for one of its partitions.",
+            )
         if validate_only:
             return
         added = broker.catalog.allocate(count - have)
-        grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added])
+        # a plain topic is none any more
+        grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added], partitioned=True)
         await self._write(broker.catalog.writes_update(grown, added), name, grown)
 
     async def configure(

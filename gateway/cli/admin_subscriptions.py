@@ -427,7 +427,9 @@ def _message_id(text: str) -> dict[str, int]:
     if text == "latest":
         return {"ledgerId": 2**63 - 1, "entryId": 2**63 - 1, "partitionIndex": -1}
     parts = text.split(":")
-    if not 2 <= len(parts) <= 4 or not all(part.isascii() and part.isdigit() for part in parts):
+    # a plain topic's ids have -1 for the partition
+    numbers = [part for place, part in enumerate(parts) if place < 2 or part != "-1"]
+    if not 2 <= len(parts) <= 4 or not all(part.isascii() and part.isdigit() for part in numbers):
         raise AdminError(
             f"{text!r} is no message id: write earliest, latest or ledger:entry, for example 17:0."
         )

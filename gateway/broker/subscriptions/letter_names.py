@@ -47,6 +47,14 @@ def missing_base(topics: Topics, name: str) -> str | None:
     return None
 
 
+def base_of(topics: Topics, name: str) -> Topic | None:
+    """The topic that a RETRY or dead letter topic of this name belongs to, None for any other name."""
+    for suffix in (RETRY, DLQ):
+        for base, _ in bases(topics, name, suffix):
+            return topics.get(base)
+    return None
+
+
 def base_of_retries(topics: Topics, config: GroupConfig, group: str, name: str) -> str | None:
     """The topic whose records a subscription of `group` on `name` tries again, None when these are no retries."""
     if config.retry_letter_topic is not None:

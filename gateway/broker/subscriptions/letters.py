@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.scanning import AT_ONCE
 from gateway.broker.subscriptions.stored import Stored, walk
@@ -278,10 +279,9 @@ class Letters:
     def _origin(self, at: SubscriptionPartition, offset: int) -> MessageId | None:
         """The message id of the first record of a batch."""
         try:
-            ledger, entry, _ = at.partition.log.position_of(offset)
+            return id_at(at.partition, offset)._replace(batch_index=0)
         except (StoreError, LookupError):
             return None
-        return MessageId(ledger, entry, at.index, 0)
 
     def _source(self, at: SubscriptionPartition, base: str) -> letters.Source:
         subscription = at.subscription

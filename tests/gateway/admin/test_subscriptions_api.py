@@ -373,6 +373,40 @@ def test_messages_by_position_and_by_id(serve: Serve) -> None:
     serve(test)
 
 
+def test_ids_of_a_plain_topic_have_no_partition_and_both_forms_are_read(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("plain")
+        await admin.partitioned("single", 1)
+        for topic, index in (("plain", -1), ("single", 0)):
+            await admin.produce(topic, 0, [b"a", b"b"])
+            path = f"/admin/v2/persistent/public/default/{topic}"
+            assert (await admin.ask("PUT", f"{path}/subscription/s", EARLIEST)).status == 204
+            url = f"{admin.server.url}{path}/examinemessage?initialPosition=earliest&messagePosition=2"
+            async with admin.session.get(url) as examined:
+                found = examined.headers["X-Pulsar-Message-ID"].split(":")
+            assert found[2:] == [str(index), "1"]
+            explained = await admin.ask("GET", f"{path}/subscription/s/explain?offset=1")
+            assert explained.json["messageId"] == ":".join(found)
+            async with admin.session.get(
+                f"{admin.server.url}{path}/ledger/{found[0]}/entry/{found[1]}"
+            ) as entry:
+                assert entry.headers["X-Pulsar-Message-ID"] == f"{found[0]}:{found[1]}:{index}"
+            analyzed = (await admin.ask("POST", f"{path}/subscription/s/analyzeBacklog")).json
+            assert analyzed["lastMessageId"] == ":".join(found)
+            for said in ("-1", "0"):
+                query = f"messageId={found[0]}:{found[1]}:{said}:1"
+                again = await admin.ask("GET", f"{path}/subscription/s/explain?{query}")
+                assert again.json["offset"] == 1
+                body = {"ledgerId": int(found[0]), "entryId": int(found[1]), "partitionIndex": int(said),
+                        "batchIndex": 1}  # fmt: skip
+                reset = await admin.ask("POST", f"{path}/subscription/s/resetcursor", json.dumps(body))
+                assert reset.status == 204
+                stats = (await admin.ask("GET", f"{path}/stats")).json["subscriptions"]["s"]
+                assert stats["msgBacklog"] == 1
+
+    serve(test)
+
+
 def test_why_a_message_does_not_arrive(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin, count=4)

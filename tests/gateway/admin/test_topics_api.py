@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.catalog import Topic
 from store.api import Trim
 
 Admin = Any
@@ -209,13 +210,38 @@ def test_a_topic_with_connected_consumers_is_deleted_by_force_only(serve: Serve)
 def test_a_partition_goes_before_a_topic_of_the_same_name(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.partitioned("orders", 2)
-        await admin.broker.create_topic("orders-partition-1", 1, {}, partitioned=False)
-        await admin.broker.create_topic("orders-partition-7", 1, {}, partitioned=False)
+        # as a store of an older version may have them
+        for number in (1, 7):
+            name = f"orders-partition-{number}"
+            row = Topic(name, bytes([number]) * 16, admin.broker.catalog.allocate(1), 0, partitioned=False)
+            await admin.broker.write(admin.broker.catalog.writes_create(row))
 
         first = (await admin.ask("GET", "P/orders-partition-1/stats")).json["magnetar"]
         assert (first["kafkaTopic"], first["kafkaPartition"]) == ("orders", 1)
         seventh = (await admin.ask("GET", "P/orders-partition-7/stats")).json["magnetar"]
         assert (seventh["kafkaTopic"], seventh["kafkaPartition"]) == ("orders-partition-7", 0)
+        grown = await admin.ask("POST", "P/orders/partitions", "8")
+        assert (grown.status, "orders-partition-1" in grown.json["reason"]) == (412, True)
+
+    serve(test)
+
+
+def test_a_plain_topic_is_found_by_the_name_of_its_only_partition(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        found = (await admin.ask("GET", "P/orders-partition-0/stats")).json["magnetar"]
+        assert (found["kafkaTopic"], found["kafkaPartition"]) == ("orders", 0)
+        assert (await admin.ask("GET", "P/orders-partition-1/stats")).status == 404
+
+    serve(test)
+
+
+def test_no_topic_is_made_beside_one_that_is_called_like_its_partition(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.create_topic("orders-partition-7", 1, {})
+        for path, body in (("P/orders", "{}"), ("P/orders/partitions", "2")):
+            refused = await admin.ask("PUT", path, body)
+            assert (refused.status, "orders-partition-7" in refused.json["reason"]) == (412, True)
 
     serve(test)
 

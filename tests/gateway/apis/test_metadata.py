@@ -134,6 +134,35 @@ def test_topics_are_made_when_client_and_settings_allow_it() -> None:
     run(test, "num.partitions=3")
 
 
+def test_what_is_made_without_a_word_of_partitions_is_a_plain_topic_to_pulsar() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await ask(client, ["asked"], auto=True)
+        await create(client, "default", -1)
+        await create(client, "one", 1)
+        await ask(client, ["asked-g-DLQ", "one-g-DLQ"], auto=True)
+        names = ("asked", "default", "one", "asked-g-DLQ", "one-g-DLQ")
+        kinds = {name: gateway.broker.topics.get(name).partitioned for name in names}
+        assert kinds == {
+            "asked": False,
+            "default": False,
+            "one": True,
+            "asked-g-DLQ": False,
+            "one-g-DLQ": True,
+        }
+
+    run(test)
+
+
+def test_a_partitions_name_makes_no_topic() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "orders", 2)
+        answer = told(await ask(client, ["orders-partition-0"], auto=True))
+        assert answer == [("orders-partition-0", Error.INVALID_TOPIC_EXCEPTION, 0)]
+        assert gateway.broker.catalog.names() == ["orders"]
+
+    run(test)
+
+
 def test_a_typo_makes_no_topic_of_a_subscription() -> None:
     """Retry and dead letter topics come into being with their base only, unless somebody creates them."""
 
@@ -143,6 +172,8 @@ def test_a_typo_makes_no_topic_of_a_subscription() -> None:
         await create(client, "my-orders")
         made = ["my-orders-billing-RETRY", "my-orders-a-b-DLQ"]
         assert told(await ask(client, made, auto=True)) == [(name, 0, 1) for name in made]
+        await create(client, "wide", 3)
+        assert told(await ask(client, ["wide-g-RETRY"], auto=True)) == [("wide-g-RETRY", 0, 3)], "its base's"
         assert told(await ask(client, ["my-orders-RETRY"], auto=True)) == [("my-orders-RETRY", MISSING, 0)]
 
     run(test)

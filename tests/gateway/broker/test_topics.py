@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from gateway.broker.catalog import Topic
 from gateway.broker.errors import KafkaError
 from gateway.broker.topics import check_name
 from gateway.server import Gateway
@@ -80,6 +81,53 @@ def test_a_name_is_free_again_after_a_failed_creation() -> None:
         assert gateway.broker.catalog.names() == ["a_b"]
 
     run_held(test)
+
+
+@pytest.mark.parametrize("partitions", [-1, 1, 3])
+def test_a_topic_and_one_that_is_called_like_its_partition_are_not_both_made(partitions: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        make = gateway.broker.create_topic
+        illegal = Error.INVALID_TOPIC_EXCEPTION
+        await make("orders", partitions, {}, partitioned=partitions != -1)
+        with pytest.raises(KafkaError, match="partition 0 of topic 'orders'") as caught:
+            await make("orders-partition-0", 1, {})
+        assert caught.value.code == illegal
+        await make("orders-partition-03", 1, {})
+        await make("orders-partition-a", 1, {})
+        await make("other-partition-12", 1, {})
+        with pytest.raises(KafkaError, match="other-partition-12") as caught:
+            await make("other", 1, {})
+        assert caught.value.code == illegal
+        both = await asyncio.gather(
+            make("x", 1, {}), make("x-partition-1", 1, {}), make("y-partition-1", 1, {}), make("y", 1, {}),
+            return_exceptions=True,
+        )  # fmt: skip
+        assert [code(each) for each in both] == [0, illegal, 0, illegal]
+        await gateway.broker.delete_topic("y-partition-1")
+        await make("y", 1, {})
+
+    run(test)
+
+
+def test_no_more_partitions_beside_a_topic_that_is_called_like_one() -> None:
+    """A store of an older version may have both."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        catalog = gateway.broker.catalog
+        await gateway.broker.create_topic("orders", -1, {}, partitioned=False)
+        old = Topic("orders-partition-0", b"o" * 16, catalog.allocate(1), 0)
+        await gateway.broker.write(catalog.writes_create(old))
+        for validate_only in (True, False):
+            with pytest.raises(KafkaError, match="orders-partition-0") as caught:
+                await gateway.broker.topics.grow("orders", 2, validate_only=validate_only)
+            assert caught.value.code == Error.INVALID_PARTITIONS
+        produced = await client.ask(ApiKey.PRODUCE, 9, produce_body("orders-partition-0", batch(b"1")))
+        assert part(produced).error_code == 0
+        await gateway.broker.delete_topic("orders-partition-0")
+        await gateway.broker.create_partitions("orders", 2)
+        assert gateway.broker.topics.get("orders").partitioned
+
+    run(test)
 
 
 def test_partition_ids_are_never_used_twice() -> None:

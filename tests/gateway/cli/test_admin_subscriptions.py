@@ -30,6 +30,8 @@ SUB = f"{TOPIC}/subscription/billing"
         ("unsubscribe orders -s billing -f", "DELETE", f"{SUB}?force=true", None),
         ("skip orders -s billing -n 7", "POST", f"{SUB}/skip/7", None),
         ("clear-backlog orders -s billing", "POST", f"{SUB}/skip_all", None),
+        ("reset-cursor orders -s billing -m 17:3:-1:2", "POST", f"{SUB}/resetcursor",
+         {"ledgerId": 17, "entryId": 3, "partitionIndex": -1, "batchIndex": 2, "isExcluded": False}),
         ("reset-cursor orders -s billing -m 17:3 -e", "POST", f"{SUB}/resetcursor",
          {"ledgerId": 17, "entryId": 3, "isExcluded": True}),
     ],

@@ -55,6 +55,22 @@ def test_after_n_plus_one_deliveries_a_record_is_a_dead_letter_with_its_history(
     run(test, folder)
 
 
+def test_the_origin_in_a_plain_topic_has_no_partition_and_neither_has_the_topic_of_its_letters() -> None:
+    async def test(world: World) -> None:
+        await world.broker.topics.create("t", -1, {}, partitioned=False)
+        at = await world.subscribe()
+        await world.produce(b"a", b"b")
+        await world.fetch(at)
+        assert not await world.ack(at, 1, kind=REJECT)
+        (letter,) = await world.read("t-g-DLQ")
+        origin = said(letter.headers)["ORIGIN_MESSAGE_ID"]
+        assert origin is not None
+        assert origin.split(b":")[2:] == [b"-1", b"1"]
+        assert not world.broker.topics.get("t-g-DLQ").partitioned
+
+    run(test)
+
+
 def test_a_rejected_record_is_dead_at_once_and_stays_so_after_a_crash(folder: Path | None) -> None:
     async def test(world: World) -> None:
         at = await world.subscribed()
