@@ -1,4 +1,4 @@
-"""`make demo`: a tour of a minute or two. A gateway, orders, a group of consumers, Spark, Parquet and back.
+"""`make demo`: a tour of a minute or two. A gateway, orders, consumers, a share group, Spark, Parquet and back.
 
 Everything lies in one temporary folder and goes away at the end, after Ctrl-C as well.
 `--bootstrap HOST:PORT` takes the tour on a broker that is running already; its two topics are deleted at the end.
@@ -28,6 +28,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from compat.launch import LaunchError, started_gateway
+from compat.share_tour import from_the_start, pack
 from compat.spark import SparkMissingError, ensure_spark_jars, session
 from compat.spark.feed import Feed, Record
 from compat.spark.jars import PROJECT, require_java
@@ -36,7 +37,7 @@ from compat.spark.roundtrip import environment
 ORDERS = 3_000
 PARTITIONS = 3
 PRODUCTS = {"apple": 30, "bread": 250, "cheese": 480, "dates": 620, "espresso": 190}
-STEPS = 6
+STEPS = 7
 
 
 class DemoError(Exception):
@@ -148,6 +149,7 @@ class Tour:
             self.stack.callback(self._delete_topics)
         self.produce()
         self.consume()
+        self.share()
         try:
             require_java()
             ensure_spark_jars()
@@ -246,9 +248,42 @@ class Tour:
             "begins with the next order."
         )
 
+    def share(self) -> None:
+        """More members than partitions, and an answer for each order."""
+        heading(4, "Pack them as a queue: a share group with more members than partitions")
+        if not self.own:
+            say("It is left out on a broker that is running already: not every broker has share groups.")
+            return
+        group = "packing"
+        typed(
+            f"kafka-configs --bootstrap-server {self.bootstrap} --alter --entity-type groups --entity-name {group} "
+            "--add-config share.auto.offset.reset=earliest"
+        )
+        typed(
+            f"kafka-console-share-consumer --bootstrap-server {self.bootstrap} --topic {self.orders} --group {group}"
+        )
+        from_the_start(self.bootstrap, group)
+        try:
+            packed = pack(
+                self.bootstrap,
+                self.orders,
+                group,
+                ORDERS,
+                lambda message: json.loads(message.value() or b"")["order"] % 1000 == 999,
+            )
+        except TimeoutError:
+            raise DemoError("the share group had not packed all orders after 60 s.") from None
+        letters = f"{self.orders}-{group}-DLQ"
+        count = sum(len(records) for records in self.feed.records(letters).values())
+        say(
+            f"{len(packed.accepted)} members on {PARTITIONS} partitions accepted {listing(packed.accepted)} orders, "
+            f"each by itself. {packed.rejected} were rejected as damaged: {letters} holds {count} dead letters, each "
+            "written in the same commit as its rejection."
+        )
+
     def spark(self) -> None:
         """Count by product with the stock source."""
-        heading(4, "Read them with Spark's stock Kafka source")
+        heading(5, "Read them with Spark's stock Kafka source")
         code = f'''\
             orders = (spark.read.format("kafka")
                 .option("kafka.bootstrap.servers", "{self.bootstrap}").option("subscribe", "{self.orders}").load()
@@ -279,7 +314,7 @@ class Tour:
 
     def archive(self) -> None:
         """Topic to Parquet."""
-        heading(5, "Archive the topic as Parquet")
+        heading(6, "Archive the topic as Parquet")
         output = self.folder / "archive"
         self._pipeline(
             *("archive", "--bootstrap", self.bootstrap, "--topic", self.orders, "--output", str(output)),
@@ -293,7 +328,7 @@ class Tour:
 
     def replay(self) -> None:
         """Parquet to another topic."""
-        heading(6, f"Replay the archive into another topic: {self.again}")
+        heading(7, f"Replay the archive into another topic: {self.again}")
         self._pipeline(
             *("replay", "--input", str(self.folder / "archive"), "--bootstrap", self.bootstrap),
             *("--suffix", ".again", "--create-topics"),
