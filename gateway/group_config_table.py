@@ -271,7 +271,8 @@ _ROWS = [
             "pulsar.key.shared.look.ahead",
             Kind.INT,
             20_000,
-            "How many records of a partition may wait for their keys to become free before no more are read.",
+            "How many records of a partition may wait for their keys to become free before no more are read. Deep "
+            "slots (hot keys) do not count.",
             between(1, 1_000_000),
         )
     ),

@@ -64,6 +64,7 @@ _SHARED = {
     "magnetar_subscription_dying": "Messages on their way to the dead letter topic.",
     "pulsar_subscription_total_msg_expired": "Messages that retention took before they were acknowledged.",
     "magnetar_subscription_draining_hashes": "Slots of keys whose holder does not own them any more.",
+    "magnetar_subscription_deep_hashes": "Slots of keys of which more waits than counts in the look-ahead.",
 }
 """Of Shared and Key_Shared subscriptions, by partition"""
 _KEPT = {
@@ -331,6 +332,7 @@ class _Walk:
             ("magnetar_subscription_backoff", own["states"]["backoff"]),
             ("magnetar_subscription_dying", own["states"]["dying"]),
             ("magnetar_subscription_draining_hashes", stats.get("drainingHashesCount", 0)),
+            ("magnetar_subscription_deep_hashes", own.get("deepHashesCount", 0)),
         ):
             self._families.add(family, labels, value)
 

@@ -30,6 +30,8 @@ PAGE = 100
 """Cursors that are asked, or looked up, before the loop may do something else."""
 DUE_ROWS = 2_000
 """Rows that are looked at before the loop may do something else."""
+DEEPEST = 100
+"""Of so many deep slots stats tell how much waits."""
 
 NO_TIMEOUT_MS = 2**31 - 1
 """What a group's configs make of pulsar.ack.timeout.ms=0"""
@@ -150,6 +152,8 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
     stats["magnetar"] = _more(broker, row, start, read, unread, states)
     if config.subscription.type == "key_shared":
         stats["magnetar"]["drainingHashes"] = []
+        stats["magnetar"]["deepHashesCount"] = 0
+        stats["magnetar"]["deepHashes"] = []
     return stats
 
 
@@ -218,6 +222,11 @@ def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats
             }
             for one in draining
         ]
+        deep = sorted(cursor.deep(), key=lambda one: -one.waiting)
+        stats["magnetar"]["deepHashesCount"] = len(deep)
+        stats["magnetar"]["deepHashes"] = [
+            {"hash": one.slot, "owner": one.owner, "waiting": one.waiting} for one in deep[:DEEPEST]
+        ]
     return stats
 
 
@@ -264,6 +273,7 @@ def merged(each: list[Stats]) -> Stats:
         total[key] = sum(one[key] for one in each)
     if "drainingHashesCount" in total:
         total["drainingHashesCount"] = sum(one["drainingHashesCount"] for one in each)
+        total["magnetar"]["deepHashesCount"] = sum(one["magnetar"]["deepHashesCount"] for one in each)
     total["blockedSubscriptionOnUnackedMsgs"] = any(one["blockedSubscriptionOnUnackedMsgs"] for one in each)
     consumers: dict[str, Stats] = {}
     for one in each:
@@ -423,10 +433,17 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
             f"It can be delivered, but {config.max_locks} records are unacknowledged, which is"
             f" share.partition.max.record.locks.{failed}"
         )
-    if state == "UNREAD" and at.key_shared and cursor.available >= config.lookahead:
+    if state == "UNREAD" and at.key_shared and cursor.window_full:
+        deep = max(cursor.deep(), key=lambda one: one.waiting)
         return (
             f"It comes behind the records that were looked at so far, those before offset {cursor.read}, and no more"
-            f" are read at present: {cursor.available} records wait for the consumers of their keys, and"
+            f" are read at present: {cursor.available} records wait for the consumers of their keys, over the most"
+            f" that a partition keeps in mind. Of slot {deep.slot}, owned by {deep.owner}, alone {deep.waiting} wait."
+        )
+    if state == "UNREAD" and at.key_shared and cursor.waiting_ahead >= config.lookahead:
+        return (
+            f"It comes behind the records that were looked at so far, those before offset {cursor.read}, and no more"
+            f" are read at present: {cursor.waiting_ahead} records wait for the consumers of their keys, and"
             f" pulsar.key.shared.look.ahead is {config.lookahead}."
         )
     if state == "UNREAD":

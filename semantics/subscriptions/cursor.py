@@ -55,6 +55,7 @@ from semantics.subscriptions.chunks import (
 )
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
+from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import Consumer, held
 from semantics.subscriptions.looking import look
 from semantics.subscriptions.moves import GONE, NACKED, TIMED_OUT
@@ -71,6 +72,7 @@ from semantics.subscriptions.states import (
     REASONS,
     Acquired,
     Batch,
+    Deep,
     Draining,
     DueFrom,
     Dying,
@@ -92,6 +94,10 @@ DOUBT_MS = 30_000
 
 FILL_UP = 2_000
 """Key_Shared: records that wait, up to which more are read only to fill up what a consumer is given"""
+WINDOW = 2_048
+"""Key_Shared: chunks of 1,024 offsets with something open, up to which more is read although more waits than the
+look-ahead allows, since most of it is of deep slots: some 6 to 16 MB a partition. What rows know is read again anyway.
+"""
 
 
 class Cursor(Administered):
@@ -175,7 +181,7 @@ class Cursor(Administered):
         ahead = self._config.lookahead
         if given and ahead > FILL_UP:
             ahead = FILL_UP
-        return self._keyed.queued < ahead and not self._keyed.has(consumer)
+        return not self._keyed.has(consumer) and self._may_look(self._keyed, ahead)
 
     def can_serve(self, consumer: str, log_end: int) -> bool:
         """Whether it is worth asking again for this consumer."""
@@ -184,7 +190,29 @@ class Cursor(Administered):
         if self._keyed is None:
             return self._window.n[AVAILABLE] > 0 or self.read < log_end
         return self._keyed.has(consumer) or (
-            self.read < log_end and self._keyed.queued < self._config.lookahead
+            self.read < log_end and self._may_look(self._keyed, self._config.lookahead)
+        )
+
+    def _may_look(self, keyed: KeyShared | Strict, ahead: int) -> bool:
+        """Whether more may be read while that many may wait, and more if they are of deep slots."""
+        if keyed.queued >= ahead:
+            keyed.relieve(ahead)
+        return keyed.queued < ahead and not self.window_full
+
+    @property
+    def waiting_ahead(self) -> int:
+        """Key_Shared: how many of those that were read wait, deep slots left out: what the look-ahead bounds."""
+        return self._keyed.queued if self._keyed is not None else 0
+
+    @property
+    def window_full(self) -> bool:
+        """Key_Shared: of slots that are deep so much waits that no more is read for anybody."""
+        window, keyed = self._window, self._keyed
+        return (
+            len(window.chunks) >= WINDOW
+            and keyed is not None
+            and window.n[AVAILABLE] >= max(self._config.lookahead, keyed.queued + 1)
+            and self.read >= window.known
         )
 
     def _room(self, consumer: str) -> bool:
@@ -510,3 +538,7 @@ class Cursor(Administered):
     def draining(self) -> list[Draining]:
         """Key_Shared: slots that still have records in the hands of who does not own them any more."""
         return self._keyed.draining() if self._keyed is not None else []
+
+    def deep(self) -> list[Deep]:
+        """Key_Shared, strict: slots of which so much waits that most of it does not count in the look-ahead."""
+        return self._keyed.deep() if isinstance(self._keyed, Strict) else []

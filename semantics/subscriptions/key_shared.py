@@ -327,3 +327,6 @@ class KeyShared:
 
     def rest(self) -> None:
         """Nothing is kept that nothing needs."""
+
+    def relieve(self, ahead: int) -> None:
+        """Of a slot many records may be in hand: none waits for long while its owner asks."""

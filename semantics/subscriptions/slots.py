@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-HELD, BLOCKED, PARKED, CROWDED, DRAINING, WAITING = (1 << bit for bit in range(6))
+HELD, BLOCKED, PARKED, CROWDED, DRAINING, WAITING, DEEP = (1 << bit for bit in range(7))
 """Flags of a slot: a record of it is ACQUIRED; one is in BACKOFF or DYING; some are parked; more than one is ACQUIRED,
-from when that was allowed; its holder does not own it any more; some were looked at together and left in the queue"""
+from when that was allowed; its holder does not own it any more; some were looked at together and left in the queue;
+most of what waits of it is in the planes only (deep.py)"""
 
 _CORRUPT = (DYING + NUMBER[Reason.CORRUPT], BURYING + NUMBER[Reason.CORRUPT])
 _BLOCKS = bytes(BACKOFF <= code < UNREAD and code not in _CORRUPT for code in range(256))
@@ -72,11 +73,25 @@ class Queue:
         return len(self.offsets) - self.head + len(self.heap)
 
 
+class DeepSlot:
+    """What waits of a DEEP slot: see deep.py."""
+
+    __slots__ = ("border", "far", "near")
+
+    def __init__(self) -> None:
+        self.border = 0
+        """the first offset of which nothing is in a queue or parked"""
+        self.near = self.far = 0
+        """how many are AVAILABLE before the border, and from it on"""
+
+
 class Slots:
     """Flags of slots, the queues of their owners, and who waits for what."""
 
     __slots__ = (
         "_blocked",
+        "_deep",
+        "_grown",
         "_leases",
         "_marks",
         "_more",
@@ -104,14 +119,21 @@ class Slots:
         """BLOCKED slot -> heap of offsets in BACKOFF or DYING; others may be among them, but are never the first"""
         self._parked: dict[int, list[int]] = {}
         """PARKED slot -> heap of the offsets that wait for it"""
+        self._deep: dict[int, DeepSlot] = {}
         self._since: dict[int, int] = {}
         """DRAINING slot -> since when"""
         self.queued = 0
-        """offsets in queues and parked: what the look-ahead bounds"""
+        """offsets of slots that are not DEEP, in queues and parked: what the look-ahead bounds"""
+        self._grown = 0
+        """how many joined them since it was last looked which slots are to be DEEP"""
         self.rebuild()
 
     def rebuild(self) -> None:
         """Make everything from the planes."""
+        raise NotImplementedError
+
+    def _refill(self, slot: int) -> None:
+        """Nothing of a DEEP slot is near: park the next ones."""
         raise NotImplementedError
 
     def _park(self, offset: int, slot: int) -> None:
@@ -176,7 +198,15 @@ class Slots:
             elif was >= BACKOFF and marks[slot] & BLOCKED:
                 self._unblock(slot)
             if to == AVAILABLE:
-                self.queued += 1
+                if not marks[slot] & DEEP:
+                    self.queued += 1
+                    self._grown += 1
+                elif offset < self._deep[slot].border:
+                    self._deep[slot].near += 1
+                else:
+                    self._deep[slot].far += 1
+                    self._freed(slot)
+                    continue
                 self._offer(offset, slot)
                 continue
             if _BLOCKS[to]:
@@ -216,8 +246,11 @@ class Slots:
     def _freed(self, slot: int) -> None:
         """Offer what waits for the slot, if that is free."""
         mark = self._marks[slot]
-        if mark & HELD or not mark & (WAITING | PARKED):
+        if mark & HELD or not mark & (WAITING | PARKED | DEEP):
             return
+        if mark & DEEP and not self._deep[slot].near:
+            self._refill(slot)
+            mark = self._marks[slot]
         queue = self._queues[self._owners.places[slot]]
         if mark & WAITING:
             self._marks[slot] = mark & ~WAITING
@@ -243,7 +276,7 @@ class Slots:
 
     def rest(self) -> None:
         """Keep no flags while there is nothing to say: a table for each of thousands of idle partitions is much."""
-        if self._marks and not (self.queued or self._blocked or self._window.n[ACQUIRED]):
+        if self._marks and not (self.queued or self._deep or self._blocked or self._window.n[ACQUIRED]):
             self._marks = bytearray()
 
     # -- who owns what ---------------------------------------------------------------------------------------

@@ -113,6 +113,14 @@ class Draining(NamedTuple):
     in_hand: int
 
 
+class Deep(NamedTuple):
+    """A slot of which so much waits that most of it does not count in the look-ahead."""
+
+    slot: int
+    owner: str | None
+    waiting: int
+
+
 class RecordState(NamedTuple):
     """Why a record arrives or does not."""
 

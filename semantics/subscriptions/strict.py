@@ -22,16 +22,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk
+from semantics.subscriptions.deep import DeepSlots
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease
 from semantics.subscriptions.slots import (
     BLOCKED,
     CROWDED,
+    DEEP,
     DRAINING,
     HELD,
     WAITING,
     Queue,
-    Slots,
 )
 from semantics.subscriptions.states import (
     ACQUIRED,
@@ -56,6 +57,9 @@ _FARTHEST = 1 << 53
 _BUSY = HELD | BLOCKED
 
 _OF_CONCERN = re.compile(rb"[\x00\x01\x04-\x06\x08\x09]+")  # all but DONE, DELAYED, UNREAD, and the CORRUPT
+_NOT_AVAILABLE = re.compile(rb"[\x01\x04-\x06\x08\x09]+")  # of these
+_MANY = 16_384
+"""Made anew, so many are put into queues before it is looked which slots are to be DEEP"""
 _acquired = tuple.__new__  # half the time of calling the class
 
 
@@ -67,7 +71,7 @@ def _scratch() -> NDArray[np.int32]:
     return np.zeros(SLOTS, np.int32)
 
 
-class Strict(Slots):
+class Strict(DeepSlots):
     """Which consumer may take which offsets."""
 
     __slots__ = ()
@@ -76,15 +80,17 @@ class Strict(Slots):
 
     def rebuild(self) -> None:
         """Make the queues from the planes."""
-        self._more, self._blocked, self._parked = {}, {}, {}
+        self._more, self._blocked, self._parked, self._deep = {}, {}, {}, {}
         self._queues = [Queue() for _ in self._owners.names]
         self._marks = bytearray()
-        self.queued = 0
+        self.queued = self._grown = 0
         for number in sorted(self._window.chunks):
             chunk = self._window.chunks[number]
             if chunk.base >= self.read:
                 break
             self._sort_in(chunk, 0, min(self.read - chunk.base, SIZE))
+            if self._grown >= _MANY:
+                self._sink()
         since, self._since = self._since, {}
         for slot, when in since.items():
             if self._marks and self._marks[slot] & HELD:
@@ -104,24 +110,43 @@ class Strict(Slots):
             if chunk.state.count(AVAILABLE, at, stop) < stop - at:
                 self._sort_in(chunk, at, stop)
                 continue
-            self.queued += stop - at
             if stop - at > FEW:
                 self._deal(base + at, plane)
                 continue
-            queues, places = self._queues, self._owners.places
             for offset, slot in enumerate(plane, base + at):
-                queues[places[slot]].add(offset, slot)
+                self._add(offset, slot)
         self.read = end
 
-    def _deal(self, first: int, plane: array[int]) -> None:
-        """Offsets from `first` on, behind all others, into the queues of their slots' owners."""
+    def _add(self, offset: int, slot: int) -> None:
+        """Behind all others that were read."""
+        if self._marks[slot] & DEEP:
+            self._deep[slot].far += 1
+            return
+        self.queued += 1
+        self._grown += 1
+        self._queues[self._owners.places[slot]].add(offset, slot)
+
+    def _deal(self, first: int, plane: array[int], some: NDArray[np.intp] | None = None) -> None:
+        """Offsets from `first` on (or some of them), behind all others, into the queues of their slots' owners."""
         import numpy as np
 
         slots = np.frombuffer(plane, np.uint16)
-        places = np.frombuffer(self._owners.places, np.uint16)[slots]
+        if self._deep:
+            if some is None:
+                some = self._shallow(slots)
+            else:
+                some = some[self._shallow(slots[some])]
+            if not len(some):
+                return
+        places = np.frombuffer(self._owners.places, np.uint16)[slots if some is None else slots[some]]
         order = np.argsort(places, kind="stable")
         places = places[order]
-        edges = [0, *((places[1:] != places[:-1]).nonzero()[0] + 1).tolist(), len(plane)]
+        if some is not None:
+            order = some[order]
+        number = len(order)
+        self.queued += number
+        self._grown += number
+        edges = [0, *((places[1:] != places[:-1]).nonzero()[0] + 1).tolist(), number]
         slots = slots[order]
         offsets = order + first
         for begin, end in pairwise(edges):
@@ -133,14 +158,21 @@ class Strict(Slots):
     def _sort_in(self, chunk: Chunk, first: int, end: int) -> None:
         """Put what a chunk has where it belongs; nothing of it is anywhere yet."""
         state, slots, marks = chunk.state, chunk.slot_plane(), self._marks
-        places, queues = self._owners.places, self._queues
-        for at in (at for run in _OF_CONCERN.finditer(state, first, end) for at in range(*run.span())):
+        concern = _OF_CONCERN
+        if state.count(AVAILABLE, first, end) > FEW:
+            import numpy as np
+
+            if not marks:
+                marks = self._marks = bytearray(SLOTS)
+            ats = (np.frombuffer(state, np.uint8)[first:end] == AVAILABLE).nonzero()[0]
+            self._deal(chunk.base + first, slots[first:end], ats)
+            concern = _NOT_AVAILABLE
+        for at in (at for run in concern.finditer(state, first, end) for at in range(*run.span())):
             if not marks:
                 marks = self._marks = bytearray(SLOTS)
             code, slot = state[at], slots[at]
             if code == AVAILABLE:
-                queues[places[slot]].add(chunk.base + at, slot)
-                self.queued += 1
+                self._add(chunk.base + at, slot)
             elif code == ACQUIRED:
                 if marks[slot] & HELD:
                     self._more[slot] = self._more.get(slot, 1) + 1
@@ -168,6 +200,7 @@ class Strict(Slots):
         runs = lease.runs
         left = room
         last_number = -1
+        deep = 0
         length = len(offsets)
         begin = end = tally = 0  # the run under way, which stays inside of a chunk
         while left:
@@ -191,6 +224,9 @@ class Strict(Slots):
             if mark & _BUSY and (mark & HELD or blocked[slot][0] < offset):
                 self._park(offset, slot)
                 continue
+            if mark & DEEP:
+                self._deep[slot].near -= 1
+                deep += 1
             marks[slot] = mark | HELD
             state[at] = ACQUIRED
             leases[at] = lease_id
@@ -209,13 +245,14 @@ class Strict(Slots):
             runs.append(begin << SHIFT | (end - 1 - begin))
         queue.head = head
         queue.cut()
-        self._took(lease, room - left)
+        self._took(lease, room - left, deep)
         return taken
 
-    def _took(self, lease: Lease, number: int) -> None:
+    def _took(self, lease: Lease, number: int, deep: int) -> None:
+        """`deep` of them are of DEEP slots."""
         lease.remaining += number
         lease.consumer.in_hand += number
-        self.queued -= number
+        self.queued -= number - deep
         n = self._window.n
         n[AVAILABLE] -= number
         n[ACQUIRED] += number
@@ -224,16 +261,7 @@ class Strict(Slots):
         """`take` for many at once: the same records."""
         import numpy as np
 
-        offsets = np.frombuffer(queue.offsets, np.int64)[queue.head :]
-        slots = np.frombuffer(queue.slots, np.uint16)[queue.head :]
-        if queue.heap:
-            slot_of = self._slot_of
-            queue.heap.sort()
-            offsets = np.concatenate((offsets, np.array(queue.heap, np.int64)))
-            slots = np.concatenate((slots, np.array([slot_of(each) for each in queue.heap], np.uint16)))
-            # two ascending runs: the stable sort merges them
-            order = np.argsort(offsets, kind="stable")
-            offsets, slots = offsets[order], slots[order]
+        offsets, slots = self._in_order(queue)
         marks = np.frombuffer(self._marks, np.uint8)
         total = len(offsets)
         chosen: list[NDArray[np.intp]] = []
@@ -268,7 +296,7 @@ class Strict(Slots):
         queue.heap = []
         if left == room:
             return []
-        self._took(lease, room - left)
+        self._took(lease, room - left, self._near_gone(slots[picks]) if self._deep else 0)
         return self._hand_out(offsets[picks], lease)
 
     def _free(

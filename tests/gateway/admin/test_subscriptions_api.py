@@ -535,6 +535,55 @@ def test_records_that_are_not_read_for_others_wait_for_their_keys_say_so(serve: 
     serve(test)
 
 
+def test_a_key_of_which_very_much_waits_is_told(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.key.shared.look.ahead": "50"}
+        )
+        await made(admin, kind="key_shared")
+        at = cursor_of(admin)
+        at.attach("c1")
+        await admin.broker.write([])
+        await take(admin, "c1")
+        for _ in range(3):
+            await admin.produce("orders", 0, [b"more"] * 40)
+            await take(admin, "c1")
+        found = (await stats(admin))["magnetar"]
+        slot = (await explain(admin, 4))["slot"]
+        assert found["deepHashesCount"] == 1
+        assert found["deepHashes"] == [{"hash": slot, "owner": "c1", "waiting": 124}]
+        waits = await explain(admin, 120)
+        assert waits["state"] == "BLOCKED"
+        assert "c1 has a record of its slot; 119 earlier records of it wait" in waits["explanation"]
+        lines = (await admin.ask("GET", "/metrics")).body.decode().splitlines()
+        (line,) = [each for each in lines if each.startswith("magnetar_subscription_deep_hashes{")]
+        assert line.endswith(" 1")
+
+    serve(test)
+
+
+def test_a_window_that_is_full_of_one_key_says_so(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        monkeypatch.setattr("semantics.subscriptions.cursor.WINDOW", 1)
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.key.shared.look.ahead": "50"}
+        )
+        await made(admin, kind="key_shared")
+        at = cursor_of(admin)
+        at.attach("c1")
+        await admin.broker.write([])
+        await take(admin, "c1")
+        for _ in range(10):
+            await admin.produce("orders", 0, [b"more"] * 100)
+            await take(admin, "c1")
+        (deep,) = (await stats(admin))["magnetar"]["deepHashes"]
+        found = await explain(admin, 1_000)
+        assert found["state"] == "UNREAD"
+        assert f"Of slot {deep['hash']}, owned by c1, alone {deep['waiting']} wait" in found["explanation"]
+
+    serve(test)
+
+
 def test_without_an_ack_timeout_nothing_is_said_of_when_a_lock_ends(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.broker.group_configs.alter("billing", lambda old: {**old, "pulsar.ack.timeout.ms": "0"})

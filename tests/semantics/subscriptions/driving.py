@@ -31,7 +31,7 @@ def all_of(name: str) -> Owners:
 
 def left_over(keyed: Any) -> dict[str, Any]:
     """What a Key_Shared dispatcher still says of slots: nothing, when nothing is open."""
-    names = ("_holder", "_marks", "_more", "_blocked", "_parked", "_since")
+    names = ("_holder", "_marks", "_more", "_blocked", "_parked", "_deep", "_since")
     return {name: getattr(keyed, name) for name in names if getattr(keyed, name, None)}
 
 

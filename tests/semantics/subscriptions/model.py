@@ -8,6 +8,7 @@ whether something was left out that should have been given.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -118,6 +119,10 @@ class Model:
 
     def _of_slot(self, slot: int) -> list[tuple[int, Message]]:
         return [(at, other) for at, other in self.messages.items() if other.read and other.slot == slot]
+
+    def waiting(self) -> Counter[int]:
+        """Slot -> how many records of it wait for nothing but their turn."""
+        return Counter(m.slot for m in self.messages.values() if m.read and m.state == AVAILABLE)
 
     def deliverable(self, consumer: str) -> list[int]:
         return [offset for offset in self.having(AVAILABLE) if self.may_have(offset, consumer)]

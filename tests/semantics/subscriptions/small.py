@@ -14,9 +14,21 @@ from types import CodeType, ModuleType
 PACKAGE = "semantics.subscriptions"
 MOST = 8
 """runs of due times in memory"""
+KEPT, SHARE = 2, 4
+"""of a deep slot, and of what waits: see deep.py"""
 CHANGES = {
     "chunks": {"SHIFT = 10": "SHIFT = 4", "count > 255": "count > 2"},
-    "strict": {"FEW = 64": "FEW = 2", "LEAST_SCANNED = 512": "LEAST_SCANNED = 8"},
+    "cursor": {"FILL_UP = 2_000": "FILL_UP = 3", "WINDOW = 2_048": "WINDOW = 6"},
+    "deep": {
+        "KEPT = 8": f"KEPT = {KEPT}",
+        "SHARE = 64": f"SHARE = {SHARE}",
+        "LEAST_GROWN = 1_024": "LEAST_GROWN = 1",
+    },
+    "strict": {
+        "FEW = 64": "FEW = 2",
+        "LEAST_SCANNED = 512": "LEAST_SCANNED = 8",
+        "_MANY = 16_384": "_MANY = 12",
+    },
     "due": {
         "MOST = 32_768": f"MOST = {MOST}",
         "ROWS_AT_ONCE = 512": "ROWS_AT_ONCE = 2",

@@ -40,7 +40,7 @@ from tests.semantics.subscriptions.model import (
     Model,
     spread,
 )
-from tests.semantics.subscriptions.small import MOST, small_cursor
+from tests.semantics.subscriptions.small import KEPT, MOST, SHARE, small_cursor
 
 CONSUMERS = ("ann", "bob", "cid")
 SLOTS = (0, 7, 30_000, 65_535)
@@ -64,7 +64,7 @@ configs = {
     "leave_counts": st.booleans(),
     "receiver_queue": st.sampled_from([3, 1000, 1000]),
     "strict_delay": st.sampled_from([True, True, True, False]),
-    "lookahead": st.sampled_from([1, 6, 20_000]),
+    "lookahead": st.sampled_from([1, 6, 6, 20_000]),
 }
 
 Rows = dict[tuple[RowKind, bytes], bytes]
@@ -219,18 +219,42 @@ class Machine(RuleBasedStateMachine):
         elif ready:
             assert worth, f"not worth waking {consumer} for {ready}"
         else:
-            queued = sum(m.read for m in self.model.messages.values() if m.state == AVAILABLE)
-            full = self.config.type == "key_shared" and queued >= self.config.lookahead
-            if full:
-                assert not more, f"{queued} are waiting, and more would be read"
-            elif not self.cursor.poll(consumer, limit, self.now, self.wall):
+            if self.is_full():
+                assert not more, "enough is waiting, and more would be read"
+            if not self.cursor.poll(consumer, limit, self.now, self.wall):
                 # after a poll in vain it is known that there is nothing for it
-                assert self.cursor.wants_more(consumer)
-                assert self.cursor.can_serve(consumer, self.log_end) == (self.cursor.read < self.log_end)
+                more = self.cursor.wants_more(consumer)
+                assert more == (not self.is_full())
+                if more:
+                    assert self.cursor.can_serve(consumer, self.log_end) == (self.cursor.read < self.log_end)
+                else:
+                    self.no_slot_has_it_all()
         given = self.cursor.poll(consumer, limit, self.now, self.wall)
         assert worth or not given, "a consumer that would have been given something was not worth waking"
         self.model.poll(consumer, limit, self.now, given)
         return list(spread(given))
+
+    def is_full(self) -> bool:
+        """Key_Shared: whether so much waits that no more is to be read."""
+        if self.config.type != "key_shared":
+            return False
+        if self.cursor.window_full:
+            assert sum(self.model.waiting().values()) >= self.config.lookahead
+            assert self.cursor.deep()
+            return True
+        return sum(self.shallow()) >= self.config.lookahead
+
+    def shallow(self) -> list[int]:
+        """How many wait of each slot that is not deep."""
+        deep = {each.slot for each in self.cursor.deep()}
+        return [count for slot, count in self.model.waiting().items() if slot not in deep]
+
+    def no_slot_has_it_all(self) -> None:
+        """Small: when no more is read, it is not for one slot's sake."""
+        if self.cursors is not Cursor and self.config.strict and not self.cursor.window_full:
+            shallow = self.shallow()
+            # what is parked and what is in queues is weighed each by itself, and not for each single one
+            assert max(shallow) <= 2 * max(2 * KEPT, sum(shallow) // SHARE) + sum(shallow) // 8 + 1
 
     @precondition(lambda self: self.attached and self.model.having(AVAILABLE))
     @rule(data=st.data(), limit=st.integers(1, 9), keep=st.integers(0, 4))
@@ -267,13 +291,16 @@ class Machine(RuleBasedStateMachine):
         """A little of everything that goes on all the time, so that there is much for the other rules to disturb."""
         pick = random.Random(seed)
         if pick.random() < 0.5:
-            slots = [pick.choice(SLOTS) for _ in range(pick.randint(1, 30))]
+            # a slot may have most of it
+            often = [pick.choice(SLOTS)] * pick.choice([0, 0, 20])
+            slots = [pick.choice([*SLOTS, *often]) for _ in range(pick.randint(1, 30))]
             delays = {pick.randrange(30): pick.choice([1, 900, 4000]) for _ in range(pick.choice([0, 2, 8]))}
             self.publish(pick.choice([0, 2]), slots, delays, None, False)
         if self.cursor.read < self.log_end:
             self.feed(pick.randint(1, 3))
         for consumer in sorted(self.attached):
-            self.polls(consumer, pick.choice([2, 1000]))
+            for _ in range(pick.choice([1, 2])):
+                self.polls(consumer, pick.choice([2, 1000]))
             held = self.model.held_by(consumer)
             chosen = sorted(pick.sample(held, pick.randint(0, len(held))))
             kinds = [bytes([pick.choice([ACCEPT, ACCEPT, RELEASE, REJECT, RENEW])]) for _ in chosen]
@@ -502,6 +529,7 @@ class Machine(RuleBasedStateMachine):
         self.who_drains()
         self.timers_are_set()
         self.memory_of_due_times()
+        self.who_is_deep()
 
     def the_same_state(self) -> None:
         while self.model.read < self.cursor.read and self.model.state(self.model.read) == DONE:
@@ -568,6 +596,15 @@ class Machine(RuleBasedStateMachine):
         assert seen == draining
         assert {each.slot: each.since for each in self.cursor.draining()} == self.since
         assert all(each.owner == self.model.owner(each.slot) for each in self.cursor.draining())
+
+    def who_is_deep(self) -> None:
+        keyed = self.cursor._keyed
+        if keyed is None or self.config.allow_out_of_order or not self.config.strict:
+            return
+        waiting = self.model.waiting()
+        for each in self.cursor.deep():
+            assert (each.waiting, each.owner) == (waiting.pop(each.slot), self.model.owner(each.slot))
+        assert keyed.queued == sum(waiting.values())
 
     def memory_of_due_times(self) -> None:
         times = self.cursor._due

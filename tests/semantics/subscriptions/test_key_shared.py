@@ -272,8 +272,9 @@ def test_the_look_ahead_is_bounded_and_delayed_records_are_not_in_it() -> None:
 
 
 def test_far_ahead_is_read_for_who_has_nothing_and_not_to_bring_more_to_who_has() -> None:
-    driver = keyed([LOW] * FILL_UP)
-    driver.poll("a")
+    slots = list(range(FILL_UP))
+    driver = keyed(slots)
+    driver.poll("a", 1)
     assert driver.cursor.wants_more("b", given=1)
     driver.feed(1, [LOW])
     assert not driver.cursor.wants_more("b", given=1)

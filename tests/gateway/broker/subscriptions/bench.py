@@ -128,7 +128,10 @@ async def measure(options: argparse.Namespace) -> float:
     for index in range(options.partitions):
         for first in range(0, per_partition, options.batch):
             keys = [
-                b"%010d" % (dice.randrange(options.keys // options.partitions) * options.partitions + index)
+                b"hot-------"
+                if options.hot and dice.random() < options.hot
+                else b"%010d"
+                % (dice.randrange(options.keys // options.partitions) * options.partitions + index)
                 for _ in range(min(options.batch, per_partition - first))
             ]
             await world.append(
@@ -151,7 +154,9 @@ async def measure(options: argparse.Namespace) -> float:
     counted = 0
     took = 0.0
     profile = cProfile.Profile() if options.profile else None
-    while done < total and idle < 3 * len(members):
+    rounds = 0
+    while done < total and idle < 3 * len(members) and not (options.rounds and rounds == options.rounds):
+        rounds += 1
         for member in members:
             world.clock.now += 1
             body = member.request()
@@ -174,7 +179,9 @@ async def measure(options: argparse.Namespace) -> float:
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(45)
     print(f"{done} of {total} records in {polls} polls, {size / max(done, 1):.0f} B a record on the wire")
-    assert done == total
+    if options.rounds:
+        print(f"{done / rounds:.0f} records a round of all members")
+    assert done == total or options.rounds
     return took * 1e6 / (done - counted)
 
 
@@ -194,6 +201,8 @@ def main() -> None:
         "--ranges", action="store_true", help="accept ranges as they came, not record by record"
     )
     parser.add_argument("--type", default="key_shared", choices=("key_shared", "shared"))
+    parser.add_argument("--hot", type=float, default=0.0, help="the share of one key (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=0, help="so many at most, each member once a round")
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     options = parser.parse_args()
     print(f"{asyncio.run(measure(options)):.2f} us a record")

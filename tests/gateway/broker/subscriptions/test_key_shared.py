@@ -206,3 +206,28 @@ def test_the_type_changes_while_nobody_is_there_and_what_was_settled_stays_so(fo
         assert set(got) | set(await world.fetch(at, "a")) == set(range(1, 40, 2))
 
     run(test, folder)
+
+
+def test_behind_a_burst_of_one_key_the_others_are_served(folder: Path | None) -> None:
+    """More than the look-ahead is of one key, and the others lie behind it."""
+
+    async def test(world: World) -> None:
+        at = await begin(world, pulsar__key__shared__look__ahead="2000")
+        await come(world, "a", "b")
+        hot = b"hot"
+        for _ in range(12):
+            await world.produce(*[hot] * 500, key=[hot] * 500)
+        await world.produce(*KEYS, key=list(KEYS))
+        got: dict[str, list[bytes | None]] = {"a": [], "b": []}
+        for _ in range(6):
+            for consumer, values in got.items():
+                records = await world.fetch(at, consumer)
+                values += [value for value, _ in records.values()]
+                if records:
+                    assert not await world.ack(at, *records, consumer=consumer)
+        others = sorted(value for values in got.values() for value in values if value and value != hot)
+        assert others == sorted(KEYS)
+        assert owner(world, hot) in [name for name, values in got.items() if hot in values]
+        assert sum(values.count(hot) for values in got.values()) < 30, "one at a time, all the while"
+
+    run(test, folder)
