@@ -63,6 +63,8 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
             announce(f"listening on {listener.address} ({listener.name}{also})")
         where = "memory: gone when the gateway stops" if gateway.data is None else str(gateway.data)
         announce(f"data in {where}, durability {gateway.broker.durability}")
+        if gateway.data is not None:
+            announce(_SURVIVES[gateway.broker.durability])
         if gateway.admin_address is not None:
             announce(f"admin on http://{gateway.admin_address}")
         for notice in gateway.broker.store.notices:
@@ -193,6 +195,14 @@ class AdminStop:
 
     def stop(self) -> Awaitable[None]:
         raise NotImplementedError
+
+
+_SURVIVES = {
+    Durability.OS: "what is acknowledged survives a crash of Magnetar, not a power cut (--durability fsync: both)",
+    Durability.FSYNC: "what is acknowledged survives a crash of Magnetar and a power cut (--durability os: faster, a "
+    "power cut may take the last seconds)",
+}
+"""What the setting means, for whoever starts the gateway."""
 
 
 async def open_store(settings: Settings) -> tuple[Store, Path | None]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SHARE = 2
-"""The part of what is available that written pages may take: one in two. The rest is for reads and for other programs."""
+"""Written pages may take one part in so many of what is available. The rest is for reads and for other programs."""
 
 _CGROUPS = "sys/fs/cgroup"
 

@@ -6,9 +6,10 @@ virtual machine whose memory comes from its host page by page that is ten times 
 limit is reached, and drives out what others have in the cache.
 
 So a log that has written `KICK_BYTES` tells this thread, which starts the writing of just those bytes, and gives the
-pages back when `limit` bytes have been written after them: as the machine has memory, unless a number is given.
-Consumers that are less far behind than that still read from memory. Nothing waits, nothing is promised: durability is the business of the commit protocol's own syncs, and
-a page that is not yet on disk when its turn comes stays.
+pages back when `limit` bytes have been written after them: as many as the machine has memory for, unless a number is
+given. Consumers that are less far behind than that still read from memory. Nothing waits, nothing is promised:
+durability is the business of the commit protocol's own syncs, and a page that is not yet on disk when its turn comes
+stays.
 """
 
 from __future__ import annotations

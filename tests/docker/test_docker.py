@@ -128,6 +128,11 @@ class TestDockerfiles:
         (program,) = json.loads(stage["ENTRYPOINT"])
         parse(program, json.loads(stage["CMD"]))
 
+    def test_the_gateway_keeps_what_is_acknowledged_through_a_power_cut(self) -> None:
+        stage = last_stage(DOCKER / "Dockerfile")
+        environ = {**environment(stage["ENV"]), "MAGNETAR_INSECURE": "true"}
+        assert settings_of(json.loads(stage["CMD"]), environ).text("durability") == "fsync"
+
     def test_the_gateway_serves_what_the_image_exposes(self) -> None:
         stage = last_stage(DOCKERFILES[0])
         given = environment(stage["ENV"]) | {"MAGNETAR_INSECURE": "true"}

@@ -105,10 +105,18 @@ class TestStart:
             text = "\n".join(lines)
             assert lines[0].startswith("magnetar ")
             assert str(tmp_path / "data") in text
-            assert "fsync" in text
+            assert (
+                "durability fsync\nwhat is acknowledged survives a crash of Magnetar and a power cut" in text
+            )
             for beginning in ("listening on ", "admin on "):
                 (line,) = [line for line in lines if line.startswith(beginning)]
                 socket.create_connection(("127.0.0.1", port_of(line)), timeout=PATIENCE).close()
+
+    def test_it_says_what_a_power_cut_may_take_and_how_to_change_that(self, tmp_path: Path) -> None:
+        with serving("--data", str(tmp_path / "data")) as (_, lines):
+            text = "\n".join(lines)
+            assert "durability os\nwhat is acknowledged survives a crash of Magnetar, not a power cut" in text
+            assert "--durability fsync" in text
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
     def test_a_signal_stops_it_with_0(self, number: signal.Signals, tmp_path: Path) -> None:
