@@ -180,6 +180,14 @@ def _librdkafka(turn: Turn) -> dict[str, float]:
     return clients.librdkafka(turn.server.address, records=100_000 if turn.quick else 1_000_000)
 
 
+def _behind(turn: Turn) -> dict[str, float]:
+    """4 GB are written, then read once from the start, after a warm-up on another topic."""
+    turn.started()
+    warmup, fill = ("1s", "2000") if turn.quick else ("12s", "62500")
+    turn.generate("fetch", *LARGE, "-topic", "warm", "-records", "16", "-fill", "1000", "-duration", warmup)
+    return turn.generate("fetch", *LARGE, "-topic", "behind", "-records", "16", "-fill", fill, "-once")
+
+
 RATE = "requests_per_second"
 SMALL = ("-connections", "64", "-size", "100")
 LARGE = ("-connections", "4", "-partitions", "4", "-size", "1000")
@@ -228,6 +236,12 @@ LOADS: tuple[Load, ...] = (
         "Fetch, 1 MiB a request, hot, 4 connections (16 KB batches)",
         (Metric("megabytes_per_second", "MB/s", "higher", 0.8),),
         _timed("fetch", *LARGE, "-records", "16", "-fill", "4000"),
+    ),
+    Load(
+        "fetch-behind",
+        "Fetch, 1 MiB a request, 4 connections that are 4 GB behind, read once from the start",
+        (Metric("megabytes_per_second", "MB/s", "higher", 0.8),),
+        _behind,
     ),
     Load(
         "end-to-end",

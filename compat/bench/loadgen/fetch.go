@@ -131,7 +131,7 @@ type fetchOptions struct {
 	fillBatches             int // of each partition
 	records, size           int // of each batch
 	maxBytes                int
-	oneBatch                bool
+	oneBatch, once          bool // once: as many answers as one pass has, and no warm-up
 	warmup, duration        time.Duration
 }
 
@@ -174,8 +174,13 @@ func fetch(o fetchOptions) (*result, error) {
 		topic: topic, partitions: o.partitions, maxBytes: int32(o.maxBytes), end: stored / int64(o.partitions),
 		oneBatch: o.oneBatch, checked: make([]int, o.connections),
 	}
+	var count int64
+	if o.once {
+		// Answers end with a whole batch or are cut at maxBytes: never more than this in a pass.
+		count = max(1, int64(o.fillBatches)*int64(o.records)*int64(o.size)/int64(o.maxBytes))
+	}
 	res, err := run(plan{
-		address: o.address, connections: o.connections, depth: 1,
+		address: o.address, connections: o.connections, depth: 1, count: count,
 		warmup: o.warmup, duration: o.duration, inputSize: o.maxBytes + o.maxBytes/4,
 	}, j)
 	if err != nil {

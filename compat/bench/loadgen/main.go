@@ -59,6 +59,7 @@ func load(name string, arguments []string) (any, bool, error) {
 	fill := flags.Int("fill", 1000, "fetch: batches in each partition")
 	maxBytes := flags.Int("max-bytes", 1<<20, "fetch: limit of an answer")
 	oneBatch := flags.Bool("one-batch", false, "fetch: one batch in each answer")
+	once := flags.Bool("once", false, "fetch: read each partition once from its start, instead of for a duration")
 	rate := flags.Int("rate", 5000, "end-to-end: records a second")
 	log := flags.String("log", "", "start: file for the process's output")
 	timeout := flags.Duration("timeout", time.Minute, "start: longest wait for the first answer")
@@ -87,7 +88,7 @@ func load(name string, arguments []string) (any, bool, error) {
 		res, err := fetch(fetchOptions{
 			address: *address, topic: *topic, connections: *connections, partitions: *partitions,
 			fillBatches: *fill, records: *records, size: *size, maxBytes: *maxBytes, oneBatch: *oneBatch,
-			warmup: *warmup, duration: *duration,
+			warmup: *warmup, duration: *duration, once: *once,
 		})
 		return named(res, err, name)
 	case "list-offsets":
