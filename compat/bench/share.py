@@ -67,6 +67,16 @@ def _first(turn: Turn) -> dict[str, float]:
     return _franz(turn, "first", "-records", "1000", "-tries", "2" if turn.quick else "5")
 
 
+def _burst(*options: str) -> Measure:
+    """800 records at once before 8 members that wait and take 10 ms for each: 1 s if all have as many."""
+
+    def measure(turn: Turn) -> dict[str, float]:
+        turn.started()
+        return _franz(turn, "burst", "-records", "800", "-members", "8", "-partitions", "1", *options)
+
+    return measure
+
+
 def _key_shared(turn: Turn) -> dict[str, float]:
     """Key_Shared and then Shared on one server, each with a topic and a group of its own."""
     turn.started()
@@ -168,6 +178,18 @@ SHARE: tuple[Load, ...] = (
         "From creating a member (franz-go) to its first record",
         (Metric("first_ms.p50", "ms", "lower", 0.05),),
         _first,
+    ),
+    Load(
+        "share-burst",
+        "800 single-record batches before 8 members that wait, 10 ms a record, 1 partition; the most one got",
+        (Metric("seconds", "s", "lower", bound=1.5), Metric("most", "records", "lower")),
+        _burst("-single"),
+    ),
+    Load(
+        "share-burst-batch",
+        "the same, 800 records as one batch",
+        (Metric("seconds", "s", "lower", bound=1.5), Metric("most", "records", "lower")),
+        _burst(),
     ),
     Load(
         "key-shared",

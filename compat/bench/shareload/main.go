@@ -21,6 +21,7 @@ loads:
   delayed    records that are due later: how late they come, and whether one came early
   scattered  large lz4 batches whose records fall due one by one, and another client that produces meanwhile
   first      from making a member to its first record
+  burst      records that come at once before members that wait and take 10 ms for each
   confirm    accepts half of a topic, waits until that is confirmed, and kills the server's process at once
   again      after confirm and a restart: reads what is left and counts what had been confirmed
 
@@ -38,7 +39,7 @@ type options struct {
 	limit                 time.Duration
 	atLeast               int
 	releaseEvery          int
-	all, ordered          bool
+	all, ordered, single  bool
 	rate, tries, pid      int
 	deadLetters           string
 	file                  string
@@ -76,7 +77,8 @@ func main() {
 }
 
 var loads = map[string]func(*options) (any, error){
-	"fill": fillOnly, "backlog": backlog, "dead": dead, "latency": latency, "delayed": delayed, "scattered": scattered, "first": first,
+	"fill": fillOnly, "backlog": backlog, "dead": dead, "latency": latency, "delayed": delayed, "scattered": scattered,
+	"first": first, "burst": burst,
 	"confirm": confirm, "again": again,
 }
 
@@ -100,6 +102,7 @@ func parse(load string, arguments []string) *options {
 	flags.IntVar(&o.releaseEvery, "release-every", 0, "release the first delivery of each n-th record (dead: every one)")
 	flags.BoolVar(&o.all, "all", false, "backlog: no warm-up, until every record is accepted")
 	flags.BoolVar(&o.ordered, "ordered", false, "backlog: check that each key's records come in order")
+	flags.BoolVar(&o.single, "single", false, "burst: every record is a batch of its own")
 	flags.IntVar(&o.rate, "rate", 5000, "latency, delayed: records a second")
 	flags.IntVar(&o.tries, "tries", 5, "first: members, one after another, each in a group of its own")
 	flags.IntVar(&o.pid, "pid", 0, "confirm: the server's process")
