@@ -113,9 +113,15 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
         raise AdminError(f"{group} cannot go on: {kafka_side.reason(error)}.") from None
     finally:
         member.close()
-    if not reader.shown and start is None and not reader.interrupted:
+    if not reader.shown and not reader.follow:
+        where = (
+            "A new share group begins at the end: --from earliest."
+            if start is None
+            else f"--from counts where {group} has not begun:"
+            f" `magnetar-admin topics reset-cursor {reader.topic} -s {group} -m earliest` has it begin again."
+        )
         reader.hint = (
-            f"Nothing came for {reader.wait:g} s. A new share group begins at the end: --from earliest."
+            f"Nothing came for {reader.wait:g} s. {where}"
             f" `magnetar-admin topics explain {reader.topic} -s {group} --offset 0` tells why a message does not come."
         )
 

@@ -218,3 +218,6 @@ class TestShare:
         done = shell.run("consume", topic, "--share", f"s-{topic}", "--wait", "1s")
         assert (done.returncode, done.stdout) == (0, "")
         assert "--from earliest" in done.stderr
+        again = shell.run("consume", topic, "--share", f"s-{topic}", "--from", "earliest", "--wait", "1s")
+        assert (again.returncode, again.stdout) == (0, "")
+        assert "reset-cursor" in again.stderr
