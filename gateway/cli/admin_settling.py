@@ -82,6 +82,10 @@ def pressed() -> str:
         return click.getchar()
     except EOFError:
         return ""
+    except KeyboardInterrupt:
+        # the question's line ends here
+        click.echo(err=True)
+        raise
 
 
 def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, write: Write) -> None:
