@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gateway.admin import cluster, lag, subscriptions, topics
+from gateway.admin import cluster, lag, subscribing, subscriptions, topics
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.unserved import verb_name
@@ -64,13 +64,13 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "topic", "partitioned-stats"): topics.partitioned_stats,
     ("GET", "topic", "internalStats"): topics.internal_stats,
     ("GET", "topic", "partitioned-internalStats"): topics.partitioned_internal_stats,
-    ("GET", "topic", "subscriptions"): subscriptions.names,
+    ("GET", "topic", "subscriptions"): subscribing.names,
     ("GET", "topic", "examinemessage"): subscriptions.examine,
     ("GET", "entry", ""): subscriptions.by_id,
-    ("PUT", "subscription", ""): subscriptions.create,
+    ("PUT", "subscription", ""): subscribing.create,
     ("DELETE", "subscription", ""): subscriptions.delete,
-    ("GET", "subscription", "properties"): subscriptions.properties_of,
-    ("PUT", "subscription", "properties"): subscriptions.update_properties,
+    ("GET", "subscription", "properties"): subscribing.properties_of,
+    ("PUT", "subscription", "properties"): subscribing.update_properties,
     ("POST", "subscription", "skip/*"): subscriptions.skip,
     ("POST", "subscription", "skip_all"): subscriptions.skip_all,
     ("POST", "subscription", "resetcursor"): subscriptions.reset,

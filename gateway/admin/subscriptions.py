@@ -1,4 +1,5 @@
-"""The verbs of subscriptions: list, create, delete, skip, clear, reset, peek, explain. Named in `routes.py`.
+"""The verbs of subscriptions that are there: delete, skip, clear, reset, peek, explain. Named in `routes.py`; see
+`subscribing.py` for those that list, make and configure them.
 
 A group id is a subscription's name. A share group's subscription is Shared or Key_Shared; a consumer group's is
 Failover, and is there once the group has committed an offset of the topic.
@@ -6,20 +7,16 @@ Failover, and is there once the group has committed an offset of the topic.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway import subscription_configs
 from gateway.admin import messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
-from gateway.admin.groups import PAGE
 from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
 from gateway.broker.machines import Waiter
 from gateway.broker.message_ids import id_at
-from gateway.broker.subscriptions import letter_names
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
 from gateway.wire.batch import BatchError
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.subscriptions.cursor import Cursor
 
-FAILOVER = "failover"
-TYPES = ("shared", "key_shared", FAILOVER)
 FARTHEST = 10_000
 """The farthest message that can be peeked at: each one before it is looked at first."""
 
@@ -61,143 +56,17 @@ async def named_subscription(broker: Broker, call: Call) -> Named:
     raise RefusedError(404, f"{found.name} has no subscription {name}.")
 
 
-# -- which there are
-
-
-async def names(context: Context, call: Call) -> Reply:
-    """The names of a topic's subscriptions. With `details` (Magnetar's own) an object for each: its type, the configs
-    that are not its group's, its properties.
-    """
-    broker = context.broker
-    found = find(broker, named(call))
-    there = sorted(await names_of(broker, found))
-    if not call.flag("details"):
-        return json(there)
-    told: list[dict[str, object]] = []
-    for count, name in enumerate(there):
-        if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
-        row = broker.subscriptions.row(name, found.topic.name)
-        if row is None:
-            told.append({"subscription": name, "type": "Failover", "overrides": {}, "properties": {}})
-            continue
-        kind = broker.subscriptions.config_of(row).subscription.type
-        told.append(
-            {
-                "subscription": name,
-                "type": share_stats.TYPES[kind],
-                "overrides": broker.subscriptions.own_configs(row),
-                "properties": row.properties,
-            }
-        )
-    return json(told)
-
-
-async def names_of(broker: Broker, found: Found) -> set[str]:
-    """Groups that have a cursor on the topic, or have committed an offset of it."""
-    topic = found.topic
-    there = {row.group async for row in broker.subscriptions.each_of_topic(topic.topic_id)}
-    for count, listed in enumerate(broker.groups.listing()):
-        if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
-        if _committed(broker, topic, listed.group_id):
-            there.add(listed.group_id)
-    return there
-
-
-def _committed(broker: Broker, topic: Topic, group: str) -> bool:
+def has_committed(broker: Broker, topic: Topic, group: str) -> bool:
     """Whether a group has committed an offset of the topic."""
     rows = broker.groups.committed(group, topic, range(len(topic.partitions)))
     return any(row is not None for row in rows)
-
-
-async def create(context: Context, call: Call) -> Reply:
-    """Make a subscription that begins at the message id in the body (latest without one), with its `properties`.
-
-    `type` is shared, key_shared or failover; without one the group's configs say, which is shared unless they were
-    changed. As with Pulsar's clients a new Shared or Key_Shared subscription has no ack timeout and lets a nacked
-    message wait a minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
-    """
-    broker = context.broker
-    found, name = _whole(find(broker, named(call))), call.path[5]
-    kind = call.query.get("type", "").lower()
-    if kind and kind not in TYPES:
-        raise RefusedError(
-            400, f"The type of a subscription is one of {', '.join(TYPES)}; not {kind[:40]!r}."
-        )
-    if not name:
-        raise RefusedError(412, "A subscription has a name.")
-    body = call.json()
-    properties = _properties(body.get("properties") if isinstance(body, dict) else None)
-    retries = call.flag("enableRetry")
-    topic = found.topic
-    there = RefusedError(409, f"{found.name} has a subscription {name} already.")
-    if broker.subscriptions.by_id(name, topic.topic_id) is not None or _committed(broker, topic, name):
-        raise there
-    starts = [_start(broker.partition(topic, index), call) for index in range(len(topic.partitions))]
-    if kind == FAILOVER:
-        if properties or retries:
-            raise RefusedError(
-                501,
-                "A failover subscription is a consumer group: it keeps no properties and has no RETRY topic.",
-            )
-        await _commit(broker, found, name, dict(enumerate(starts)))
-        return DONE
-    group = broker.group_configs.own(name)
-    overrides = {subscription_configs.TYPE: kind} if kind else {}
-    if kind and properties.get(subscription_configs.TYPE, kind) != kind:
-        raise RefusedError(400, f"The type is {kind}, and {subscription_configs.TYPE} says another.")
-    if letter_names.base_of_retries(broker.catalog, broker.group_configs.get(name), name, topic.name) is None:
-        overrides |= subscription_configs.as_pulsars(group, properties)
-    problem = subscription_configs.check(properties, group, overrides, broker.settings)
-    if problem is not None:
-        raise RefusedError(412, problem)
-    await broker.share_groups.make(name)
-    retry_topic = broker.group_configs.get(name).retries_of(name, topic.name) if retries else None
-    if not await broker.subscriptions.make(name, topic.name, starts, overrides, properties, retry_topic):
-        raise there
-    if retry_topic is not None:
-        # one that was there already
-        await broker.subscriptions.ensure(
-            name, retry_topic, [0] * len(broker.topics.get(retry_topic).partitions)
-        )
-    return DONE
-
-
-async def properties_of(context: Context, call: Call) -> Reply:
-    """What is kept with a subscription: exactly what was given to it."""
-    at = await named_subscription(context.broker, call)
-    row = context.broker.subscriptions.row(at.name, at.found.topic.name) if at.shared else None
-    return json(row.properties if row is not None else {})
-
-
-async def update_properties(context: Context, call: Call) -> Reply:
-    """The properties in the body take the place of those there are; an empty object leaves none."""
-    broker = context.broker
-    at = await named_subscription(broker, call)
-    _whole(at.found)
-    properties = _properties(call.json())
-    if at.shared:
-        await broker.subscriptions.alter_properties(at.name, at.found.topic.name, properties)
-    elif properties:
-        raise RefusedError(501, f"{at.name} is a consumer group: it keeps no properties.")
-    return DONE
-
-
-def _properties(value: object) -> dict[str, str]:
-    """The properties in a body. Refuses what is no object of texts with 400."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise RefusedError(400, 'Properties are an object with texts, such as {"team": "billing"}.')
-    return value
 
 
 async def delete(context: Context, call: Call) -> Reply:
     """Unsubscribe: the cursor and all it remembers go. Refused while consumers are connected, unless forced."""
     broker = context.broker
     at = await named_subscription(broker, call)
-    _whole(at.found)
+    whole(at.found)
     topic = at.found.topic
     if at.shared:
         if broker.share_groups.members(at.name) and not call.flag("force"):
@@ -237,7 +106,7 @@ async def skip(context: Context, call: Call) -> Reply:
         begin = _committed_offset(broker, at, partition)
         target = min(begin + count, partition.high_watermark)
         skipped = target - begin
-        await _commit(broker, at.found, at.name, {partition.index: target})
+        await commit_offsets(broker, at.found, at.name, {partition.index: target})
     return done(messages=skipped)
 
 
@@ -248,7 +117,7 @@ async def skip_all(context: Context, call: Call) -> Reply:
     ends = {index: broker.partition(at.found.topic, index).high_watermark for index in _indexes(at.found)}
     backlog = sum(_backlog(broker, at, index, end) for index, end in ends.items())
     if not at.shared:
-        await _commit(broker, at.found, at.name, ends)
+        await commit_offsets(broker, at.found, at.name, ends)
     else:
         await _moved(broker, at, ends, lambda cursor, end: cursor.clear(end))
     return done(messages=backlog)
@@ -280,7 +149,7 @@ async def reset(context: Context, call: Call) -> Reply:
             partition = broker.partition(at.found.topic, index)
             targets[index] = _offset(partition, wanted) + (1 if exclusive and wanted.ledger >= 0 else 0)
     if not at.shared:
-        await _commit(broker, at.found, at.name, targets)
+        await commit_offsets(broker, at.found, at.name, targets)
     else:
         await _moved(broker, at, targets, lambda cursor, offset: cursor.seek(offset))
     ends = {index: broker.partition(at.found.topic, index).high_watermark for index in targets}
@@ -468,7 +337,7 @@ async def hash_of(context: Context, call: Call) -> Reply:
 _LATEST_LEDGER = 2**63 - 1
 
 
-def _whole(found: Found) -> Found:
+def whole(found: Found) -> Found:
     """A topic, not one partition of it: a group's subscription is on all of them."""
     if found.index >= 0 and found.topic.partitioned and len(found.topic.partitions) > 1:
         raise RefusedError(
@@ -518,7 +387,7 @@ def _id(call: Call) -> MessageId:
         raise RefusedError(400, str(error)) from None
 
 
-def _start(partition: Partition, call: Call) -> int:
+def start_of(partition: Partition, call: Call) -> int:
     wanted = _id(call)
     if wanted.partition not in (-1, partition.index) and 0 <= wanted.ledger < _LATEST_LEDGER:
         return partition.high_watermark
@@ -565,7 +434,7 @@ async def _answered(answer: object) -> None:
         raise from_code(said.error)
 
 
-async def _commit(broker: Broker, found: Found, group: str, targets: dict[int, int]) -> None:
+async def commit_offsets(broker: Broker, found: Found, group: str, targets: dict[int, int]) -> None:
     """Commit offsets on behalf of nobody, as kafka-consumer-groups --reset-offsets does."""
     now = broker.clock.wall_ms()
     rows = [

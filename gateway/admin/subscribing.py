@@ -1,0 +1,144 @@
+"""Subscriptions listed, made, and what they say of themselves: names, create, properties. Named in `routes.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from gateway import subscription_configs
+from gateway.admin import share_stats
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.groups import PAGE
+from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
+from gateway.admin.topics import Found, find, named
+from gateway.broker.subscriptions import letter_names
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.broker.broker import Broker
+
+FAILOVER = "failover"
+TYPES = ("shared", "key_shared", FAILOVER)
+
+
+async def names(context: Context, call: Call) -> Reply:
+    """The names of a topic's subscriptions. With `details` (Magnetar's own) an object for each: its type, the configs
+    that are not its group's, its properties.
+    """
+    broker = context.broker
+    found = find(broker, named(call))
+    there = sorted(await names_of(broker, found))
+    if not call.flag("details"):
+        return json(there)
+    told: list[dict[str, object]] = []
+    for count, name in enumerate(there):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        row = broker.subscriptions.row(name, found.topic.name)
+        if row is None:
+            told.append({"subscription": name, "type": "Failover", "overrides": {}, "properties": {}})
+            continue
+        kind = broker.subscriptions.config_of(row).subscription.type
+        told.append(
+            {
+                "subscription": name,
+                "type": share_stats.TYPES[kind],
+                "overrides": broker.subscriptions.own_configs(row),
+                "properties": row.properties,
+            }
+        )
+    return json(told)
+
+
+async def names_of(broker: Broker, found: Found) -> set[str]:
+    """Groups that have a cursor on the topic, or have committed an offset of it."""
+    topic = found.topic
+    there = {row.group async for row in broker.subscriptions.each_of_topic(topic.topic_id)}
+    for count, listed in enumerate(broker.groups.listing()):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        if has_committed(broker, topic, listed.group_id):
+            there.add(listed.group_id)
+    return there
+
+
+async def create(context: Context, call: Call) -> Reply:
+    """Make a subscription that begins at the message id in the body (latest without one), with its `properties`.
+
+    `type` is shared, key_shared or failover; without one the group's configs say, which is shared unless they were
+    changed. As with Pulsar's clients a new Shared or Key_Shared subscription has no ack timeout and lets a nacked
+    message wait a minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
+    """
+    broker = context.broker
+    found, name = whole(find(broker, named(call))), call.path[5]
+    kind = call.query.get("type", "").lower()
+    if kind and kind not in TYPES:
+        raise RefusedError(
+            400, f"The type of a subscription is one of {', '.join(TYPES)}; not {kind[:40]!r}."
+        )
+    if not name:
+        raise RefusedError(412, "A subscription has a name.")
+    body = call.json()
+    properties = _properties(body.get("properties") if isinstance(body, dict) else None)
+    retries = call.flag("enableRetry")
+    topic = found.topic
+    there = RefusedError(409, f"{found.name} has a subscription {name} already.")
+    if broker.subscriptions.by_id(name, topic.topic_id) is not None or has_committed(broker, topic, name):
+        raise there
+    starts = [start_of(broker.partition(topic, index), call) for index in range(len(topic.partitions))]
+    if kind == FAILOVER:
+        if properties or retries:
+            raise RefusedError(
+                501,
+                "A failover subscription is a consumer group: it keeps no properties and has no RETRY topic.",
+            )
+        await commit_offsets(broker, found, name, dict(enumerate(starts)))
+        return DONE
+    group = broker.group_configs.own(name)
+    overrides = {subscription_configs.TYPE: kind} if kind else {}
+    if kind and properties.get(subscription_configs.TYPE, kind) != kind:
+        raise RefusedError(400, f"The type is {kind}, and {subscription_configs.TYPE} says another.")
+    if letter_names.base_of_retries(broker.catalog, broker.group_configs.get(name), name, topic.name) is None:
+        overrides |= subscription_configs.as_pulsars(group, properties)
+    problem = subscription_configs.check(properties, group, overrides, broker.settings)
+    if problem is not None:
+        raise RefusedError(412, problem)
+    await broker.share_groups.make(name)
+    retry_topic = broker.group_configs.get(name).retries_of(name, topic.name) if retries else None
+    if not await broker.subscriptions.make(name, topic.name, starts, overrides, properties, retry_topic):
+        raise there
+    if retry_topic is not None:
+        # one that was there already
+        await broker.subscriptions.ensure(
+            name, retry_topic, [0] * len(broker.topics.get(retry_topic).partitions)
+        )
+    return DONE
+
+
+async def properties_of(context: Context, call: Call) -> Reply:
+    """What is kept with a subscription: exactly what was given to it."""
+    at = await named_subscription(context.broker, call)
+    row = context.broker.subscriptions.row(at.name, at.found.topic.name) if at.shared else None
+    return json(row.properties if row is not None else {})
+
+
+async def update_properties(context: Context, call: Call) -> Reply:
+    """The properties in the body take the place of those there are; an empty object leaves none."""
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    whole(at.found)
+    properties = _properties(call.json())
+    if at.shared:
+        await broker.subscriptions.alter_properties(at.name, at.found.topic.name, properties)
+    elif properties:
+        raise RefusedError(501, f"{at.name} is a consumer group: it keeps no properties.")
+    return DONE
+
+
+def _properties(value: object) -> dict[str, str]:
+    """The properties in a body. Refuses what is no object of texts with 400."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise RefusedError(400, 'Properties are an object with texts, such as {"team": "billing"}.')
+    return value
