@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SLICE = 1024 * 1024
 """Bytes that are read in one go."""
+PART = 5_000
+"""Records that a thread looks at in one go."""
 
 _CODEC, _CONTROL = 0x07, 0x20
 
@@ -78,15 +80,24 @@ class DelaysAhead:
                 break
             self.bytes += sum([each.size for each in stored])
             telling = [each for each in stored if _may_tell(each, retry)]
-            if telling:
-                wall = self._broker.clock.wall_ms()
-                limit = self._broker.decompression_limit
+            # others have their turn between the parts of a slice that unfolds to very much
+            while telling:
+                part, records = 0, 0
+                while part < len(telling) and records < PART:
+                    records += telling[part].count
+                    part += 1
                 found = await asyncio.get_running_loop().run_in_executor(
-                    None, _last, telling, retry, longest, wall, limit
+                    None,
+                    _last,
+                    telling[:part],
+                    retry,
+                    longest,
+                    self._broker.clock.wall_ms(),
+                    self._broker.decompression_limit,
                 )
                 known.due = max(known.due, found)
-            else:
-                await asyncio.sleep(0)
+                del telling[:part]
+            await asyncio.sleep(0)
             known.reached = stored[-1].next
 
     def forget(self, partition: int, before: int) -> None:

@@ -38,7 +38,7 @@ log = logging.getLogger("magnetar.housekeeping")
 
 _SLICE = 200
 """Topics looked at before others get their turn."""
-PAGE = 100
+PAGE = 50
 """Subscriptions, or cursors that lose something, before others get their turn."""
 ROWS = 500
 """Rows of chunks looked at in one go."""
@@ -168,17 +168,16 @@ class Retention:
         partition = topic.partitions[index]
         retry = broker.subscriptions.retries_into(topic.name) is not None
         places: list[Place] = []
-        looked = True
         read_at = 0
+        read, looked = True, False
         while True:
             stored = broker.store.log(partition)
             now = broker.clock.wall_ms()
-            if looked:
-                # it may have taken long
+            if read:
                 read_at = broker.clock.monotonic_ms()
                 before = decide(segments, policy, stored.end_offset, now).policy
                 places = await self._places(topic, index, before, subscribed)
-                looked = False
+                read, looked = False, False
             first = min(each.start for each in places)
             verdict = decide(
                 segments,
@@ -188,11 +187,15 @@ class Retention:
                 places,
                 lambda segment, begin=first: self.delays.latest(partition, segment, begin, longest),  # type: ignore[misc]
             )
-            if verdict.look is None:
+            if verdict.look is not None:
+                begin = max(first, stored.start_offset)
+                await self.delays.look(partition, verdict.look, begin, longest, retry)
+                looked = True
+            elif looked:
+                # that may have taken long
+                read = True
+            else:
                 return places, verdict, read_at
-            begin = max(first, stored.start_offset)
-            await self.delays.look(partition, verdict.look, begin, longest, retry)
-            looked = True
 
     async def _places(
         self, topic: Topic, index: int, before: int, subscribed: list[SubscriptionRow]
@@ -278,31 +281,48 @@ class Retention:
     async def _expire(
         self, topic: Topic, index: int, point: int, subscribed: list[SubscriptionRow], places: list[Place]
     ) -> None:
-        """Settle and count what subscriptions have open below a point."""
+        """Settle and count what subscriptions have open below a point, durably; `places` say where they stand then."""
         broker = self._broker
-        taken = 0
-        for row, place in zip(subscribed, places, strict=True):
+        page: list[tuple[int, SubscriptionPartition, bool]] = []
+        records = count = 0
+        for number, (row, place) in enumerate(zip(subscribed, places, strict=True)):
             if place.start >= point:
                 continue
             subscription = broker.subscriptions.by_id(row.group, row.topic_id)
             if subscription is None or subscription.id != row.id:
                 continue
+            used = index in subscription.partitions
             at = subscription.partition(index)
             cursor = at.ready()
             if cursor.start >= point or cursor.first_held(point) is not None:
                 continue
-            expired = cursor.expire(point)
+            records += cursor.expire(point)
+            count += 1
             at.touch()
-            if expired:
-                log.info(
-                    "retention takes unacknowledged records",
-                    extra={"group": row.group, "topic": topic.name, "partition": index, "records": expired},
-                )
-            taken += 1
-            if taken % PAGE == 0:
-                await asyncio.sleep(0)
-        if taken:
-            await broker.write(())
+            page.append((number, at, used))
+            if len(page) == PAGE:
+                await self._expired(page, places)
+        await self._expired(page, places)
+        if records:
+            where = {"topic": topic.name, "partition": index}
+            log.info(
+                "retention takes unacknowledged records",
+                extra={**where, "subscriptions": count, "records": records},
+            )
+
+    async def _expired(
+        self, page: list[tuple[int, SubscriptionPartition, bool]], places: list[Place]
+    ) -> None:
+        """Wait until that is stored, and let go of what was loaded for it."""
+        if not page:
+            return
+        await self._broker.write(())
+        for number, at, used in page:
+            if at.cursor is not None:
+                places[number] = _place(places[number].name, at, -1)
+                if not used:
+                    at.subscription.let_go(at.index)
+        page.clear()
 
     async def _trim(
         self, topic: Topic, points: dict[int, _Point], subscribed: list[SubscriptionRow], made: int

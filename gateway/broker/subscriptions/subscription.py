@@ -252,6 +252,12 @@ class Subscription:
             each.wake_all()
         self.partitions.clear()
 
+    def let_go(self, index: int) -> None:
+        """Let go of a cursor that was loaded for a moment, unless somebody uses it by now."""
+        at = self.partitions.get(index)
+        if at is not None and (at.release() or at.release()):
+            del self.partitions[index]
+
     def release_idle(self) -> None:
         """Let go of cursors that nobody uses."""
         for index, each in list(self.partitions.items()):
