@@ -29,6 +29,10 @@ POPPED = 1_024
 """runs that come due in one go, or those of one millisecond: others have their turn before the next"""
 
 
+_ONE_RUN = 8
+"""bytes of a row with one run"""
+
+
 class _Group:
     """What is due at one millisecond."""
 
@@ -159,10 +163,15 @@ class DueTimes:
             group = self._group(due)
             if due == self.horizon[0] and first in group.firsts:
                 continue  # it came in while the rows of this millisecond were only half loaded
-            runs = rows.read_runs(value)
-            group.runs.extend(runs)
+            if len(value) == _ONE_RUN:
+                # most, where due times lie scattered
+                group.runs.append(int.from_bytes(value, "little"))
+                self._size += 1
+            else:
+                runs = rows.read_runs(value)
+                group.runs.extend(runs)
+                self._size += len(runs)
             group.firsts.append(first)
-            self._size += len(runs)
         if complete:
             self.horizon = None
         elif last is not None:
