@@ -23,7 +23,7 @@ MOST = 32_768
 """runs kept in memory before the later half goes"""
 FEW = MOST // 4
 """runs in memory below which more are loaded"""
-ROWS_AT_ONCE = 512
+ROWS_AT_ONCE = 256
 RUNS_A_ROW = 512
 POPPED = 1_024
 """runs that come due in one go, or those of one millisecond: others have their turn before the next"""

@@ -31,7 +31,7 @@ CHANGES = {
     },
     "due": {
         "MOST = 32_768": f"MOST = {MOST}",
-        "ROWS_AT_ONCE = 512": "ROWS_AT_ONCE = 2",
+        "ROWS_AT_ONCE = 256": "ROWS_AT_ONCE = 2",
         "RUNS_A_ROW = 512": "RUNS_A_ROW = 3",
     },
 }
