@@ -10,7 +10,7 @@ help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit("Magnetar needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Set PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	@$(PYTHON) -c 'import sys; sys.exit("Magnetar needs Python 3.11 to 3.14; $(PYTHON) is " + sys.version.split()[0] + ". Set PYTHON=python3.11") if not (3, 11) <= sys.version_info < (3, 15) else None'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: requirements/run.lock pyproject.toml | $(VENV)/bin/python

@@ -213,6 +213,17 @@ def _copy_dependencies(pom: Path, version: str, folder: Path) -> None:
         fresh.rename(folder)
 
 
+def _pulsar_client() -> Path:
+    # late: it imports this package
+    from compat.peers.maven import JarsError
+    from compat.peers.pulsar.jars import ensure_client_jars
+
+    try:
+        return ensure_client_jars()
+    except JarsError as error:
+        raise MissingToolError(str(error)) from None
+
+
 def main() -> int:
     """Fetch everything; say what is missing, all at once."""
     argparse.ArgumentParser(
@@ -225,6 +236,7 @@ def main() -> int:
         "Java": ensure_jdk,
         "the Java client": lambda: ensure_jars("kafka-clients-4.3.0"),
         "Kafka and its console tools": lambda: ensure_jars("kafka-4.3.0"),
+        "Pulsar's Java client": _pulsar_client,
         "kcat": ensure_kcat,
     }
     for what, ensure in everything.items():

@@ -134,7 +134,9 @@ async def pieces(context: Context) -> list[Piece]:
     families.open(_PULSAR)
     walk = _Walk(context, families, shown)
     await walk.topics()
-    families.add("pulsar_topics_count", _NAMESPACE, await broker.catalog.partition_count())
+    count = await broker.catalog.partition_count()
+    if count is not None:
+        families.add("pulsar_topics_count", _NAMESPACE, count)
     families.open(_OURS)
     families.add("magnetar_metrics_partitions_shown", "", walk.count)
     await walk.groups()

@@ -22,6 +22,8 @@ _ID = b"i/"
 _PLAIN = b"c/"
 _NEXT_PARTITION = b"next-partition-id"
 _CACHED = 20_000
+COUNT_PAGES = 100
+"""Pages that are counted at once: a million topics take some seconds, and nobody who asks waits for them."""
 PAGE = 500
 """Rows that are read before the loop may do something else."""
 
@@ -109,16 +111,21 @@ class Catalog:
             start = page[-1].name + "\0"
             await asyncio.sleep(0)
 
-    async def partition_count(self) -> int:
-        """Partitions of all topics. Counted once, a page at a time; then every change counts."""
+    async def partition_count(self) -> int | None:
+        """Partitions of all topics, once they are counted: None before.
+
+        Each call counts at most COUNT_PAGES pages, and goes on where the last one ended; then every change counts.
+        """
         async with self._counting:
-            while self._counted_to is not None:
+            for _ in range(COUNT_PAGES):
+                if self._counted_to is None:
+                    break
                 start = self._counted_to
                 page = list(self.topics((start + b"\0").decode() if start else "", PAGE))
                 self._counted += sum(len(topic.partitions) for topic in page)
                 self._counted_to = page[-1].name.encode() if len(page) == PAGE else None
                 await asyncio.sleep(0)
-        return self._counted
+        return self._counted if self._counted_to is None else None
 
     def _count(self, name: str, old: Topic | None, new: Topic | None) -> None:
         if self._counted_to is not None and name.encode() > self._counted_to:
