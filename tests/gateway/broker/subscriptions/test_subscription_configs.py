@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions.rows import SubscriptionRow, find
 from gateway.wire.errors import Error
+from semantics.subscriptions.selectors import load
 from store.api import Family, Put
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import RELEASE, World, run
@@ -214,12 +216,21 @@ def test_properties_and_members_that_come_at_the_same_time_do_not_undo_each_othe
         await world.topic()
         await make(world, "t", pulsar__subscription__type="key_shared")
         own = {"pulsar__subscription__type": "key_shared", "pulsar__nack__delay__ms": "9"}
+        # a member's row is on its way when the properties come
         world.at().attach("a")
         await alter(world, "t", **own)
+        await world.settled()
+        stored = row(world, "t")
+        assert stored.properties["pulsar.nack.delay.ms"] == "9"
+        assert set(load(stored.selector).members()) == {"a"}
+        # and the other way round
+        altering = asyncio.ensure_future(alter(world, "t", **{**own, "team": "blue"}))
+        await asyncio.sleep(0)
         world.at().attach("b")
+        await altering
         await world.settled()
         await world.crash()
-        assert row(world, "t").properties["pulsar.nack.delay.ms"] == "9"
+        assert row(world, "t").properties["team"] == "blue"
         selector = world.at().subscription.selector
         assert selector is not None
         assert set(selector.members()) == {"a", "b"}
