@@ -179,6 +179,7 @@ def test_a_fetch_that_passes_over_a_great_many_delayed_records_lets_others_have_
 
 def test_records_that_are_due_are_given_with_one_fetch_whatever_lies_between() -> None:
     async def test(world: World) -> None:
+        await world.configure("g", pulsar__receiver__queue__size="10000")
         at = await world.subscribed()
         due = b"%d" % (world.clock.wall_ms() + 60_000)
         for _ in range(3):
@@ -270,6 +271,7 @@ def test_a_large_batch_of_delayed_records_is_looked_through_in_parts_and_each_co
 def test_a_batch_that_was_looked_through_in_part_goes_on_after_a_crash(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
+        await world.configure("g", pulsar__receiver__queue__size="10000")
         at = await world.subscribe()
         await world.append(many(world, 3_000, lambda n: 60_000 if n < 2_500 else None))
         at.attach("c")

@@ -22,7 +22,9 @@ async def stopped_while_dying(world: World, *groups: str) -> None:
     world.broker.subscriptions.letters.bury = lambda at, dying: None  # type: ignore[method-assign]
     await world.produce(*(b"%d" % n for n in range(MANY)), index=1)
     for group in groups:
-        await world.configure(group, share__partition__max__record__locks="10000")
+        await world.configure(
+            group, share__partition__max__record__locks="10000", pulsar__receiver__queue__size="10000"
+        )
         at = await world.subscribe(group, index=1)
         assert len(await world.fetch(at, limit=10_000)) == MANY
         assert not at.acknowledge("c", [(0, MANY - 1, REJECT)])

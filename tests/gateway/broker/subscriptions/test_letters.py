@@ -320,7 +320,9 @@ def test_many_die_in_one_commit(folder: Path | None) -> None:
 def test_more_than_a_turn_takes_are_buried_by_the_next_ones(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
-        await world.configure("g", share__partition__max__record__locks="10000")
+        await world.configure(
+            "g", share__partition__max__record__locks="10000", pulsar__receiver__queue__size="10000"
+        )
         at = await world.subscribe()
         await world.produce(*(b"%d" % n for n in range(4500)))
         assert len(await world.fetch(at, limit=10_000)) == 4500
