@@ -91,6 +91,7 @@ class Connection(asyncio.Protocol):
         "closed",
         "host",
         "id",
+        "idled",
         "last_used",
         "transport",
     )
@@ -104,6 +105,8 @@ class Connection(asyncio.Protocol):
         # the largest Produce: all that is allowed once a whole request has come
         self._largest = min(listener.max_request, FIRST_REQUEST)
         self.closed = False
+        # True when it is closed because nothing was asked on it for too long
+        self.idled = False
         # a frame that has not come whole: its pieces, how many bytes they are, how many are needed
         self._pieces: list[bytes | bytearray] = []
         self._have = 0
@@ -155,7 +158,7 @@ class Connection(asyncio.Protocol):
         if fetch is not None:
             fetch.cancel()
         self._broker.fetch_sessions.connection_lost(self.id)
-        self._broker.share_sessions.connection_lost(self.id, stopping=self._stopping)
+        self._broker.share_sessions.connection_lost(self.id, stopping=self._stopping, idled=self.idled)
         self._listener.closed(self)
 
     def pause_writing(self) -> None:

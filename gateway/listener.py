@@ -143,6 +143,7 @@ class Listener:
         oldest = self.now - limit
         for connection in [each for each in self.connections if each.last_used < oldest and each.idle]:
             self._idle.inc()
+            connection.idled = True
             connection.close("idle for connections.max.idle.ms")
 
     async def stop(self, timeout: float) -> None:

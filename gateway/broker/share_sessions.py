@@ -40,6 +40,10 @@ MAX_PARTITIONS = 250_000
 LAST_WORDS = 1.0
 """Seconds in which a member that left its group may still acknowledge what it has."""
 
+BACK_AGAIN = 5.0
+"""Seconds in which a member whose fetch connection was closed as idle may name itself again, when no other one is left:
+librdkafka drops its coordinator's connection with the broker's, and makes both anew within milliseconds."""
+
 Key = tuple[bytes, int]
 """Topic id and partition."""
 
@@ -88,6 +92,7 @@ class ShareSession:
         "epoch",
         "forgotten",
         "group",
+        "idled",
         "left",
         "member",
         "parked",
@@ -115,6 +120,8 @@ class ShareSession:
         self.unsent: set[Unsent] = set()
         # the last answer had records, and no request has come since: it may be lost with its connection
         self.unconfirmed = False
+        # True when the gateway closed its connection because it idled
+        self.idled = False
         # True when the member has left its group and wants nothing any more
         self.left = False
         # how many partitions of it are in the sessions' total
@@ -282,7 +289,7 @@ class ShareSessions:
             if session.epoch != epoch:
                 return Error.INVALID_SHARE_SESSION_EPOCH
             session.advance()
-        session.unconfirmed = False
+        session.unconfirmed = session.idled = False
         return session
 
     def count(self, session: ShareSession) -> bool:
@@ -310,8 +317,10 @@ class ShareSessions:
         session.partitions.clear()
         session.forgotten.clear()
 
-    def connection_lost(self, connection: int, *, stopping: bool) -> None:
-        """Members whose last connection it was are gone. `stopping`: the gateway closed it because it stops."""
+    def connection_lost(self, connection: int, *, stopping: bool, idled: bool = False) -> None:
+        """Members whose last connection it was are gone. The gateway closed it because it stops (`stopping`), or
+        because nothing was asked on it (`idled`): then they have BACK_AGAIN.
+        """
         for key in list(self._by_connection.get(connection, ())):
             self._unname(key, connection)
             session = self._sessions.get(key)
@@ -320,11 +329,16 @@ class ShareSessions:
             session.put_back(connection)
             if session.connection == connection:
                 session.connection = None
+                session.idled = idled
                 if stopping or session.left:
                     self.close(session, Ending.STOPPED if stopping else Ending.LEFT)
                     continue
                 session.in_doubt()
-            if not self.has_connection(*key, session.peer):
+            if self.has_connection(*key, session.peer):
+                continue
+            if session.idled and not session.left:
+                self._broker.loop.call_later(BACK_AGAIN, self._abandon, session)
+            else:
                 self.close(session, Ending.LEFT if session.left else Ending.CRASHED)
 
     def member_gone(self, group: str, member: str, *, graceful: bool) -> None:
@@ -344,6 +358,11 @@ class ShareSessions:
             session.leave()
             self._broker.loop.call_later(LAST_WORDS, self._end, session)
         else:
+            self.close(session, Ending.CRASHED)
+
+    def _abandon(self, session: ShareSession) -> None:
+        key = (session.group, session.member)
+        if self._sessions.get(key) is session and not self.has_connection(*key, session.peer):
             self.close(session, Ending.CRASHED)
 
     def _end(self, session: ShareSession) -> None:

@@ -544,3 +544,35 @@ def test_a_gateway_that_stops_lets_its_sessions_go_uncounted() -> None:
         assert (cursor.look(0).state, cursor.look(0).count) == ("AVAILABLE", 0)
 
     run(test)
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_member_whose_fetch_connection_idled_may_name_itself_again(
+    back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka drops the connection of its heartbeats with the one that idled, and makes both anew."""
+    monkeypatch.setattr(share_sessions, "BACK_AGAIN", 60 if back else 0.02)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        beats, fetches = await Client.connect(gateway), await Client.connect(gateway)
+        epoch = (await beat(beats, GROUP, "m", 0, "t")).member_epoch
+        await share_fetch(fetches, "m", 0, topic_id, [0])
+        session = gateway.broker.share_sessions.get(GROUP, "m")
+        assert session is not None
+        (idle,) = [each for each in gateway.listeners[0].connections if each.id == session.connection]
+        idle.idled = True
+        idle.close("idle")
+        assert await fetches.at_end()
+        beats.close()
+        await until(lambda: len(gateway.listeners[0].connections) == 1)
+        if not back:
+            assert acquired(await share_fetch(client, "n", 0, topic_id, [0], max_wait=60_000)) == {0: {0: 2}}
+            return
+        again = await Client.connect(gateway)
+        assert (await beat(again, GROUP, "m", epoch)).error_code == 0
+        assert acquired(await share_fetch(again, "m", 0, topic_id, [0])) == {}
+        assert errors(await share_acknowledge(again, "m", 1, topic_id, {0: [(0, 0, 1)]})) == {0: 0}
+        again.close()
+
+    run(test)
