@@ -298,10 +298,23 @@ class Subscriptions:
         """Configs of a group or of one of its subscriptions are others now."""
         self._locks.pop(group, None)
         for each in list(self._live.get(group, {}).values()):
-            each.base = self._base_of(each.row)
-            config = self.config_of(each.row)
-            if config != each.config:
-                each.reconfigure(config)
+            self._renew(each)
+
+    def _renew(self, each: Subscription) -> None:
+        each.base = self._base_of(each.row)
+        config = self.config_of(each.row)
+        if config != each.config:
+            each.reconfigure(config)
+
+    def _apply_to_retries(self, group: str, topic: str) -> None:
+        """A group has a subscription on a topic now: that of its retries follows it, and nobody else does."""
+        broker = self._broker
+        named = broker.group_configs.get(group).retry_letter_topic
+        retries = broker.catalog.get(named or f"{topic}-{group}{letter_names.RETRY}")
+        following = self.in_use(group, retries.topic_id) if retries is not None else None
+        if following is not None:
+            self._locks.pop(group, None)
+            self._renew(following)
 
     # -- made and deleted -----------------------------------------------------------------------------------------
 
@@ -358,7 +371,7 @@ class Subscriptions:
                 await broker.write(writes)
         except StoreError as error:
             raise from_store(error) from error
-        self._apply(group)
+        self._apply_to_retries(group, topic)
         log.info("subscription made", extra={"group": group, "topic": topic, "type": row.type})
         found = self.by_id(group, current.topic_id)
         assert found is not None
