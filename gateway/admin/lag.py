@@ -142,7 +142,7 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow) -> Lag:
             earliest = _first(earliest, await context.batch_times.of(broker.store, number, start))
     return {
         "name": row.group,
-        "type": share_stats.TYPES[broker.subscriptions.config_of(row).subscription.type],
+        "type": share_stats.TYPES[broker.subscriptions.configs.of(row).subscription.type],
         "msgBacklog": waiting,
         "msgDelayed": delayed,
         "earliestMsgPublishTimeInBacklog": earliest,

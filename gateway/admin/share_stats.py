@@ -129,7 +129,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         return None
     log, start, read, counts, expired = found
     log_start, end = log.start_offset, log.end_offset
-    config = broker.subscriptions.config_of(row)
+    config = broker.subscriptions.configs.of(row)
     still = min(counts.open, read - start)
     _, delayed, backoff, dying = counts
     unread = end - read
@@ -186,7 +186,7 @@ def _more(
         "states": states,
         "groupMembers": broker.share_groups.members(row.group),
         # configs that are not the group's
-        "overrides": broker.subscriptions.own_configs(row),
+        "overrides": broker.subscriptions.configs.own(row),
     }
 
 

@@ -38,12 +38,12 @@ async def names(context: Context, call: Call) -> Reply:
         if row is None:
             told.append({"subscription": name, "type": "Failover", "overrides": {}, "properties": {}})
             continue
-        kind = broker.subscriptions.config_of(row).subscription.type
+        kind = broker.subscriptions.configs.of(row).subscription.type
         told.append(
             {
                 "subscription": name,
                 "type": share_stats.TYPES[kind],
-                "overrides": broker.subscriptions.own_configs(row),
+                "overrides": broker.subscriptions.configs.own(row),
                 "properties": row.properties,
             }
         )
@@ -129,7 +129,7 @@ async def update_properties(context: Context, call: Call) -> Reply:
     whole(at.found)
     properties = _properties(call.json())
     if at.shared:
-        await broker.subscriptions.alter_properties(at.name, at.found.topic.name, properties)
+        await broker.subscriptions.configs.alter_properties(at.name, at.found.topic.name, properties)
     elif properties:
         raise RefusedError(501, f"{at.name} is a consumer group: it keeps no properties.")
     return DONE

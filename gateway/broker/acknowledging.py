@@ -89,7 +89,7 @@ def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> 
 
 def lock_timeout(broker: Broker, group: str) -> int:
     """For how long records of this group stay acquired, in ms: the shortest time of its subscriptions in use."""
-    return broker.subscriptions.lock_ms(group)
+    return broker.subscriptions.configs.lock_ms(group)
 
 
 class Acknowledging:

@@ -128,7 +128,7 @@ class Broker:
         self.memory_limit = settings.integer("memory.max.bytes")
         self.fetch_max_bytes = settings.integer("fetch.max.bytes")
         self.group_configs.forget()
-        self.subscriptions.settings_changed()
+        self.subscriptions.configs.settings_changed()
         for runtime in self._by_name.values():
             self._configure(runtime)
 

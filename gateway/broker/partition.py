@@ -128,7 +128,7 @@ class Partition:
         self.log_append_time = config.log_append_time
         # False when batches must be looked at more closely, or rewritten, before they are stored
         # (full name of the topic, subscription) when this is a retry letter topic
-        self.retries_of = self.broker.subscriptions.retries_into(self.topic.name)
+        self.retries_of = self.broker.subscriptions.configs.retries_into(self.topic.name)
         self.plain = not (
             self.retries_of is not None
             or config.log_append_time

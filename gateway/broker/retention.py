@@ -128,7 +128,7 @@ class Retention:
         longest = 0
         async for row in broker.subscriptions.each_of_topic(topic.topic_id):
             subscribed.append(row)
-            longest = max(longest, broker.subscriptions.config_of(row).subscription.max_delay_ms)
+            longest = max(longest, broker.subscriptions.configs.of(row).subscription.max_delay_ms)
         points: dict[int, _Point] = {}
         for index, segments in found:
             partition = topic.partitions[index]
@@ -166,7 +166,7 @@ class Retention:
         """
         broker = self._broker
         partition = topic.partitions[index]
-        retry = broker.subscriptions.retries_into(topic.name) is not None
+        retry = broker.subscriptions.configs.retries_into(topic.name) is not None
         places: list[Place] = []
         read_at = 0
         read, looked = True, False

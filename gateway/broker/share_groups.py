@@ -56,7 +56,7 @@ class ShareGroups(Machines[ShareGroup]):
         self._max_size = broker.settings.integer("group.share.max.size")
         self._known: dict[str, _Known] = {}
         broker.group_configs.members_of = self.members
-        broker.subscriptions.members_on = self.members_on
+        broker.subscriptions.configs.members_on = self.members_on
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class ShareGroups(Machines[ShareGroup]):
         if live is not None and self._known[group_id].closing:
             raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, f"Group {group_id} is being changed.")
         for topic in names or ():
-            config = self._broker.subscriptions.config_on(group_id, topic)
+            config = self._broker.subscriptions.configs.on(group_id, topic)
             self._check_ranges(group_id, live, config, member_id, client_id)
 
     def _check_ranges(

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from gateway import subscription_configs
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.subscriptions import letter_names, rows
+from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions.configs import SubscriptionConfigs
 from gateway.broker.subscriptions.consumers import Consumer
 from gateway.broker.subscriptions.letters import Letters
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.scanning import Scanner
-from gateway.broker.subscriptions.subscription import KEY_SHARED, Subscription
+from gateway.broker.subscriptions.subscription import Subscription
 from gateway.broker.subscriptions.timers import Timers, Turns
-from gateway.group_configs import validate
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
@@ -40,11 +37,6 @@ PAGE = 100
 """Subscriptions looked at in one go."""
 
 
-def _kind(config: GroupConfig) -> str:
-    kind = config.subscription.type
-    return f"{kind} ({config.mode})" if kind == KEY_SHARED else kind
-
-
 class Subscriptions:
     """All subscriptions of this node."""
 
@@ -55,21 +47,14 @@ class Subscriptions:
         self.scanner = Scanner(broker.decompression_limit)
         broker.metrics.watch_opened(self.scanner.kept_bytes)
         self.letters = Letters(broker)
+        self.configs = SubscriptionConfigs(broker)
         # group -> topic id -> subscription, of those in use
         self._live: dict[str, dict[bytes, Subscription]] = {}
         # on their way out: their rows are no longer to be read
         self._deleting: set[tuple[str, bytes]] = set()
         self._next_id = rows.next_id(broker.store)
-        # see `_retry_topics`; None until somebody asks
-        self._named_retries: dict[str, str] | None = None
-        # see `lock_ms`
-        self._locks: dict[str, int] = {}
         # True while the gateway stops: connections that close then are nobody's crash
         self.stopping = False
-        # how many members of a group subscribe to a topic
-        self.members_on: Callable[[str, str], int] = lambda group, topic: 0
-        broker.group_configs.watchers.append(self.reconfigure)
-        broker.group_configs.check_subscriptions = self._check_group
 
     @property
     def next_id(self) -> int:
@@ -96,6 +81,19 @@ class Subscriptions:
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         return self._open(row) if row is not None else None
+
+    def row(self, group: str, topic: str) -> SubscriptionRow | None:
+        """What is stored of a subscription on the topic of that name, in use or not. Raises KafkaError."""
+        found = self._broker.catalog.get(topic)
+        if found is None or (group, found.topic_id) in self._deleting:
+            return None
+        live = self.in_use(group, found.topic_id)
+        if live is not None:
+            return live.row
+        try:
+            return rows.find(self._broker.store, group, found.topic_id)
+        except StoreError as error:
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def of_group(self, group: str) -> list[SubscriptionRow]:
         """What the store has of a group. Raises StoreError."""
@@ -135,33 +133,9 @@ class Subscriptions:
         """The subscription if somebody uses it; one that is only in the store stays there."""
         return self._live.get(group, {}).get(topic_id)
 
-    def retries_into(self, topic: str) -> tuple[str, str] | None:
-        """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""
-        catalog = self._broker.catalog
-        found = list(letter_names.bases(catalog, topic, letter_names.RETRY))
-        for base, group in found:
-            # of several readings of the name, the one that is in use
-            if self.get(group, base) is not None:
-                return letter_names.full_name(base), group
-        if found:
-            return letter_names.full_name(found[0][0]), found[0][1]
-        named = self._retry_topics()
-        if topic not in named:
-            return None
-        group = named[topic]
-        read = [row.topic for row in self.of_group(group) if row.topic != topic]
-        return letter_names.full_name(read[0] if read else topic), group
-
-    def _retry_topics(self) -> dict[str, str]:
-        """Retry letter topics with names of their own -> the group that says so."""
-        if self._named_retries is None:
-            configs = self._broker.group_configs
-            self._named_retries = {}
-            for group in configs.named():
-                name = configs.get(group).retry_letter_topic
-                if name is not None:
-                    self._named_retries[name] = group
-        return self._named_retries
+    def live_of(self, group: str) -> list[Subscription]:
+        """The subscriptions of a group that are in use."""
+        return list(self._live.get(group, {}).values())
 
     def live(self) -> Iterator[Subscription]:
         """The subscriptions in use."""
@@ -170,151 +144,23 @@ class Subscriptions:
 
     def unsaved(self, group: str) -> bool:
         """Whether the cursors of a group say something that is not stored yet."""
-        return any(each.unsaved for each in self._live.get(group, {}).values())
+        return any(each.unsaved for each in self.live_of(group))
 
     def _open(self, row: SubscriptionRow) -> Subscription:
-        base = self._base_of(row)
-        found = Subscription(self._broker, row, self.config_of(row), base)
+        base = self.configs.base_of(row)
+        found = Subscription(self._broker, row, self.configs.of(row), base)
         self._live.setdefault(row.group, {})[row.topic_id] = found
-        self._locks.pop(row.group, None)
+        self.configs.in_use_changed(row.group)
         return found
 
-    def _base_of(self, row: SubscriptionRow) -> str | None:
-        """The topic whose retries these are. Raises KafkaError."""
-        broker = self._broker
-        config = broker.group_configs.get(row.group)
-        return letter_names.base_of_retries(broker.catalog, config, row.group, row.topic)
-
     def _forget(self, group: str, topic_id: bytes) -> None:
-        self._locks.pop(group, None)
+        self.configs.in_use_changed(group)
         live = self._live.get(group)
         found = live.pop(topic_id, None) if live is not None else None
         if found is not None:
             found.close()
         if live is not None and not live:
             del self._live[group]
-
-    # -- configs --------------------------------------------------------------------------------------------------
-
-    def own_configs(self, row: SubscriptionRow) -> dict[str, str]:
-        """What a subscription says of itself; one of retries first of all what that of its base says. Raises
-        KafkaError.
-        """
-        own = subscription_configs.merged(row.overrides, row.properties)
-        base = self._base_of(row)
-        if base is None or base == row.topic:
-            return own
-        found = self.row(row.group, base)
-        if found is None:
-            return own
-        return {**subscription_configs.merged(found.overrides, found.properties), **own}
-
-    def config_of(self, row: SubscriptionRow) -> GroupConfig:
-        """A subscription's configuration as it is in force: its own over its group's. Raises KafkaError."""
-        return self._broker.group_configs.overridden(row.group, self.own_configs(row))
-
-    def config_on(self, group: str, topic: str) -> GroupConfig:
-        """The same of a group on the topic of that name, where it may have no subscription yet. Raises KafkaError."""
-        row = self.row(group, topic)
-        return self.config_of(row) if row is not None else self._broker.group_configs.get(group)
-
-    def row(self, group: str, topic: str) -> SubscriptionRow | None:
-        """What is stored of a subscription on the topic of that name, in use or not. Raises KafkaError."""
-        found = self._broker.catalog.get(topic)
-        if found is None or (group, found.topic_id) in self._deleting:
-            return None
-        live = self.in_use(group, found.topic_id)
-        if live is not None:
-            return live.row
-        try:
-            return rows.find(self._broker.store, group, found.topic_id)
-        except StoreError as error:
-            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    def lock_ms(self, group: str) -> int:
-        """For how long records of a group stay acquired, in ms: one number is told for all of a group's subscriptions,
-        and the shortest time is safe for all. Raises KafkaError.
-        """
-        found = self._locks.get(group)
-        if found is None:
-            times = [each.config.subscription.lock_ms for each in self._live.get(group, {}).values()]
-            if not times:
-                return self._broker.group_configs.get(group).subscription.lock_ms
-            found = self._locks[group] = min(times)
-        return found
-
-    def _check_group(self, group: str, new: Mapping[str, str]) -> str | None:
-        """What is wrong with new configs of a group beside what its subscriptions say of themselves."""
-        try:
-            found = self.of_group(group)
-        except StoreError as error:
-            raise from_store(error) from error
-        for row in found:
-            own = self.own_configs(row)
-            problem = validate({**new, **own}, self._broker.settings) if own else None
-            if problem is not None:
-                return f"With what the subscription {group} of topic {row.topic} says of itself: {problem}"
-        return None
-
-    async def alter_properties(self, group: str, topic: str, properties: Mapping[str, str]) -> None:
-        """Give a subscription these properties in place of those it had: durable, and in force, when this returns.
-
-        Raises KafkaError: INVALID_CONFIG says which values are good; UNKNOWN_TOPIC_OR_PARTITION where there is none.
-        """
-        broker = self._broker
-        async with broker.topics.changing(topic):
-            subscription = self.get(group, topic)
-            if subscription is None:
-                raise KafkaError(
-                    Error.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic} has no subscription {group}."
-                )
-            row = subscription.row
-            own = broker.group_configs.own(group)
-            problem = subscription_configs.check(properties, own, row.overrides, broker.settings)
-            if problem is not None:
-                raise KafkaError(Error.INVALID_CONFIG, problem)
-            after = self.config_of(msgspec.structs.replace(row, properties=dict(properties)))
-            self._check_fixed(subscription, after)
-            try:
-                await subscription.keep(dict(properties))
-            except StoreError as error:
-                raise from_store(error) from error
-            self._apply(group)
-
-    def _check_fixed(self, subscription: Subscription, after: GroupConfig) -> None:
-        """What cannot change while consumers of one kind are connected. Raises KafkaError INVALID_CONFIG."""
-        before = subscription.config
-        if (before.subscription.type, before.mode) == (after.subscription.type, after.mode):
-            return
-        count = max(len(subscription.consumers), self.members_on(subscription.group, subscription.topic))
-        if count:
-            raise KafkaError(
-                Error.INVALID_CONFIG,
-                f"Subscription {subscription.group} of topic {subscription.topic} is {_kind(before)} and cannot become "
-                f"{_kind(after)} while it has consumers ({count}): stop them, change it, start them again.",
-            )
-
-    def _apply(self, group: str) -> None:
-        """Configs of a group or of one of its subscriptions are others now."""
-        self._locks.pop(group, None)
-        for each in list(self._live.get(group, {}).values()):
-            self._renew(each)
-
-    def _renew(self, each: Subscription) -> None:
-        each.base = self._base_of(each.row)
-        config = self.config_of(each.row)
-        if config != each.config:
-            each.reconfigure(config)
-
-    def _apply_to_retries(self, group: str, topic: str) -> None:
-        """A group has a subscription on a topic now: that of its retries follows it, and nobody else does."""
-        broker = self._broker
-        named = broker.group_configs.get(group).retry_letter_topic
-        retries = broker.catalog.get(named or f"{topic}-{group}{letter_names.RETRY}")
-        following = self.in_use(group, retries.topic_id) if retries is not None else None
-        if following is not None:
-            self._locks.pop(group, None)
-            self._renew(following)
 
     # -- made and deleted -----------------------------------------------------------------------------------------
 
@@ -371,7 +217,7 @@ class Subscriptions:
                 await broker.write(writes)
         except StoreError as error:
             raise from_store(error) from error
-        self._apply_to_retries(group, topic)
+        self.configs.apply_to_retries(group, topic)
         log.info("subscription made", extra={"group": group, "topic": topic, "type": row.type})
         found = self.by_id(group, current.topic_id)
         assert found is not None
@@ -438,7 +284,7 @@ class Subscriptions:
             overrides=dict(overrides or {}),
             properties=dict(properties or {}),
         )
-        config = self.config_of(row)
+        config = self.configs.of(row)
         row.type = config.subscription.type
         writes = [*rows.writes_registered(row), rows.writes_next_id(self._next_id)]
         for partition, start in zip(topic.partitions, starts, strict=True):
@@ -493,7 +339,7 @@ class Subscriptions:
         finally:
             self._deleting -= going
         # those of retries followed it
-        self._apply(group)
+        self.configs.apply(group)
         return len(found)
 
     def writes_topic_deleted(self, topic: Topic) -> list[Write]:
@@ -514,34 +360,11 @@ class Subscriptions:
 
     # -- what happens to groups -----------------------------------------------------------------------------------
 
-    def reconfigure(self, group: str) -> None:
-        """The group's configs are others now."""
-        config = self._broker.group_configs.get(group)
-        self._name_retries(group, config.retry_letter_topic)
-        self._apply(group)
-
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
         """A member left the group (graceful) or ran out: its session ends, and what it held and its slots go on."""
         self._broker.share_sessions.member_gone(group, member, graceful=graceful)
-        for each in list(self._live.get(group, {}).values()):
+        for each in self.live_of(group):
             each.forget(member)
-
-    def settings_changed(self) -> None:
-        """What group configs fall back to is different now."""
-        for group in list(self._live):
-            self.reconfigure(group)
-
-    def _name_retries(self, group: str, name: str | None) -> None:
-        """The group's retry letter topic is called so, None: as Pulsar calls it."""
-        named = {other: its for other, its in self._retry_topics().items() if its != group}
-        if name is not None:
-            named[name] = group
-        if named != self._named_retries:
-            self._named_retries = named
-            for runtime in self._broker.runtimes():
-                for partition in runtime.partitions:
-                    if partition is not None:
-                        partition.configure(runtime.config)
 
     def count_acks(self, consumer: Consumer | None, acks: Sequence[tuple[int, int, bytes]]) -> None:
         """What consumers said of records that they had."""
@@ -576,7 +399,7 @@ class Subscriptions:
                 self._forget_idle(each)
 
     def _forget_idle(self, each: Subscription) -> None:
-        self._locks.pop(each.group, None)
+        self.configs.in_use_changed(each.group)
         topics = self._live[each.group]
         del topics[each.topic_id]
         if not topics:

@@ -105,7 +105,7 @@ def test_what_is_made_here_behaves_as_with_pulsars_clients_unless_the_group_says
 
     async def test(admin: Admin) -> None:
         await made(admin)
-        config = admin.broker.subscriptions.config_on("billing", "orders").subscription
+        config = admin.broker.subscriptions.configs.on("billing", "orders").subscription
         assert (config.nack_delay_ms, config.lock_ms) == (60_000, 2**31 - 1)
         assert admin.broker.group_configs.own("billing") == {}
         group = admin.broker.group_configs.get("billing").subscription
@@ -113,7 +113,7 @@ def test_what_is_made_here_behaves_as_with_pulsars_clients_unless_the_group_says
         own = {"pulsar.nack.delay.ms": "5", "share.record.lock.duration.ms": "15000"}
         await admin.broker.group_configs.alter("own", lambda old: {**old, **own})
         assert (await admin.ask("PUT", "P/orders/subscription/own?type=key_shared", EARLIEST)).status == 204
-        config = admin.broker.subscriptions.config_on("own", "orders").subscription
+        config = admin.broker.subscriptions.configs.on("own", "orders").subscription
         assert (config.nack_delay_ms, config.lock_ms, config.type) == (5, 15_000, "key_shared")
 
     serve(test)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
@@ -60,6 +61,7 @@ class FakeSubscriptions:
         self.deleted: list[tuple[str, bytes | None]] = []
         self.gone: list[tuple[str, str, bool]] = []
         self.failing: KafkaError | None = None
+        self.configs = SimpleNamespace()
 
     async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> None:
         if self.failing is not None:

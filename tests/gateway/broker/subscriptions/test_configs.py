@@ -26,7 +26,7 @@ async def make(world: World, topic: str, group: str = "g", retries: str | None =
 
 
 async def alter(world: World, topic: str, **own: str) -> None:
-    await world.broker.subscriptions.alter_properties("g", topic, named(own))
+    await world.broker.subscriptions.configs.alter_properties("g", topic, named(own))
 
 
 def named(own: dict[str, str]) -> dict[str, str]:
@@ -34,7 +34,7 @@ def named(own: dict[str, str]) -> dict[str, str]:
 
 
 def config(world: World, topic: str, group: str = "g") -> Any:
-    return world.broker.subscriptions.config_on(group, topic).subscription
+    return world.broker.subscriptions.configs.on(group, topic).subscription
 
 
 def row(world: World, topic: str, group: str = "g") -> SubscriptionRow:
@@ -243,13 +243,13 @@ def test_the_lock_that_members_are_told_is_the_shortest_of_the_groups() -> None:
         await world.topic("long")
         await world.topic("short")
         subscriptions = world.broker.subscriptions
-        assert subscriptions.lock_ms("g") == 30_000
+        assert subscriptions.configs.lock_ms("g") == 30_000
         await make(world, "long", pulsar__ack__timeout__ms="0")
         world.at(topic="long")
-        assert subscriptions.lock_ms("g") == 2**31 - 1
+        assert subscriptions.configs.lock_ms("g") == 2**31 - 1
         await make(world, "short", pulsar__ack__timeout__ms="5000")
-        assert subscriptions.lock_ms("g") == 5000
+        assert subscriptions.configs.lock_ms("g") == 5000
         await alter(world, "short", pulsar__ack__timeout__ms="6000")
-        assert subscriptions.lock_ms("g") == 6000
+        assert subscriptions.configs.lock_ms("g") == 6000
 
     run(test)

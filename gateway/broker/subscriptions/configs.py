@@ -1,0 +1,218 @@
+"""The configs of subscriptions: what each says of itself, over what its group says.
+
+A subscription of retries follows that on its base topic. Whatever changes what is in force (a group's configs, a
+subscription's properties, a base that comes or goes) is applied to those in use at once; the others are opened with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway import subscription_configs
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.subscriptions import letter_names
+from gateway.broker.subscriptions.subscription import KEY_SHARED, Subscription
+from gateway.group_configs import validate
+from gateway.wire.errors import Error
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.group_configs import GroupConfig
+
+
+def _kind(config: GroupConfig) -> str:
+    kind = config.subscription.type
+    return f"{kind} ({config.mode})" if kind == KEY_SHARED else kind
+
+
+class SubscriptionConfigs:
+    """The configs of all subscriptions of this node (`broker.subscriptions.configs`)."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        # see `_retry_topics`; None until somebody asks
+        self._named_retries: dict[str, str] | None = None
+        # see `lock_ms`
+        self._locks: dict[str, int] = {}
+        # how many members of a group subscribe to a topic
+        self.members_on: Callable[[str, str], int] = lambda group, topic: 0
+        broker.group_configs.watchers.append(self.reconfigure)
+        broker.group_configs.check_subscriptions = self._check_group
+
+    # -- what is in force -----------------------------------------------------------------------------------------
+
+    def own(self, row: SubscriptionRow) -> dict[str, str]:
+        """What a subscription says of itself; one of retries first of all what that of its base says. Raises
+        KafkaError.
+        """
+        own = subscription_configs.merged(row.overrides, row.properties)
+        base = self.base_of(row)
+        if base is None or base == row.topic:
+            return own
+        found = self._broker.subscriptions.row(row.group, base)
+        if found is None:
+            return own
+        return {**subscription_configs.merged(found.overrides, found.properties), **own}
+
+    def of(self, row: SubscriptionRow) -> GroupConfig:
+        """A subscription's configuration as it is in force: its own over its group's. Raises KafkaError."""
+        return self._broker.group_configs.overridden(row.group, self.own(row))
+
+    def on(self, group: str, topic: str) -> GroupConfig:
+        """The same of a group on the topic of that name, where it may have no subscription yet. Raises KafkaError."""
+        row = self._broker.subscriptions.row(group, topic)
+        return self.of(row) if row is not None else self._broker.group_configs.get(group)
+
+    def lock_ms(self, group: str) -> int:
+        """For how long records of a group stay acquired, in ms: one number is told for all of a group's subscriptions,
+        and the shortest time is safe for all. Raises KafkaError.
+        """
+        found = self._locks.get(group)
+        if found is None:
+            times = [each.config.subscription.lock_ms for each in self._broker.subscriptions.live_of(group)]
+            if not times:
+                return self._broker.group_configs.get(group).subscription.lock_ms
+            found = self._locks[group] = min(times)
+        return found
+
+    def in_use_changed(self, group: str) -> None:
+        """A subscription of the group is in use now, or is not any more."""
+        self._locks.pop(group, None)
+
+    def base_of(self, row: SubscriptionRow) -> str | None:
+        """The topic whose retries these are. Raises KafkaError."""
+        broker = self._broker
+        config = broker.group_configs.get(row.group)
+        return letter_names.base_of_retries(broker.catalog, config, row.group, row.topic)
+
+    # -- changed --------------------------------------------------------------------------------------------------
+
+    def _check_group(self, group: str, new: Mapping[str, str]) -> str | None:
+        """What is wrong with new configs of a group beside what its subscriptions say of themselves."""
+        try:
+            found = self._broker.subscriptions.of_group(group)
+        except StoreError as error:
+            raise from_store(error) from error
+        for row in found:
+            own = self.own(row)
+            problem = validate({**new, **own}, self._broker.settings) if own else None
+            if problem is not None:
+                return f"With what the subscription {group} of topic {row.topic} says of itself: {problem}"
+        return None
+
+    async def alter_properties(self, group: str, topic: str, properties: Mapping[str, str]) -> None:
+        """Give a subscription these properties in place of those it had: durable, and in force, when this returns.
+
+        Raises KafkaError: INVALID_CONFIG says which values are good; UNKNOWN_TOPIC_OR_PARTITION where there is none.
+        """
+        broker = self._broker
+        async with broker.topics.changing(topic):
+            subscription = broker.subscriptions.get(group, topic)
+            if subscription is None:
+                raise KafkaError(
+                    Error.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic} has no subscription {group}."
+                )
+            row = subscription.row
+            own = broker.group_configs.own(group)
+            problem = subscription_configs.check(properties, own, row.overrides, broker.settings)
+            if problem is not None:
+                raise KafkaError(Error.INVALID_CONFIG, problem)
+            after = self.of(msgspec.structs.replace(row, properties=dict(properties)))
+            self._check_fixed(subscription, after)
+            try:
+                await subscription.keep(dict(properties))
+            except StoreError as error:
+                raise from_store(error) from error
+            self.apply(group)
+
+    def _check_fixed(self, subscription: Subscription, after: GroupConfig) -> None:
+        """What cannot change while consumers of one kind are connected. Raises KafkaError INVALID_CONFIG."""
+        before = subscription.config
+        if (before.subscription.type, before.mode) == (after.subscription.type, after.mode):
+            return
+        count = max(len(subscription.consumers), self.members_on(subscription.group, subscription.topic))
+        if count:
+            raise KafkaError(
+                Error.INVALID_CONFIG,
+                f"Subscription {subscription.group} of topic {subscription.topic} is {_kind(before)} and cannot become "
+                f"{_kind(after)} while it has consumers ({count}): stop them, change it, start them again.",
+            )
+
+    def apply(self, group: str) -> None:
+        """Configs of a group or of one of its subscriptions are others now."""
+        self._locks.pop(group, None)
+        for each in self._broker.subscriptions.live_of(group):
+            self._renew(each)
+
+    def _renew(self, each: Subscription) -> None:
+        each.base = self.base_of(each.row)
+        config = self.of(each.row)
+        if config != each.config:
+            each.reconfigure(config)
+
+    def apply_to_retries(self, group: str, topic: str) -> None:
+        """A group has a subscription on a topic now: that of its retries follows it, and nobody else does."""
+        broker = self._broker
+        retries = broker.catalog.get(broker.group_configs.get(group).retries_of(group, topic))
+        following = broker.subscriptions.in_use(group, retries.topic_id) if retries is not None else None
+        if following is not None:
+            self._locks.pop(group, None)
+            self._renew(following)
+
+    def reconfigure(self, group: str) -> None:
+        """The group's configs are others now."""
+        config = self._broker.group_configs.get(group)
+        self._name_retries(group, config.retry_letter_topic)
+        self.apply(group)
+
+    def settings_changed(self) -> None:
+        """What group configs fall back to is different now."""
+        for group in {each.group for each in self._broker.subscriptions.live()}:
+            self.reconfigure(group)
+
+    # -- retries --------------------------------------------------------------------------------------------------
+
+    def retries_into(self, topic: str) -> tuple[str, str] | None:
+        """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""
+        catalog = self._broker.catalog
+        found = list(letter_names.bases(catalog, topic, letter_names.RETRY))
+        for base, group in found:
+            # of several readings of the name, the one that is in use
+            if self._broker.subscriptions.get(group, base) is not None:
+                return letter_names.full_name(base), group
+        if found:
+            return letter_names.full_name(found[0][0]), found[0][1]
+        named = self._retry_topics()
+        if topic not in named:
+            return None
+        group = named[topic]
+        read = [row.topic for row in self._broker.subscriptions.of_group(group) if row.topic != topic]
+        return letter_names.full_name(read[0] if read else topic), group
+
+    def _retry_topics(self) -> dict[str, str]:
+        """Retry letter topics with names of their own -> the group that says so."""
+        if self._named_retries is None:
+            configs = self._broker.group_configs
+            self._named_retries = {}
+            for group in configs.named():
+                name = configs.get(group).retry_letter_topic
+                if name is not None:
+                    self._named_retries[name] = group
+        return self._named_retries
+
+    def _name_retries(self, group: str, name: str | None) -> None:
+        """The group's retry letter topic is called so, None: as Pulsar calls it."""
+        named = {other: its for other, its in self._retry_topics().items() if its != group}
+        if name is not None:
+            named[name] = group
+        if named != self._named_retries:
+            self._named_retries = named
+            for runtime in self._broker.runtimes():
+                for partition in runtime.partitions:
+                    if partition is not None:
+                        partition.configure(runtime.config)
