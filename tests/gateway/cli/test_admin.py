@@ -459,7 +459,7 @@ def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
 def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
     for flag in ("--help", "-h"):
         result = CliRunner().invoke(main, [*path, flag])
-        assert result.exit_code == 0
+        assert result.exit_code == 0, result.output
         assert "Usage:" in result.output
 
 
