@@ -11,6 +11,7 @@ its own. The topic is filled before, in batches of 16 KB (the Java producer's de
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from compat.bench import pulsar, share_clients
 from compat.bench.loads import Load, Measure, Metric, Turn
@@ -19,6 +20,8 @@ from compat.bench.share_clients import Window
 RATE = "records_per_second"
 TOPIC = GROUP = "bench-share"
 MAGNETAR = ("Magnetar",)
+ALL_MAY_HOLD = ("-config", "share.partition.max.record.locks=4000")
+"""So many records of a partition as four members hold at most: each keeps its first ones until all have some"""
 
 
 def window(turn: Turn, records: int) -> Window:
@@ -97,6 +100,41 @@ def _key_shared(turn: Turn) -> dict[str, float]:
         ordered = ("-ordered",) if kind == "key_shared" else ()
         rates[kind] = _franz(turn, "backlog", *where, *ordered, *shape)[RATE]
     return {**rates, "share_of_shared": rates["key_shared"] / rates["shared"]}
+
+
+def _hot_key(turn: Turn) -> dict[str, float]:
+    """How fast records of 10,000 keys come beside a hot key, by turns with the same records alone; and how long 2,000
+    of them take behind 60,000 of one key.
+    """
+    turn.started()
+    others = 60_000 if turn.quick else 600_000
+    tries = 0
+
+    def measure(records: int, *options: str) -> dict[str, float]:
+        nonlocal tries
+        tries += 1
+        name = f"bench-hot-{tries}"
+        where = (
+            "-topic",
+            name,
+            "-group",
+            name,
+            "-config",
+            "pulsar.subscription.type=key_shared",
+            *ALL_MAY_HOLD,
+        )
+        shape = ("-partitions", "1", "-keys", "10000", "-records", str(records), "-all", "-ordered")
+        return _franz(turn, "backlog", *where, *shape, *options)
+
+    alone = [measure(others)[RATE]]
+    found = {}
+    for percent in (50, 10, 2):
+        beside = measure(others * 100 // (100 - percent), "-hot", str(percent / 100))[RATE]
+        alone.append(measure(others)[RATE])
+        found[f"beside_{percent}"] = beside / ((alone[-2] + alone[-1]) / 2)
+    burst = measure(62_000, "-burst", "60000")
+    # who waits behind the burst waits for the first record, too
+    return {"alone": median(alone), **found, "burst_seconds": burst["join_seconds"] + burst["seconds"]}
 
 
 def _nacked(turn: Turn) -> dict[str, float]:
@@ -202,6 +240,20 @@ SHARE: tuple[Load, ...] = (
         _key_shared,
         servers=MAGNETAR,
         pulsar=pulsar.key_shared,
+    ),
+    Load(
+        "key-shared-hot",
+        "Key_Shared (strict), 10,000 keys, 1 partition, 4 members: beside one hot key of 50, 10, 2 % of the"
+        " records, the others' rate to that without it; 2,000 others behind 60,000 of one key",
+        (
+            Metric("alone", "msg/s without a hot key", "higher"),
+            Metric("beside_50", "of that, beside 50 %", "higher", bound=0.8),
+            Metric("beside_10", "of that, beside 10 %", "higher", bound=0.8),
+            Metric("beside_2", "of that, beside 2 %", "higher", bound=0.8),
+            Metric("burst_seconds", "s until the last one behind the burst", "lower", bound=2),
+        ),
+        _hot_key,
+        servers=MAGNETAR,
     ),
     Load(
         "share-nack-delay",

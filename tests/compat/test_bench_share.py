@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def run(command: Sequence[str], timeout: float) -> dict[str, float]:
         found.append([Path(command[0]).name, *command[1:]])
-        return {"records_per_second": 100.0 if "key_shared" in " ".join(command) else 200.0}
+        times = {"seconds": 0.5, "join_seconds": 0.25}
+        return {"records_per_second": 100.0 if "key_shared" in " ".join(command) else 200.0, **times}
 
     monkeypatch.setattr(share_clients, "_figures", run)
     return found
@@ -158,6 +160,36 @@ def test_key_shared_is_shown_beside_shared(asked: list[list[str]], tmp_path: Pat
     assert ["-ordered" in command for command in asked] == [True, False]
 
 
+def test_what_comes_beside_a_hot_key_is_compared_with_the_turns_before_and_after_it(
+    asked: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # of the same others alone, then by turns beside a hot key and alone
+    rates = iter([100.0, 150.0, 200.0, 100.0, 400.0, 300.0, 200.0, 1.0])
+
+    def run(command: Sequence[str], timeout: float) -> dict[str, float]:
+        asked.append(list(command))
+        return {"records_per_second": next(rates), "seconds": 0.5, "join_seconds": 0.25}
+
+    monkeypatch.setattr(share_clients, "_figures", run)
+    figures, _ = measure("key-shared-hot", True, tmp_path)
+    assert figures == {
+        "alone": 200.0,
+        "beside_50": 1.0,
+        "beside_10": pytest.approx(1 / 3),
+        "beside_2": 1.0,
+        "burst_seconds": 0.75,
+    }
+    given = [dict(pairwise(command)) for command in asked]
+    assert [each.get("-hot", each.get("-burst")) for each in given] == [
+        *(None, "0.5", None, "0.1", None, "0.02", None, "60000"),
+    ]
+    # as many others each time
+    assert [each["-records"] for each in given] == [
+        *("60000", "120000", "60000", "66666", "60000", "61224", "60000", "62000"),
+    ]
+    assert len({each["-topic"] for each in given}) == len(given)
+
+
 def test_the_killed_server_is_started_again_over_its_data(asked: list[list[str]], tmp_path: Path) -> None:
     _, server = measure("share-kill", True, tmp_path)
     assert server.said == ["prepare", "start", "kill", "start"]
@@ -191,5 +223,7 @@ def test_the_programs_compile_and_are_clean(tmp_path: Path, monkeypatch: pytest.
     )
     assert done.returncode == 0, done.stderr
     assert subprocess.run([share_clients.FRANZ, "nothing"], capture_output=True).returncode == 2
+    hot = subprocess.run([share_clients.FRANZ, "fill", "-hot", "0.5"], capture_output=True, text=True)
+    assert (hot.returncode, "needs -keys" in hot.stderr) == (1, True)
     refused = subprocess.run([share_clients.RDKAFKA], capture_output=True, text=True)
     assert (refused.returncode, "eleven arguments" in refused.stderr) == (1, True)

@@ -54,7 +54,7 @@ func backlog(o *options) (any, error) {
 
 func (c *crew) measure(figures *backlogFigures) error {
 	o := c.o
-	total, everyone := int64(o.records), time.Now()
+	total, everyone := o.counted(), time.Now()
 	warm := func() bool {
 		return o.all || time.Since(everyone) >= o.warmup || c.count() >= total/3
 	}

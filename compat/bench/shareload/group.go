@@ -11,6 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// joinLimit: those that have records hold them until all have some, which must not take longer than a lock (30 s).
+const joinLimit = 25 * time.Second
+
 // crew is the members of one share group, what they have accepted, and what went wrong.
 type crew struct {
 	o        *options
@@ -94,8 +97,9 @@ func (c *crew) start(decide judge) error {
 		return nil
 	case <-c.context.Done():
 		return context.Cause(c.context)
-	case <-time.After(45 * time.Second):
-		return errors.New("45 s passed before every member had a record")
+	case <-time.After(joinLimit):
+		return fmt.Errorf("%s passed before every member had a record: may the members hold so many of a partition"+
+			" (share.partition.max.record.locks)?", joinLimit)
 	}
 }
 
@@ -157,7 +161,9 @@ func (c *crew) settle(m *member, partition int32, records []*kgo.Record, decide 
 		status := decide(record)
 		if status == kgo.AckAccept {
 			ledger.accepted[word] |= bit
-			accepted++
+			if !c.o.hasHot() || string(record.Key) != hotKey {
+				accepted++
+			}
 		} else {
 			released++
 		}

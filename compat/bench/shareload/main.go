@@ -40,6 +40,8 @@ type options struct {
 	atLeast               int
 	releaseEvery          int
 	all, ordered, single  bool
+	hot                   float64
+	burst                 int
 	rate, tries, pid      int
 	deadLetters           string
 	file                  string
@@ -94,6 +96,8 @@ func parse(load string, arguments []string) *options {
 	flags.IntVar(&o.size, "size", 100, "bytes of a record's value")
 	flags.IntVar(&o.batch, "batch", 16384, "largest batch, bytes (the Java producer's default)")
 	flags.IntVar(&o.keys, "keys", 0, "distinct keys; 0: records without a key")
+	flags.Float64Var(&o.hot, "hot", 0, "the part of the records that have one hot key (0 to 1); backlog -all waits for the others and counts them only")
+	flags.IntVar(&o.burst, "burst", 0, "so many records of the hot key come before all others")
 	flags.IntVar(&o.members, "members", 4, "backlog, dead: members")
 	flags.DurationVar(&o.warmup, "warmup", 2*time.Second, "not measured; ends earlier when a third is read")
 	flags.DurationVar(&o.duration, "duration", 10*time.Second, "shortest window")

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -23,6 +25,9 @@ func fillOnly(o *options) (any, error) {
 
 // prepare makes the topic, sets the group's configs and fills the topic.
 func prepare(o *options) (float64, error) {
+	if o.hasHot() && o.keys < 2 {
+		return 0, errors.New("a hot key (-hot, -burst) needs -keys, for the others")
+	}
 	if err := makeTopic(o); err != nil {
 		return 0, err
 	}
@@ -115,8 +120,7 @@ func fill(o *options) error {
 	for i := range o.records {
 		record := &kgo.Record{Topic: o.topic, Partition: int32(i % o.partitions)}
 		if o.keys > 0 {
-			// a stride that is prime to the number of keys: neighbours have different keys
-			key := i * 7919 % o.keys
+			key := o.keyAt(i)
 			record.Key, record.Partition = keyOf(key), int32(key%o.partitions)
 		}
 		record.Value = append([]byte(nil), padding...)
@@ -130,6 +134,48 @@ func fill(o *options) error {
 		return *err
 	}
 	return nil
+}
+
+// hotKey is the key of which -hot and -burst make more than of any other. Keys of one slot wait for each other; of
+// 10,000 keys none shares its slot with key-1 (key-1174 does with key-0).
+const (
+	hotNumber = 1
+	hotKey    = "key-1"
+)
+
+func (o *options) hasHot() bool { return o.hot > 0 || o.burst > 0 }
+
+// isHot says whether record i has the hot key.
+func (o *options) isHot(i int) bool {
+	// spread evenly: the fractional parts of the multiples of the golden ratio
+	return i < o.burst || math.Mod(float64(i)*0.6180339887498949, 1) < o.hot
+}
+
+// keyAt is the number of record i's key.
+func (o *options) keyAt(i int) int {
+	// a stride that is prime to the number of keys: neighbours have different keys
+	key := i * 7919 % o.keys
+	switch {
+	case !o.hasHot():
+		return key
+	case o.isHot(i):
+		return hotNumber
+	case key == hotNumber:
+		return hotNumber - 1
+	default:
+		return key
+	}
+}
+
+// counted is how many records backlog waits for and counts: all, or those that do not have the hot key.
+func (o *options) counted() int64 {
+	count := int64(0)
+	for i := range o.records {
+		if !o.isHot(i) {
+			count++
+		}
+	}
+	return count
 }
 
 func keyOf(number int) []byte { return []byte("key-" + strconv.Itoa(number)) }
