@@ -17,7 +17,8 @@ connection of that peer which named the member (ShareGroupHeartbeat, ShareFetch,
 may go on with it, at its epoch, or open it anew (epoch 0): it finds what the member holds, as in Kafka. Clients close
 connections that idle, and a member may work on one record for longer than that. Member ids are UUIDs that a client
 makes, but no secrets, since groups are described to whoever asks: another peer that names the member neither goes on
-with its session, nor replaces, ends or keeps it.
+with its session, nor replaces, ends or keeps it. Where it was quicker to open one, the peer that joined the group as
+that member takes its place.
 """
 
 from __future__ import annotations
@@ -251,16 +252,21 @@ class ShareSessions:
     def open(self, group: str, member: str, connection: int, peer: Peer) -> ShareSession | Error:
         """A new session; in place of the member's old one it finds what the member holds.
 
-        SHARE_SESSION_LIMIT_REACHED when there are too many, SHARE_SESSION_NOT_FOUND when another peer has it.
+        SHARE_SESSION_LIMIT_REACHED when there are too many, SHARE_SESSION_NOT_FOUND when another peer has it, unless it
+        is this one that joined the group.
         """
         key = (group, member)
         old = self._sessions.get(key)
+        if old is not None and old.peer != peer:
+            if self._joined_by(group, member) != peer:
+                return Error.SHARE_SESSION_NOT_FOUND
+            # whoever opened it was quicker than the member itself
+            self.close(old, Ending.CRASHED)
+            old = None
         if old is None:
             if len(self._sessions) >= self._broker.settings.integer("group.share.max.share.sessions"):
                 return Error.SHARE_SESSION_LIMIT_REACHED
             self._broker.metrics.share_sessions.value += 1
-        elif old.peer != peer:
-            return Error.SHARE_SESSION_NOT_FOUND
         session = self._sessions[key] = ShareSession(group, member, connection, peer)
         self._name(key, connection, peer)
         if old is not None:
@@ -271,6 +277,12 @@ class ShareSessions:
             session.counted = old.counted
             old.forgotten = {}
         return session
+
+    def _joined_by(self, group: str, member: str) -> Peer | None:
+        """Who joined the group as that member, as far as that is known in memory."""
+        known = self._broker.share_groups.look(group)
+        found = known.members.get(member) if known is not None else None
+        return (found.client_host, found.client_id) if found is not None else None
 
     def advance(
         self, group: str, member: str, epoch: int, connection: int, peer: Peer

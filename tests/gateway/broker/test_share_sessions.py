@@ -243,6 +243,27 @@ def test_a_stranger_that_names_a_member_neither_goes_on_with_its_session_nor_rep
     run(test)
 
 
+def test_a_stranger_that_is_quicker_does_not_lock_a_member_out() -> None:
+    """Before the member's first fetch, or after a restart of the gateway, the member has no session."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        stranger = await Client.connect(gateway, client_id="stranger")
+        await beat(client, GROUP, "m", 0, "t")
+        assert acquired(await share_fetch(stranger, "m", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 1)}
+        # what the stranger was given counts as delivered
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [0])) == {0: dict.fromkeys(range(4), 2)}
+        for epoch in (0, 1, FINAL):
+            answer = await share_fetch(stranger, "m", epoch)
+            assert answer.error_code == Error.SHARE_SESSION_NOT_FOUND
+        stranger.close()
+        await until(lambda: len(gateway.listeners[0].connections) == 1)
+        acked = await share_acknowledge(client, "m", 1, topic_id, {0: [(0, 3, 1)]})
+        assert errors(acked) == {0: 0}
+
+    run(test)
+
+
 def test_a_stranger_that_names_a_member_does_not_keep_it_alive() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await topic(gateway, client)
