@@ -21,6 +21,7 @@ from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.group_configs import GroupConfig
 
@@ -122,26 +123,36 @@ class SubscriptionConfigs:
             problem = subscription_configs.check(properties, own, row.overrides, broker.settings)
             if problem is not None:
                 raise KafkaError(Error.INVALID_CONFIG, problem)
-            after = self.of(msgspec.structs.replace(row, properties=dict(properties)))
-            self._check_fixed(subscription, after)
+            self._check_fixed(subscription, msgspec.structs.replace(row, properties=dict(properties)))
             try:
                 await subscription.keep(dict(properties))
             except StoreError as error:
                 raise from_store(error) from error
             self.apply(group)
 
-    def _check_fixed(self, subscription: Subscription, after: GroupConfig) -> None:
-        """What cannot change while consumers of one kind are connected. Raises KafkaError INVALID_CONFIG."""
-        before = subscription.config
-        if (before.subscription.type, before.mode) == (after.subscription.type, after.mode):
-            return
-        count = max(len(subscription.consumers), self.members_on(subscription.group, subscription.topic))
-        if count:
-            raise KafkaError(
-                Error.INVALID_CONFIG,
-                f"Subscription {subscription.group} of topic {subscription.topic} is {_kind(before)} and cannot become "
-                f"{_kind(after)} while it has consumers ({count}): stop them, change it, start them again.",
-            )
+    def _check_fixed(self, subscription: Subscription, new: SubscriptionRow) -> None:
+        """What cannot change while consumers of one kind are connected, to the subscription or to that of its retries.
+        Raises KafkaError INVALID_CONFIG.
+        """
+        group = subscription.group
+        changing = [(subscription, self.of(new))]
+        retries = self._retries_of(group, subscription.topic)
+        following = self._broker.subscriptions.by_id(group, retries.topic_id) if retries is not None else None
+        if following is not None and following.base == subscription.topic:
+            base = subscription_configs.merged(new.overrides, new.properties)
+            own = subscription_configs.merged(following.row.overrides, following.row.properties)
+            changing.append((following, self._broker.group_configs.overridden(group, {**base, **own})))
+        for each, after in changing:
+            before = each.config
+            if (before.subscription.type, before.mode) == (after.subscription.type, after.mode):
+                continue
+            count = max(len(each.consumers), self.members_on(group, each.topic))
+            if count:
+                raise KafkaError(
+                    Error.INVALID_CONFIG,
+                    f"Subscription {group} of topic {each.topic} is {_kind(before)} and cannot become {_kind(after)} "
+                    f"while it has consumers ({count}): stop them, change it, start them again.",
+                )
 
     def apply(self, group: str) -> None:
         """Configs of a group or of one of its subscriptions are others now."""
@@ -157,12 +168,17 @@ class SubscriptionConfigs:
 
     def apply_to_retries(self, group: str, topic: str) -> None:
         """A group has a subscription on a topic now: that of its retries follows it, and nobody else does."""
-        broker = self._broker
-        retries = broker.catalog.get(broker.group_configs.get(group).retries_of(group, topic))
-        following = broker.subscriptions.in_use(group, retries.topic_id) if retries is not None else None
+        retries = self._retries_of(group, topic)
+        following = (
+            self._broker.subscriptions.in_use(group, retries.topic_id) if retries is not None else None
+        )
         if following is not None:
             self._locks.pop(group, None)
             self._renew(following)
+
+    def _retries_of(self, group: str, topic: str) -> Topic | None:
+        """The topic of a group's retries of a topic, if there is one."""
+        return self._broker.catalog.get(self._broker.group_configs.get(group).retries_of(group, topic))
 
     def reconfigure(self, group: str) -> None:
         """The group's configs are others now."""

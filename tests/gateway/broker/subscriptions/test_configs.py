@@ -161,6 +161,28 @@ def test_a_retry_topic_and_its_subscriptions_are_one_commit() -> None:
     run(test)
 
 
+def test_a_type_does_not_change_under_who_only_reads_the_retries(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await make(world, "t", retries="t-g-RETRY", pulsar__subscription__type="key_shared")
+        retries = world.at(topic="t-g-RETRY")
+        retries.attach("c")
+        with pytest.raises(KafkaError, match=r"g of topic t-g-RETRY is key_shared .* while it has consumers"):
+            await alter(world, "t")
+        assert row(world, "t").properties == {"pulsar.subscription.type": "key_shared"}
+        assert retries.key_shared
+        await alter(world, "t", pulsar__subscription__type="key_shared", pulsar__max__redeliver__count="1")
+        assert config(world, "t-g-RETRY").delivery_limit == 2, "what is not fixed follows"
+        # one that says of itself what it is does not follow
+        retries.detach("c", True)
+        await alter(world, "t-g-RETRY", pulsar__subscription__type="key_shared")
+        world.at(topic="t-g-RETRY").attach("c")
+        await alter(world, "t")
+        assert (config(world, "t").type, config(world, "t-g-RETRY").type) == ("shared", "key_shared")
+
+    run(test, folder)
+
+
 def test_a_type_changes_only_while_nobody_is_there(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
