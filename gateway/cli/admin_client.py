@@ -11,6 +11,9 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from gateway.cli.admin_messages import Message, read_messages
 
+HOME = "persistent://public/default/"
+"""What stands before the topics that Kafka clients call by their bare names."""
+
 _REDIRECTS = 5
 _TOPIC = re.compile(r"(?:(?P<domain>persistent|non-persistent)://)?(?P<rest>[^/]+(?:/[^/]+/[^/]+)?)\Z")
 
@@ -149,6 +152,19 @@ def namespace_path(name: str) -> str:
     if len(parts) != 2 or not all(parts):
         raise AdminError(f"{name!r} is no namespace: write tenant/namespace, for example public/default.")
     return "/".join([quote(part, safe="") for part in parts])
+
+
+def pair(text: str, what: str, form: str = "name=value") -> tuple[str, str]:
+    """The two halves of `name=value`, which somebody wrote as a `what`. Raises AdminError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise AdminError(f"{text!r} is no {what}: write it as {form}.")
+    return name, value
+
+
+def pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """Properties, `name=value` each; the last of a name counts. Raises AdminError."""
+    return dict(pair(text, "property", "KEY=VALUE") for text in texts)
 
 
 def segment(text: str) -> str:

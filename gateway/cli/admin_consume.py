@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import click
 
 from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import AdminError
-from gateway.cli.admin_options import Options, common, counted, pass_options
+from gateway.cli.admin_options import INTERRUPTED, Options, common, counted, pass_options
 from gateway.cli.admin_reading import Reader, by_group, by_nobody
 from gateway.cli.admin_records import Record, Template, as_json, binary, human, span_ms
 from gateway.cli.admin_settling import Rules, by_share_group
 from gateway.cli.admin_topics import topic_argument
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 
 
 @click.command(
@@ -208,6 +204,3 @@ def _summary(reader: Reader, share: str | None) -> None:
     click.echo(said + ".", err=True)
     if reader.hint:
         click.echo(reader.hint, err=True)
-
-
-__all__: list[Any] = ["consume"]

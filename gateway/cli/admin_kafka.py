@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from gateway.cli.admin_client import AdminError
+from gateway.cli.admin_client import HOME, AdminError, pair
 from gateway.cli.admin_options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,7 +24,6 @@ DEFAULT_PORT = 9092
 CONNECT_SECONDS = 5.0
 
 _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,8})\Z")
-_HOME = "persistent://public/default/"
 
 
 def kafka_options(command: F) -> F:
@@ -54,12 +53,12 @@ def library() -> Any:
 
 def named(topic: str) -> tuple[str, int | None]:
     """A Kafka topic, and the partition when the name is Pulsar's of one partition. Raises AdminError."""
-    local = topic.removeprefix(_HOME)
+    local = topic.removeprefix(HOME)
     if "/" in local:
         local = topic.removeprefix("public/default/")
     if "/" in local or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", local):
         raise AdminError(
-            f"{topic!r} is no topic here: write orders, or {_HOME}orders. There is only public/default for now."
+            f"{topic!r} is no topic here: write orders, or {HOME}orders. There is only public/default for now."
         )
     match = _PARTITION.match(local)
     return (match[1], int(match[2])) if match else (local, None)
@@ -114,9 +113,7 @@ def configuration(bootstrap: str, own: dict[str, Any], settings: tuple[str, ...]
         **own,
     }
     for text in settings:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise AdminError(f"{text!r} is no setting: write it as name=value.")
+        name, value = pair(text, "setting")
         found[name.strip()] = value
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gateway.cli.admin_client import AdminError, Client, topic_path
+from gateway.cli.admin_client import HOME, AdminError, Client, topic_path
 from gateway.cli.admin_options import Options
 from gateway.cli.admin_output import columns
 
@@ -17,7 +17,6 @@ PAGE = 10_000
 
 SORTS = ("name", "backlog", "age")
 HEADS = ["topic", "subscription", "type", "backlog", "delayed", "oldest", "consumers"]
-_HOME = "persistent://public/default/"
 
 Lag = dict[str, Any]
 
@@ -91,7 +90,7 @@ def _order(line: Line, sort: str) -> int:
 
 
 def _cells(topic: Lag, subscription: Lag | None) -> list[str]:
-    name = str(topic["topic"]).removeprefix(_HOME)
+    name = str(topic["topic"]).removeprefix(HOME)
     if subscription is None:
         return [name, "-", "-", "-", "-", "-", "-"]
     earliest = subscription["earliestMsgPublishTimeInBacklog"]

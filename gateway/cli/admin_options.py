@@ -13,6 +13,8 @@ from gateway.cli.admin_client import AdminError, Client
 from gateway.cli.admin_output import FORMS, plain_map, render
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -12,7 +12,7 @@ import click
 
 from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import AdminError
-from gateway.cli.admin_options import Options, common, counted, pass_options
+from gateway.cli.admin_options import INTERRUPTED, Options, common, counted, pass_options
 from gateway.cli.admin_records import (
     Headers,
     Record,
@@ -28,8 +28,6 @@ from gateway.cli.admin_topics import topic_argument
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 FAILURES_TOLD = 10
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 
 
 @click.command(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from gateway.cli.admin_client import AdminError
+from gateway.cli.admin_client import AdminError, pair
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -103,9 +103,7 @@ def _headers(found: Any) -> Headers:
 
 def header(text: str) -> tuple[str, bytes | None]:
     """`name=value`. Raises AdminError."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise AdminError(f"{text!r} is no header: write it as name=value.")
+    name, value = pair(text, "header")
     return name, value.encode("utf-8", "surrogateescape")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gateway.cli import admin_lag
-from gateway.cli.admin_client import AdminError, segment, topic_path
+from gateway.cli.admin_client import AdminError, pairs, segment, topic_path
 from gateway.cli.admin_messages import Message
 from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_output import hexdump
@@ -29,17 +29,6 @@ property_option = click.option(
     "-p", "--property", "properties", multiple=True, metavar="KEY=VALUE",
     help="Kept with the subscription; may be given again.",
 )  # fmt: skip
-
-
-def _properties(given: tuple[str, ...]) -> dict[str, str]:
-    """The properties of `KEY=VALUE` each. Raises AdminError."""
-    found: dict[str, str] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise AdminError(f"{each!r} is no property: write it KEY=VALUE, for example team=payments.")
-        found[name] = value
-    return found
 
 
 def _path(topic: str, subscription: str) -> str:
@@ -129,7 +118,7 @@ def create_subscription(
     """
     body: dict[str, Any] = {**_message_id(message_id)}
     if properties:
-        body["properties"] = _properties(properties)
+        body["properties"] = pairs(properties)
     query: dict[str, str | bool] = {} if kind is None else {"type": kind}
     if enable_retry:
         query["enableRetry"] = True
@@ -173,7 +162,7 @@ def update_subscription_properties(
         raise AdminError(
             "Say which properties it shall have with -p KEY=VALUE, or take all away with --clear."
         )
-    found = _properties(properties)
+    found = pairs(properties)
     options.client().put(_path(topic, subscription) + "/properties", found)
     options.told(
         f"The properties of {subscription} on {topic} are now: {', '.join(found) or 'none'}.",

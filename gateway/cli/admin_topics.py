@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from gateway.cli import admin_lag
-from gateway.cli.admin_client import AdminError, Client, namespace_path, topic_path
+from gateway.cli.admin_client import AdminError, Client, namespace_path, pairs, topic_path
 from gateway.cli.admin_options import HELP, Options, common, counted, pass_options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -100,7 +100,7 @@ def list_partitioned_topics(options: Options, namespace: str, include_system_top
 @pass_options
 def create(options: Options, topic: str, metadata: tuple[str, ...]) -> None:
     """Make a topic that is not partitioned: one partition for good."""
-    options.client().put(topic_path(topic), _pairs(metadata))
+    options.client().put(topic_path(topic), pairs(metadata))
     options.told(f"Created {topic}.", action="created", topic=topic, partitions=0)
 
 
@@ -114,7 +114,7 @@ def create_partitioned_topic(
     options: Options, topic: str, partitions: int, metadata: tuple[str, ...]
 ) -> None:
     """Make a partitioned topic."""
-    body: object = {"partitions": partitions, "properties": _pairs(metadata)} if metadata else partitions
+    body: object = {"partitions": partitions, "properties": pairs(metadata)} if metadata else partitions
     options.client().put(topic_path(topic) + "/partitions", body)
     options.told(
         f"Created {topic} with {counted(partitions, 'partition')}.",
@@ -300,16 +300,6 @@ def _show_stats(options: Options, value: dict[str, Any]) -> None:
     options.show(value)
     for notice in value.get("magnetar", {}).get("notices", []):
         click.echo(f"Notice: {notice}", err=True)
-
-
-def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise AdminError(f"{text!r} is no property: write it as key=value.")
-        pairs[key] = value
-    return pairs
 
 
 def _matching(client: Client, pattern: str) -> list[str]:
