@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -84,6 +86,13 @@ class Verbs(click.Group):
             # pulsar-admin's form: the status, an empty line, and the reason by name for scripts to find
             said = f"{_status(error.status)}\n\nReason: {error.reason}" if error.status else error.reason
             click.echo(said, err=True)
+            ctx.exit(1)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            # only standard output is written here; what is left of it would fail again at the exit
+            click.echo(f"The output cannot be written: {error.strerror}.", err=True)
+            sys.stdout = None
             ctx.exit(1)
 
 

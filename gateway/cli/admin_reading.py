@@ -118,9 +118,8 @@ def by_nobody(reader: Reader, start: str, partitions: Iterable[int], write: Writ
         wanted = list(partitions) or there
         for number in wanted:
             if number not in there:
-                raise AdminError(
-                    f"{reader.topic} has {len(there)} partitions, counted from 0: there is no {number}."
-                )
+                has = "one partition, 0" if there == [0] else f"{len(there)} partitions, counted from 0"
+                raise AdminError(f"{reader.topic} has {has}: there is no {number}.")
         begin, ends = _starts(consumer, reader, wanted, start)
         unfinished = {number for number in wanted if begin[number] < ends[number]}
         if not unfinished and not reader.follow:
@@ -249,4 +248,10 @@ def _check(error: Any, reader: Reader) -> None:
     kafka = kafka_side.library()
     if error.code() == kafka.KafkaError._PARTITION_EOF:
         return
-    raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(error)}.")
+    hint = ""
+    if error.code() == kafka.KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+        hint = (
+            " The name is a share group's (read it with --share), or other members share partitions out differently"
+            " (-X partition.assignment.strategy=...)."
+        )
+    raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(error)}.{hint}")

@@ -114,7 +114,14 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
             if not _settle(reader, member, member.poll(POLL_SECONDS), rules, write):
                 break
     except kafka.KafkaException as error:
-        raise AdminError(f"{group} cannot go on: {kafka_side.reason(error)}.") from None
+        said = kafka_side.reason(error)
+        taken = kafka.KafkaError(kafka.KafkaError.GROUP_ID_NOT_FOUND).str()
+        hint = (
+            f" If {group} is a consumer group, read with --group, or take another name."
+            if taken in said
+            else ""
+        )
+        raise AdminError(f"{group} cannot go on: {said}.{hint}") from None
     finally:
         member.close()
     if not reader.shown and not reader.follow:

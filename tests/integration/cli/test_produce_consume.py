@@ -221,3 +221,30 @@ class TestShare:
         again = shell.run("consume", topic, "--share", f"s-{topic}", "--from", "earliest", "--wait", "1s")
         assert (again.returncode, again.stdout) == (0, "")
         assert "reset-cursor" in again.stderr
+
+
+class TestWhatCannotBe:
+    def test_an_output_on_a_full_disk_is_a_sentence(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "3 apples", "-q")
+        for arguments in (["consume", topic], ["stats", topic], ["consume", topic, "--group", topic]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run(
+                    [*ADMIN, "topics", *arguments],
+                    stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, env=shell.environ, check=False,
+                )  # fmt: skip
+            assert done.returncode == 1, arguments
+            assert done.stderr == "The output cannot be written: No space left on device.\n", arguments
+
+    def test_a_group_of_the_other_kind_is_said_to_be_one(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "3 apples", "-q")
+        shell.said("consume", topic, "--group", f"{topic}-group")
+        shell.said("consume", topic, "--share", f"{topic}-share", "--from", "earliest")
+        done = shell.run("consume", topic, "--share", f"{topic}-group")
+        assert (done.returncode, "read with --group" in done.stderr) == (1, True), done.stderr
+        done = shell.run("consume", topic, "--group", f"{topic}-share")
+        assert (done.returncode, "read it with --share" in done.stderr) == (1, True), done.stderr
+
+    def test_a_partition_that_is_not_there(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "3 apples", "-q")
+        done = shell.run("consume", topic, "-p", "7")
+        assert (done.returncode, done.stderr) == (1, f"{topic} has one partition, 0: there is no 7.\n")
