@@ -84,7 +84,10 @@ or a text with %t topic, %p partition, %o offset, %k key, %K its length, %s valu
     "--reject-every", type=click.IntRange(min=1), metavar="N", help="With --share: reject every N-th message."
 )
 @click.option(
-    "--ask", is_flag=True, help="With --share: ask for each message: a accept, r release, x reject, q quit."
+    "--ask",
+    is_flag=True,
+    help="With --share: ask for each message: a accept, r release, x reject, q quit (which releases the one"
+    " shown: that counts as a delivery).",
 )
 @kafka_side.kafka_options
 @common
