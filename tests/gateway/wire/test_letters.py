@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.wire import delivery, letters, records
 from gateway.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from gateway.wire.errors import Error
 from gateway.wire.opened import Found
 from gateway.wire.records import BatchError, Headers, Record
 from tests.examples import examples
@@ -339,3 +340,15 @@ def test_times_that_no_clock_shows_are_no_trouble(stamp: int) -> None:
 def test_bombs_are_refused(codec: int) -> None:
     with pytest.raises(BatchError):
         letters.complete(fuzz_batches.bomb(codec, 4 << 20), REAL, RETRY, "billing", limit=1 << 20)
+
+
+def test_more_retries_in_one_batch_than_can_be_completed_in_a_moment_are_refused() -> None:
+    def batch(count: int) -> bytes:
+        return records.build_batch([Record(number, 0, None, b"", []) for number in range(count)], codec=LZ4)
+
+    most = letters.RETRIES_AT_ONCE
+    assert records.header(letters.complete(batch(most), "t", "r", "g")).count == most
+    with pytest.raises(BatchError, match="10,001 retry letters in one batch are too many") as refused:
+        letters.complete(batch(most + 1), "t", "r", "g")
+    # so that clients that can cut a batch do
+    assert refused.value.code == Error.MESSAGE_TOO_LARGE
