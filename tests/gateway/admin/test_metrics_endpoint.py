@@ -149,7 +149,7 @@ def test_backlogs_of_share_groups(serve: Serve) -> None:
         assert subscription is not None
         at = subscription.partition(0)
         at.attach("c1")
-        delivery = at.fetch("c1", 3, 1 << 20, True)
+        delivery = at.fetch("c1", 3, 1 << 20, 3)
         assert isinstance(delivery, tuple)
         at.acknowledge("c1", [(0, 1, b"\x01\x02")])
         await admin.broker.write([])

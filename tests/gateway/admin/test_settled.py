@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.admin import settled
+from tests.gateway.admin.billing import Serve, ack, cursor_of, explain, made, take
 from tests.gateway.admin.conftest import Admin
-from tests.gateway.admin.test_subscriptions_api import Serve, ack, cursor_of, explain, made, take
 
 DLQ = "orders-billing-DLQ"
 
@@ -67,7 +67,7 @@ def test_letters_of_other_records_are_not_taken_for_it(serve: Serve) -> None:
         at = other.partition(0)
         at.attach("c")
         await admin.broker.write([])
-        at.fetch("c", 10, 1 << 20, True)
+        at.fetch("c", 10, 1 << 20, 10)
         assert at.acknowledge("c", [(0, 0, b"\3")]) == 0
         await admin.broker.write([])
         await take(admin, "c1")

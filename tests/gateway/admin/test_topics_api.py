@@ -456,7 +456,7 @@ def test_stats_and_metrics_say_what_is_kept_beyond_retention_and_for_whom(serve:
         at.attach("c")
         for index in (0, 1):
             await admin.produce("kept", index, [b"a", b"b", b"c"])
-        delivery = at.fetch("c", 1, 1 << 20, True)
+        delivery = at.fetch("c", 1, 1 << 20, 1)
         assert [each[:2] for each in delivery.acquired] == [(0, 0)]  # type: ignore[union-attr]
         await broker.retention.apply()
         hold = {"subscription": "g", "offset": 0, "state": "ACQUIRED"}

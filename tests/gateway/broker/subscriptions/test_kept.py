@@ -136,7 +136,7 @@ async def scattered(world: World, batches: int, records: int, spread: int) -> li
 
 
 async def take(at: SubscriptionPartition) -> dict[int, Any]:
-    found = at.fetch("c", 500, 1 << 20, True)
+    found = at.fetch("c", 500, 1 << 20, 500)
     given = found if isinstance(found, Delivery) else await found
     return seen(given)
 

@@ -1,0 +1,164 @@
+"""Subscriptions over HTTP: listed, made, configured, on a real broker."""
+
+from __future__ import annotations
+
+import json
+
+from tests.gateway.admin.billing import EARLIEST, Serve, made, take
+from tests.gateway.admin.conftest import Admin
+
+
+def test_a_subscription_is_made_listed_and_deleted(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == ["billing"]
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 409
+        assert await take(admin, "c1") == [0, 1, 2, 3, 4]
+        assert (await admin.ask("DELETE", "P/orders/subscription/billing")).status == 204
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == []
+        assert (await admin.ask("GET", "P/orders/subscription/billing/explain?offset=0")).status == 404
+
+    serve(test)
+
+
+def test_a_subscription_begins_where_it_is_told(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"a", b"b"])
+        await admin.produce("orders", 0, [b"c"])
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        at = admin.broker.partition(topic, 0).log.position_of(2)
+        body = json.dumps({"ledgerId": at.ledger, "entryId": at.entry})
+        for name, sent, backlog in (("a", EARLIEST, 3), ("b", body, 1), ("c", "", 0)):
+            assert (await admin.ask("PUT", f"P/orders/subscription/{name}", sent)).status == 204
+            found = (await admin.ask("GET", "P/orders/stats")).json["subscriptions"][name]
+            assert (found["msgBacklog"], found["type"]) == (backlog, "Shared")
+
+    serve(test)
+
+
+def test_what_is_made_here_behaves_as_with_pulsars_clients_unless_the_group_says_otherwise(
+    serve: Serve,
+) -> None:
+    """Seed 1: no ack timeout, a minute after a nack. It is the subscription's affair, not its group's."""
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        config = admin.broker.subscriptions.configs.on("billing", "orders").subscription
+        assert (config.nack_delay_ms, config.lock_ms) == (60_000, 2**31 - 1)
+        assert admin.broker.group_configs.own("billing") == {}
+        group = admin.broker.group_configs.get("billing").subscription
+        assert (group.nack_delay_ms, group.lock_ms) == (0, 30_000)
+        own = {"pulsar.nack.delay.ms": "5", "share.record.lock.duration.ms": "15000"}
+        await admin.broker.group_configs.alter("own", lambda old: {**old, **own})
+        assert (await admin.ask("PUT", "P/orders/subscription/own?type=key_shared", EARLIEST)).status == 204
+        config = admin.broker.subscriptions.configs.on("own", "orders").subscription
+        assert (config.nack_delay_ms, config.lock_ms, config.type) == (5, 15_000, "key_shared")
+
+    serve(test)
+
+
+def test_a_subscription_elsewhere_changes_nothing_of_one_that_is_there(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("payments")
+        await made(admin, kind="key_shared")
+        assert await take(admin, "c1") == [0]
+        assert (await admin.ask("PUT", "P/payments/subscription/billing", EARLIEST)).status == 204
+        again = await admin.ask("PUT", "P/orders/subscription/billing?type=shared", EARLIEST)
+        assert again.status == 409
+        kinds = {
+            topic: (await admin.ask("GET", f"P/{topic}/stats")).json["subscriptions"]["billing"]["type"]
+            for topic in ("orders", "payments")
+        }
+        assert kinds == {"orders": "Key_Shared", "payments": "Shared"}
+
+    serve(test)
+
+
+def test_properties_are_kept_shown_listed_and_replaced(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        body = {"ledgerId": -1, "entryId": -1, "properties": {"pulsar.nack.delay.ms": "1000", "team": "blue"}}
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", json.dumps(body))).status == 204
+        path = "P/orders/subscription/billing/properties"
+        assert (await admin.ask("GET", path)).json == body["properties"]
+        for name, key in (("orders", "partitioned-stats"), ("orders-partition-1", "stats")):
+            found = (await admin.ask("GET", f"P/{name}/{key}")).json["subscriptions"]["billing"]
+            assert found["subscriptionProperties"] == body["properties"]
+            assert found["magnetar"]["overrides"] == {
+                "pulsar.nack.delay.ms": "1000",
+                "pulsar.ack.timeout.ms": "0",
+            }
+        told = (await admin.ask("GET", "P/orders/subscriptions?details=true")).json
+        assert told == [
+            {
+                "subscription": "billing",
+                "type": "Shared",
+                "overrides": {"pulsar.nack.delay.ms": "1000", "pulsar.ack.timeout.ms": "0"},
+                "properties": body["properties"],
+            }
+        ]
+        assert (
+            await admin.ask("PUT", "P/orders/subscription/new", '{"properties": {"a": "b"}}')
+        ).status == 204
+        assert (await admin.ask("PUT", path, '{"team": "red"}')).status == 204
+        assert (await admin.ask("GET", path)).json == {"team": "red"}
+        assert (await admin.ask("PUT", path, "{}")).status == 204
+        assert (await admin.ask("GET", path)).json == {}
+
+    serve(test)
+
+
+def test_wrong_properties_are_refused_and_nothing_is_made(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        path = "P/orders/subscription/billing"
+        for properties, status, said in (
+            ({"pulsar.nack.delay.ms": "soon"}, 412, "pulsar.nack.delay.ms"),
+            ({"share.isolation.level": "read_committed"}, 412, "belongs to the group"),
+            ({"team": 7}, 400, "object with texts"),
+            (["team"], 400, "object with texts"),
+        ):
+            body = json.dumps({"ledgerId": -1, "entryId": -1, "properties": properties})
+            refused = await admin.ask("PUT", path, body)
+            assert (refused.status, said in refused.json["reason"]) == (status, True), refused.json
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == []
+        assert admin.broker.share_groups.get("billing") is None
+        contradiction = json.dumps({"ledgerId": -1, "entryId": -1,
+                                    "properties": {"pulsar.subscription.type": "key_shared"}})  # fmt: skip
+        assert (await admin.ask("PUT", f"{path}?type=shared", contradiction)).status == 400
+        assert (await admin.ask("GET", f"{path}/properties")).status == 404
+        assert (await admin.ask("PUT", f"{path}/properties", "{}")).status == 404
+
+    serve(test)
+
+
+def test_a_consumer_groups_subscription_keeps_no_properties(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        path = "P/orders/subscription/billing"
+        body = json.dumps({"ledgerId": -1, "entryId": -1, "properties": {"team": "blue"}})
+        assert (await admin.ask("PUT", f"{path}?type=failover", body)).status == 501
+        assert (await admin.ask("PUT", f"{path}?type=failover", EARLIEST)).status == 204
+        assert (await admin.ask("GET", f"{path}/properties")).json == {}
+        assert (await admin.ask("PUT", f"{path}/properties", '{"team": "blue"}')).status == 501
+        told = (await admin.ask("GET", "P/orders/subscriptions?details=true")).json
+        assert [one["type"] for one in told] == ["Failover"]
+
+    serve(test)
+
+
+def test_the_retry_topic_is_made_with_the_subscription_when_asked_for(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 3)
+        assert (await admin.ask("PUT", "P/orders/subscription/billing?enableRetry=true")).status == 204
+        made = await admin.ask("GET", "P/orders-billing-RETRY/partitions")
+        assert made.json["partitions"] == 3
+        assert (await admin.ask("GET", "P/orders-billing-RETRY/subscriptions")).json == ["billing"]
+        # another subscription finds the one that somebody else made
+        await admin.partitioned("orders-late-RETRY", 3)
+        assert (await admin.ask("PUT", "P/orders/subscription/late?enableRetry=true")).status == 204
+        assert (await admin.ask("GET", "P/orders-late-RETRY/subscriptions")).json == ["late"]
+
+    serve(test)
