@@ -72,7 +72,9 @@ class Latest(NamedTuple):
 
 
 class Look(NamedTuple):
-    """How long are records of this segment delayed? Enough is known with the first delay until `enough` or later."""
+    """A question: how long are records of this segment delayed? The search may end with the first delay that ends at
+    `enough` (ms since 1970) or later.
+    """
 
     segment: Segment
     enough: int

@@ -87,11 +87,6 @@ def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> 
     return Error.NONE
 
 
-def lock_timeout(broker: Broker, group: str) -> int:
-    """For how long records of this group stay acquired, in ms: the shortest time of its subscriptions in use."""
-    return broker.subscriptions.configs.lock_ms(group)
-
-
 class Acknowledging:
     """What both requests have in common: acknowledgements, and an answer that waits until they are durable."""
 
@@ -259,7 +254,7 @@ class ShareAcknowledge(Acknowledging):
         topics: dict[bytes, list[wire.AckAnswer]] = {}
         for (topic_id, index), (code, text) in self._acks.items():
             topics.setdefault(topic_id, []).append((index, code, text))
-        lock_ms = lock_timeout(self._broker, self._request.group_id or "")
+        lock_ms = self._broker.subscriptions.configs.lock_ms(self._request.group_id or "")
         return [
             wire.encode_acknowledge(
                 self._version, self._correlation_id, 0, None, lock_ms, list(topics.items())

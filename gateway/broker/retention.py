@@ -45,7 +45,8 @@ ROWS = 500
 HOLDS = 10
 """Subscriptions that are named where a part of a log is kept for them."""
 SOON_MS = 30_000
-"""What was read of a cursor that is not in memory holds so long: one that is loaded meanwhile stays for a minute."""
+"""What was read of a cursor that is not in memory is believed for so long. One that was loaded and used meanwhile is
+still in memory at the end of it, since cursors stay for a minute: then the cursor is asked."""
 
 UNREADABLE = "UNREADABLE"
 BACKOFF = "BACKOFF"

@@ -21,7 +21,6 @@ from gateway.broker.acknowledging import (
     Acknowledging,
     Answer,
     find,
-    lock_timeout,
 )
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.share_sessions import FINAL_EPOCH, Key, Peer, Shared, ShareSession
@@ -421,7 +420,7 @@ class ShareFetch(Acknowledging):
                 topics[topic_id].append(answer)
             else:
                 topics[topic_id] = [answer]
-        lock_ms = lock_timeout(self._broker, session.group)
+        lock_ms = self._broker.subscriptions.configs.lock_ms(session.group)
         return wire.encode_fetch(self._version, self._correlation_id, 0, None, lock_ms, list(topics.items()))
 
     # -- waiting ----------------------------------------------------------------------------------------------------

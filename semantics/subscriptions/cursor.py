@@ -90,13 +90,13 @@ if TYPE_CHECKING:
 _TO_DYING = bytes(max(code - 3, 0) for code in range(256))
 
 DOUBT_MS = 30_000
-"""How long a record is locked at least and at most of which it is not known whether its consumer got it."""
+"""ms for which a record stays locked when its consumer's connection broke, perhaps with the answer that gave it."""
 
 FILL_UP = 2_000
 """Key_Shared: records that wait, up to which more are read only to fill up what a consumer is given"""
 WINDOW = 2_048
-"""Key_Shared: chunks of 1,024 offsets with something open, up to which more is read although more waits than the
-look-ahead allows, since most of it is of deep slots: some 6 to 16 MB a partition. What rows know is read again anyway.
+"""Key_Shared: chunks of 1,024 offsets that may have something open. Deep slots do not count in the look-ahead, so this
+bounds how far is read past them: some 6 to 16 MB a partition. What rows know of is read again even beyond it.
 """
 
 
@@ -201,12 +201,12 @@ class Cursor(Administered):
 
     @property
     def waiting_ahead(self) -> int:
-        """Key_Shared: how many of those that were read wait, deep slots left out: what the look-ahead bounds."""
+        """Key_Shared: how many records that were read wait, without those of deep slots: what the look-ahead bounds."""
         return self._keyed.queued if self._keyed is not None else 0
 
     @property
     def window_full(self) -> bool:
-        """Key_Shared: of slots that are deep so much waits that no more is read for anybody."""
+        """Key_Shared: so much waits in deep slots that no more is read for anybody."""
         window, keyed = self._window, self._keyed
         return (
             len(window.chunks) >= WINDOW
@@ -223,8 +223,8 @@ class Cursor(Administered):
         return who is None or who.in_hand < self._config.receiver_queue
 
     def fair_share(self, consumer: str, consumers: int, log_end: int) -> int:
-        """Shared: how many records one of so many consumers is to be given now, so that all have as many in hand, or
-        more; one at least. What was not read counts as it stands in the log.
+        """Shared: how many records to give a consumer now, so that each of `consumers` has the same number in hand; one
+        at least. What was not read yet counts by its offsets, up to `log_end`.
         """
         window = self._window
         there = window.n[AVAILABLE] + window.n[ACQUIRED] + max(log_end - self.read, 0)
@@ -316,8 +316,8 @@ class Cursor(Administered):
                     at = end
 
     def in_doubt(self, consumer: str, now: int) -> None:
-        """What the consumer was given last may have been lost on its way: if that is not long ago, and it is locked for
-        longer, its lock runs out after DOUBT_MS. A renewal makes the lock what it would have been.
+        """What the consumer was given last may have been lost on its way. If it was given less than DOUBT_MS ago, and
+        its lock lasts longer than that, the lock now runs out after DOUBT_MS. A renewal makes it a whole lock again.
         """
         who = self._consumers.get(consumer)
         last = who.last if who is not None else None

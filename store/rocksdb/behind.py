@@ -39,8 +39,8 @@ class WriteBehind:
     def __init__(
         self, files: Files, limit: int | None, available: Callable[[], int | None] = page_cache_bytes
     ) -> None:
-        """`limit`: bytes left in the page cache; 0 leaves everything to the system, None what `available` says now and
-        then (None of it: nobody knows, all is left).
+        """`limit`: bytes left in the page cache; 0 leaves everything to the system. None: what `available` says, which
+        is asked every LOOK_BYTES; where it does not know (None), nothing is given back.
         """
         self._files = files
         self._fixed = limit

@@ -1,10 +1,10 @@
 """Batches that are asked for a few records again and again: folded, within a bound that does not thrash.
 
-What falls due lies scattered: each round takes a record here, a record there, of all batches in turn, ascending. Of a
-memory for the last ones used such rounds find nothing, as soon as there are more batches than it holds: so what is in
-stays, and what finds no room is not let in. It goes when all its records were sent as often as it has some, or when
-nobody asked for it for so long that nobody will. Of those that found no room it is kept where their records begin,
-which is half of the work of opening them.
+What falls due lies scattered: each round takes a record here, a record there, of all batches in turn, ascending. A
+cache that keeps what was used last would be of no use here: with one batch more than it holds, each would be thrown out
+just before its turn. So a batch that is in stays in, and one that finds no room is not let in. A batch leaves when as
+many records were sent as it has, or when nobody has asked for it for long (FORGOTTEN). Of a batch that found no room
+only the starts of its records are kept: that saves half of the work of opening it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FROM_RECORDS = 64
 """Records of a batch from which on it is worth its place"""
 
 FORGOTTEN = 16_384
-"""A batch that was not asked for while others were so often may go."""
+"""A batch may go that was not asked for while others were, so many times."""
 
 _STARTS_SHARE = 8
-"""One in so many bytes is for those of which only the starts are known."""
+"""One byte in so many is for batches of which only the starts are kept."""
 
 _ENTRY_BYTES = 400
 
@@ -80,7 +80,7 @@ class Kept:
         )
 
     def sent(self, key: Key, records: int) -> None:
-        """So many records of a batch were sent."""
+        """So many records of a batch were sent. It goes when that makes as many as it has."""
         self._asked += 1
         entry = self._entries.get(key)
         if entry is None:

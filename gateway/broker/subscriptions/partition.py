@@ -39,6 +39,8 @@ RECENT_MS = 5_000
 """A consumer with nothing in hand that has not asked for records for so long is dealt no share of them."""
 COUNTED_MS = 1_000
 """How often the consumers are counted among whom records are dealt."""
+UNBOUNDED = 1_000_000
+"""Records: more than one fetch ever brings."""
 
 
 class SubscriptionPartition:
@@ -275,7 +277,7 @@ class SubscriptionPartition:
         return self.cursor is not None and bool(self.cursor.holding().get(consumer))
 
     def fetch(
-        self, consumer: str, limit: int, max_bytes: int, most: int = 1_000_000
+        self, consumer: str, limit: int, max_bytes: int, most: int = UNBOUNDED
     ) -> Delivery | Awaitable[Delivery]:
         """Up to `limit` records and about `max_bytes` for a consumer, acquired; the first batch comes whole.
 
@@ -330,7 +332,7 @@ class SubscriptionPartition:
             )
             self._sharers_at = now
         if self._sharers <= 1:
-            return 1_000_000
+            return UNBOUNDED
         return self.ready().fair_share(consumer, self._sharers, self.partition.high_watermark)
 
     def may_serve(self, consumer: str) -> bool:

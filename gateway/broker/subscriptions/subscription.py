@@ -255,6 +255,7 @@ class Subscription:
     def let_go(self, index: int) -> None:
         """Let go of a cursor that was loaded for a moment, unless somebody uses it by now."""
         at = self.partitions.get(index)
+        # the first call finds out that it is idle, the second lets go of it
         if at is not None and (at.release() or at.release()):
             del self.partitions[index]
 
