@@ -9,6 +9,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
+from gateway.broker import partition
 from gateway.server import Gateway
 from gateway.wire import compression, messages, records
 from gateway.wire.api_keys import ApiKey
@@ -285,6 +286,21 @@ def test_a_batch_that_is_refused_for_some_of_its_records_says_which(codec: int) 
             ].error_code == code
 
     run(test, clock=clock)
+
+
+def test_of_very_many_refused_records_the_first_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are told by their client that they were in one batch with such: looking for all takes long."""
+    monkeypatch.setattr(partition, "NAMED_AT_MOST", 3)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "kept", cleanup__policy="compact")
+        sent = [records.Record(at, 1000, None, b"v", []) for at in range(10)]
+        answer = await client.ask(ApiKey.PRODUCE, 9, produce_body("kept", records.build_batch(sent)))
+        found = refused(answer)
+        assert found[:2] == (Error.INVALID_RECORD, [0, 1, 2])
+        assert None not in found[2]
+
+    run(test)
 
 
 def test_a_header_that_says_what_no_record_does_names_none() -> None:
