@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from tests.integration.process import GatewayProcess
 
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 PATIENCE = 60.0
@@ -84,3 +89,19 @@ def acknowledge(
         consumer.acknowledge(message, kind)
     answers: dict[TopicPartition, Any] = consumer.commit_sync(PATIENCE)
     return {(where.topic, where.partition) for where, error in answers.items() if error is None}
+
+
+def topics(gateway: GatewayProcess, *words: str) -> Any:
+    """What `magnetar-admin topics` answers; None for nothing."""
+    command = [
+        sys.executable,
+        "-m",
+        "gateway.cli.admin",
+        "--admin-url",
+        gateway.admin_url,
+        "--output",
+        "json",
+    ]
+    done = subprocess.run([*command, "topics", *words], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if done.stdout.strip() else None

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from tests.integration.process import GatewayProcess
-from tests.integration.sharing import ACCEPT, RELEASE, acknowledge, make_group, make_topic, member, some
+from tests.integration.sharing import (
+    ACCEPT,
+    RELEASE,
+    acknowledge,
+    make_group,
+    make_topic,
+    member,
+    some,
+    topics,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 
 
 def explain(gateway: GatewayProcess, topic: str, group: str, offset: int) -> Any:
-    command = [
-        sys.executable,
-        "-m",
-        "gateway.cli.admin",
-        "--admin-url",
-        gateway.admin_url,
-        "--output",
-        "json",
-    ]
-    question = ["topics", "explain", topic, "--subscription", group, "--offset", str(offset)]
-    done = subprocess.run([*command, *question], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return topics(gateway, "explain", topic, "--subscription", group, "--offset", str(offset))
 
 
 def test_each_state_of_a_record_is_explained(gateway: GatewayProcess) -> None:

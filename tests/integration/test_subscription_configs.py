@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,25 +9,19 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.process import GatewayProcess
-from tests.integration.sharing import ACCEPT, RELEASE, acknowledge, make_group, make_topic, member, send, some
+from tests.integration.sharing import (
+    ACCEPT,
+    RELEASE,
+    acknowledge,
+    make_group,
+    make_topic,
+    member,
+    send,
+    some,
+    topics,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
-
-
-def topics(gateway: GatewayProcess, *words: str) -> Any:
-    """What `magnetar-admin topics` answers."""
-    command = [
-        sys.executable,
-        "-m",
-        "gateway.cli.admin",
-        "--admin-url",
-        gateway.admin_url,
-        "--output",
-        "json",
-    ]
-    done = subprocess.run([*command, "topics", *words], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout) if done.stdout.strip() else None
 
 
 def test_a_subscription_elsewhere_leaves_live_members_alone(gateway: GatewayProcess) -> None:
