@@ -31,6 +31,8 @@ class Buried(NamedTuple):
     partition: int
     offset: int
     reason: str
+    deliveries: int
+    """how often the record was delivered; 0 of a retry letter that came too often"""
 
 
 class Search(NamedTuple):
@@ -78,8 +80,8 @@ async def _search(
             looked += len(data)
             found, behind = _among(data, topic, index, group, offset)
             if found is not None:
-                where, reason = found
-                return Buried(letters_of.topic.name, letters_of.index, where, reason), True
+                where, reason, deliveries = found
+                return Buried(letters_of.topic.name, letters_of.index, where, reason, deliveries), True
             at = max(behind, at + 1)
             await asyncio.sleep(0)
         end = begin
@@ -88,8 +90,8 @@ async def _search(
 
 def _among(
     data: bytes, topic: str, index: int, group: str, offset: int
-) -> tuple[tuple[int, str] | None, int]:
-    """(offset, reason) of the letter among stored batches, and the offset behind them."""
+) -> tuple[tuple[int, str, int] | None, int]:
+    """(offset, reason, deliveries) of the letter among stored batches, and the offset behind them."""
     behind = -1
     number = b"%d" % offset
     # letters are stored without compression: most batches are passed over without a look at their records
@@ -108,5 +110,7 @@ def _among(
             said = {name: value for name, value in record.headers if value is not None}
             if all(said.get(name) == value for name, value in wanted.items()):
                 reason = said.get(letters.REASON, b"").decode("utf-8", "replace")
-                return (header.base_offset + record.offset_delta, reason), behind
+                times = said.get(letters.DELIVERY_COUNT, b"")
+                deliveries = int(times) if times.isdigit() else 0
+                return (header.base_offset + record.offset_delta, reason, deliveries), behind
     return None, behind

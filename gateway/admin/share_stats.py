@@ -348,6 +348,8 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
 async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
     """What became of a record that is settled, or not there any more. Raises RefusedError."""
     offset = answer["offset"]
+    # how often it failed is forgotten with the record; its letter knows
+    del answer["failedDeliveries"]
     search = await find_letter(at, offset)
     letter = search.found
     if letter is not None:
@@ -356,6 +358,7 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
             "partition": letter.partition,
             "offset": letter.offset,
             "reason": letter.reason,
+            "deliveries": letter.deliveries,
         }
         answer["explanation"] = (
             f"It is a dead letter ({letter.reason}): offset {letter.offset} of {letter.topic}, partition"

@@ -194,7 +194,7 @@ def unsubscribe(options: Options, topic: str, subscription: str, force: bool) ->
 @common
 @pass_options
 def skip(options: Options, topic: str, subscription: str, count: int) -> None:
-    """Acknowledge the next messages of a backlog unread."""
+    """Acknowledge the next messages of a backlog, which nobody then reads."""
     did = options.client().post(f"{_path(topic, subscription)}/skip/{count}")
     _told_moved(options, topic, subscription, "skipped", did)
 
@@ -378,7 +378,10 @@ def add_to(topics: click.Group) -> None:
 
 
 _MOVED = {
-    "skipped": ("Skipped messages of {topic} for {subscription}", ": acknowledged {count} unread"),
+    "skipped": (
+        "Skipped messages of {topic} for {subscription}",
+        ": {count} acknowledged that nobody had read",
+    ),
     "cleared": ("Cleared the backlog of {subscription} on {topic}", ": acknowledged {count}"),
     "reset": ("Reset {subscription} on {topic}", ": {count} to deliver"),
 }

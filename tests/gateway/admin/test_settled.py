@@ -41,7 +41,9 @@ def test_a_dead_letter_is_named_with_its_place(serve: Serve) -> None:
                 "partition": 0,
                 "offset": place,
                 "reason": "REJECTED",
+                "deliveries": 1,
             }
+            assert "failedDeliveries" not in found
             assert DLQ in found["explanation"]
         accepted = await explain(admin, 0)
         assert "deadLetter" not in accepted

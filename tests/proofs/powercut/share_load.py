@@ -19,6 +19,8 @@ from tests.proofs.powercut.world import Batch, Topic, Verdict, World
 GROUP = "workers"
 MEMBER = "powercut-member"
 ACCEPT, RELEASE, REJECT = 1, 2, 3
+LEFT = 0
+"""No acknowledgement: the member left while it held the record, which counts as a delivery that failed."""
 REDELIVERIES = 2
 ANSWERS = 20
 CONFIGS = {
@@ -87,8 +89,12 @@ async def share(
                     world.verdicts[part.partition_index].setdefault(offset, []).append(given)
                     said.setdefault(part.partition_index, []).append((offset, kind))
         await asyncio.sleep(0.002)
-    # what is in hand goes back, uncounted
-    connection.send(ApiKey.SHARE_FETCH, _fetch(topic, -1, {}))
+    # what is in hand goes back, and counts one delivery
+    key = connection.send(ApiKey.SHARE_FETCH, _fetch(topic, -1, {}))
+    for index, each in said.items():
+        for offset, _ in each:
+            known = world.verdicts[index][offset]
+            known[-1] = known[-1]._replace(kind=LEFT, key=key)
     check((await connection.receive()).error_code)
     await sending
 

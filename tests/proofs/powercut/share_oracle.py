@@ -17,7 +17,7 @@ from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import RecordState
 from store.rocksdb import RocksStore
-from tests.proofs.powercut.share_load import ACCEPT, GROUP, REDELIVERIES, REJECT, RELEASE
+from tests.proofs.powercut.share_load import ACCEPT, GROUP, LEFT, REDELIVERIES, REJECT, RELEASE
 from tests.proofs.powercut.world import Topic, Verdict, World
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _partition(
             lost += 1
             if topic.synced:
                 wrong.append(f"{name} {lacks[-1]}, and is {state.state} with count {state.count}")
-        counted = sum(each.kind == RELEASE for each in verdicts)
+        counted = sum(each.kind in (RELEASE, LEFT) for each in verdicts)
         if state.state != "DYING" and state.count > counted:
-            wrong.append(f"{name} counts {state.count} deliveries, {counted} were released")
+            wrong.append(f"{name} counts {state.count} deliveries, {counted} were released or left")
     return lost
