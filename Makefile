@@ -25,7 +25,7 @@ $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
 run: $(VENV)/.run ## start a gateway on RocksDB: 127.0.0.1:9092, data in ./data; ARGS="--help" for more
 	@exec $(BIN)/magnetar serve $(ARGS)
 
-check: $(VENV)/.dev ## format, lint, types, import rules, unit tests: less than two minutes
+check: $(VENV)/.dev ## format, lint, types, import rules, unit tests: a few minutes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
