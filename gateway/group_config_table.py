@@ -174,7 +174,7 @@ _ROWS = [
     _bounded(
         "share.partition.max.record.locks",
         "How many records of a partition may be acquired at once: their number, so that one stuck record does not hold "
-        "up the others.",
+        "up the others. Half of it is for all members in equal parts.",
         100,
     ),
     Row(

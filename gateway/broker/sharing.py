@@ -205,12 +205,10 @@ class ShareFetch(Acknowledging):
                     continue
                 limit = self._limit
                 most = limit if strict else limit * _BEYOND
-                if partition.key_shared:
-                    if limit > _LEAST_SHARE:
-                        limit = self._share(member)
-                elif len(partition.consumers) > 1:
-                    most = min(most, partition.fair_share(member, session.asked_at))
-                    limit = min(limit, most)
+                if partition.key_shared and limit > _LEAST_SHARE:
+                    limit = self._share(member)
+                most = min(most, partition.fair_share(member, session.asked_at))
+                limit = min(limit, most)
                 delivery = partition.fetch(member, limit, self._budget, most)
             except (KafkaError, StoreError) as error:
                 self._fail(shared, error)

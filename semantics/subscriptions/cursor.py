@@ -39,7 +39,7 @@ looked for once; Key_Shared reads again from the start for the slots of its reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -229,6 +229,26 @@ class Cursor(Administered):
         window = self._window
         there = window.n[AVAILABLE] + window.n[ACQUIRED] + max(log_end - self.read, 0)
         return max(-(-there // consumers) - self._consumers[consumer].in_hand, 1)
+
+    def lock_share(self, consumer: str, sharers: Collection[str], coming: int) -> int:
+        """How many records to give a consumer now, so that the others that share the partition's locks find some free:
+        half of all locks is for all of them in equal parts, as far as they do not hold so much. One at least.
+
+        `coming` more are about to attach.
+        """
+        max_locks, consumers = self._config.max_locks, self._consumers
+        in_hand = consumers[consumer].in_hand
+        others = coming + len(sharers) - (consumer in sharers)
+        each = max_locks // (2 * (1 + others))
+        free = max_locks - self._window.n[ACQUIRED]
+        kept = each * others
+        if kept and free - kept < self._config.receiver_queue - in_hand:
+            # it matters how much they hold
+            for name in sharers:
+                other = consumers.get(name)
+                if other is not None and name != consumer:
+                    kept -= min(other.in_hand, each)
+        return max(free - kept, each - in_hand, 1)
 
     def feed(self, batches: Sequence[Batch], now: int, wall: int) -> None:
         """Look at stored batches, ascending. What they leave out from `read` on is not there: DONE.

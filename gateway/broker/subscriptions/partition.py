@@ -47,6 +47,7 @@ class SubscriptionPartition:
     """See the module. Everything may raise KafkaError when the partition is gone or cannot be read."""
 
     __slots__ = (
+        "_coming",
         "_counted",
         "_flights",
         "_idle",
@@ -106,7 +107,8 @@ class SubscriptionPartition:
         # the last turn did not take all of them
         self._more_dying = False
         # among how many consumers Shared is dealt, and when that was counted
-        self._sharers = 0
+        self._sharers: frozenset[str] = frozenset()
+        self._coming = 0
         self._sharers_at = NEVER
         self._touched = False
         # commits on their way
@@ -318,22 +320,38 @@ class SubscriptionPartition:
         return True
 
     def fair_share(self, consumer: str, now: int) -> int:
-        """Shared: how many records a consumer is to be given at most, so that those who share with it have as many.
+        """How many records a consumer is to be given at most, so that those who share with it can have some in hand,
+        and of Shared have as many.
 
         Those are the consumers that hold records, wait for some or have asked in the last RECENT_MS: one that does not
-        come any more does not keep what it might have got.
+        come any more does not keep what it might have got. Where one came in the last RECENT_MS those members count as
+        well that have not come yet: who starts first does not take all that may be in hand.
         """
         if not 0 <= now - self._sharers_at < COUNTED_MS:
-            sessions, group = self.broker.share_sessions, self.subscription.group
-            holding = self.ready().holding()
-            others = (each for each in self.consumers if each != consumer)
-            self._sharers = 1 + sum(
-                1 for each in others if holding.get(each) or sessions.wants(group, each, now - RECENT_MS)
-            )
-            self._sharers_at = now
-        if self._sharers <= 1:
+            self._count_sharers(now)
+        sharers = self._sharers
+        others = len(sharers) - (consumer in sharers)
+        if not others and not self._coming:
             return UNBOUNDED
-        return self.ready().fair_share(consumer, self._sharers, self.partition.high_watermark)
+        cursor = self.ready()
+        share = cursor.lock_share(consumer, sharers, self._coming)
+        if self.key_shared or not others:
+            return share
+        return min(share, cursor.fair_share(consumer, others + 1, self.partition.high_watermark))
+
+    def _count_sharers(self, now: int) -> None:
+        sessions, group = self.broker.share_sessions, self.subscription.group
+        holding = self.ready().holding()
+        self._sharers = frozenset(
+            each
+            for each in self.consumers
+            if holding.get(each) or sessions.wants(group, each, now - RECENT_MS)
+        )
+        self._coming = 0
+        if any(now - each.attached_at <= RECENT_MS for each in self.consumers.values()):
+            members = self.broker.share_groups.members_on(group, self.partition.topic.name)
+            self._coming = max(members - len(self.consumers), 0)
+        self._sharers_at = now
 
     def may_serve(self, consumer: str) -> bool:
         """Whether there may be something for a consumer, as far as the cursor knows that is there."""

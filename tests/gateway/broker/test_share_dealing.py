@@ -1,4 +1,4 @@
-"""Shared is dealt fairly: how many records each of several members gets, and how many one may hold."""
+"""Records are dealt fairly: how many each of several members gets, and how many one may hold."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.gateway.broker.share_asking import (
     share_fetch_body,
     topic,
 )
+from tests.gateway.broker.share_members import beat
 from tests.gateway.serving import Client, batch
 
 MEMBERS = 8
@@ -143,6 +144,56 @@ def test_a_member_that_never_asks_again_keeps_nothing_from_the_others() -> None:
         await put(client, *[b"value"] * 64)
         clock.now += 6_001
         assert len(acquired(await share_fetch(client, "m", epoch))[0]) == 64, "it has not asked for seconds"
+
+    run(test, clock=clock)
+
+
+TYPES = pytest.mark.parametrize("kind", ["shared", "key_shared"])
+
+
+@TYPES
+def test_members_that_settle_nothing_leave_the_others_their_share_of_what_may_be_in_hand(kind: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        await alter_group(
+            client, **{"pulsar.subscription.type": kind, "share.partition.max.record.locks": "100"}
+        )
+        for member in "abcd":
+            assert acquired(await share_fetch(client, member, 0, topic_id, [0])) == {}
+        await put(client, *[b"value"] * 400)
+        for epoch in (1, 2, 3):
+            for member in "ab":
+                await share_fetch(client, member, epoch)
+        # half of the 100 is for the four; what each fetch gives at least is in it
+        for member in "cd":
+            assert len(acquired(await share_fetch(client, member, 1))[0]) >= 8
+        assert sum(serving(gateway).ready().holding().values()) <= 100
+
+    run(test)
+
+
+@TYPES
+def test_who_comes_first_leaves_its_share_to_members_that_are_about_to_come(kind: str) -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 400)
+        await alter_group(
+            client, **{"pulsar.subscription.type": kind, "share.partition.max.record.locks": "100"}
+        )
+        for member in "abcd":
+            await beat(client, "g", member, 0, "t")
+        got = {}
+        for member in "abcd":
+            # of Key_Shared it is served when it is stored which slots it has
+            answer = await share_fetch(client, member, 0, topic_id, [0], max_wait=FOR_LONG)
+            got[member] = sorted(acquired(answer)[0])
+        assert [len(each) for each in got.values()] == [64, 12, 12, 12]
+        # one that says it is there and does not fetch is not waited for
+        await beat(client, "g", "e", 0, "t")
+        clock.now += 6_001
+        acks = {0: [(each, each, ACCEPT) for each in got["a"]]}
+        assert len(acquired(await share_fetch(client, "a", 1, topic_id, acks=acks))[0]) == 64
 
     run(test, clock=clock)
 

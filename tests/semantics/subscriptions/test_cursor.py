@@ -735,3 +735,18 @@ def test_a_fair_share_is_what_makes_all_have_as_many() -> None:
     assert driver.cursor.fair_share("b", 3, 300) == 100
     assert driver.cursor.fair_share("a", 3, 90) == 1, "never nothing"
     assert driver.cursor.fair_share("b", 1, 90) == 90
+
+
+def test_half_of_the_locks_is_for_those_that_hold_less_than_their_part_of_it() -> None:
+    driver = Driver(max_locks=120)
+    driver.feed(200)
+    # a part is 20
+    assert driver.cursor.lock_share("a", ["b"], 1) == 80
+    driver.poll("a", 80)
+    assert driver.cursor.lock_share("a", ["b"], 1) == 1, "never nothing"
+    assert driver.cursor.lock_share("b", ["a"], 1) == 20
+    driver.poll("b", 15)
+    assert driver.cursor.lock_share("b", ["a"], 1) == 5
+    assert driver.cursor.lock_share("a", ["b"], 0) == 10, "of which 30 are a part"
+    driver.poll("b", 15)
+    assert driver.cursor.lock_share("a", ["a", "b"], 0) == 10, "it has its part"
