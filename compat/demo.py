@@ -28,7 +28,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from compat.launch import LaunchError, started_gateway
-from compat.share_tour import from_the_start, pack
+from compat.share_tour import CONFIGS, configure, pack
 from compat.spark import SparkMissingError, ensure_spark_jars, session
 from compat.spark.feed import Feed, Record
 from compat.spark.jars import PROJECT, require_java
@@ -257,12 +257,12 @@ class Tour:
         group = "packing"
         typed(
             f"kafka-configs --bootstrap-server {self.bootstrap} --alter --entity-type groups --entity-name {group} "
-            "--add-config share.auto.offset.reset=earliest"
+            f"--add-config {','.join(f'{name}={value}' for name, value in CONFIGS.items())}"
         )
         typed(
             f"kafka-console-share-consumer --bootstrap-server {self.bootstrap} --topic {self.orders} --group {group}"
         )
-        from_the_start(self.bootstrap, group)
+        configure(self.bootstrap, group)
         try:
             packed = pack(
                 self.bootstrap,

@@ -11,6 +11,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 MEMBERS = 4
 PATIENCE = 60.0
+CONFIGS = {
+    # a share group begins at a topic's end unless its config says otherwise
+    "share.auto.offset.reset": "earliest",
+    # the orders were there first: whoever asks first takes no more than this of them at once
+    "pulsar.receiver.queue.size": "50",
+}
 
 
 @dataclass
@@ -22,10 +28,13 @@ class Packed:
     rejected: int = 0
 
 
-def from_the_start(bootstrap: str, group: str) -> None:
-    """A share group begins at a topic's end unless its config says otherwise."""
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
+def configure(bootstrap: str, group: str) -> None:
+    """Give the group its CONFIGS."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in CONFIGS.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.incremental_alter_configs([resource])[resource].result(PATIENCE)
 
