@@ -20,6 +20,8 @@ from compat.bench.share_clients import Window
 RATE = "records_per_second"
 TOPIC = GROUP = "bench-share"
 MAGNETAR = ("Magnetar",)
+ALL_MAY_HOLD = ("-config", "share.partition.max.record.locks=4000")
+"""As many of a partition as four members hold at most: who came first keeps its records until all have some"""
 
 
 def window(turn: Turn, records: int) -> Window:
@@ -119,6 +121,7 @@ def _hot_key(turn: Turn) -> dict[str, float]:
             name,
             "-config",
             "pulsar.subscription.type=key_shared",
+            *ALL_MAY_HOLD,
         )
         shape = ("-partitions", "1", "-keys", "10000", "-records", str(records), "-all", "-ordered")
         return _franz(turn, "backlog", *where, *shape, *options)
