@@ -32,7 +32,7 @@ check: $(VENV)/.dev ## format, lint, types, import rules, unit tests: a few minu
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -n 2 -m "not integration and not spark"
 
-test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; under 10 minutes on 2 cores
+test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; some ten minutes on 2 cores
 	$(BIN)/python -m compat.tools
 	$(BIN)/pytest -n 2 --dist loadfile --durations 15
 
