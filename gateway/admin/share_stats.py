@@ -405,6 +405,8 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
         until = "for as long as it is connected: the group has no ack timeout"
         if "lockedUntil" in known:
             until = f"until {known['lockedUntil']} at the latest"
+        elif config.lock_ms < NO_TIMEOUT_MS:
+            until = "in an answer that waits to be sent: its lock begins then"
         return f"{known.get('consumer')} has it, {until}.{failed}"
     if state == "BACKOFF" and reason:
         return f"It is to be a dead letter, which is tried again at {known.get('due')}{reason}.{failed}"

@@ -5,7 +5,8 @@ the records that were found meanwhile; an answer that tells of acknowledgements 
 Kafka would: its client would not know for that long. A fetch that has nothing to tell parks on its partitions until
 one of them can serve it, max_wait is over, or another request arrives behind it on the same connection.
 
-Never is anything acquired that is not sent, save when the client goes away meanwhile.
+Never is anything acquired that is not sent, save when the client goes away meanwhile. Locks begin when the
+answer leaves: what it waits for (a sync, a disk) may take longer than a lock.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class ShareFetch(Acknowledging):
         "_size",
         "_timer",
         "_told",
+        "_withheld",
         "consumer",
     )
 
@@ -85,12 +87,15 @@ class ShareFetch(Acknowledging):
         self._refusal: Error | None = None
         # True when what is acquired cannot be sent any more
         self._gone = False
+        # where it has records whose locks begin when the answer leaves
+        self._withheld: set[SubscriptionPartition] = set()
         # True when every partition is told of, as in the first answer of a session
         self._full = False
         self._begin()
 
     def _begin(self) -> None:
         """Forget what was found."""
+        self._let_run()
         # by partition, in the order of the session
         self._told: dict[Key, wire.PartitionAnswer] = {}
         # True when what was found follows from something that is not stored yet
@@ -315,8 +320,24 @@ class ShareFetch(Acknowledging):
             error = from_store(error)
         self._told[shared.key] = wire.PartitionAnswer(shared.index, int(error.code), error.text)
 
+    def _withhold(self) -> None:
+        """The answer cannot leave yet: the locks of what was found so far do not run meanwhile."""
+        session = self._session
+        assert session is not None
+        for key, answer in self._told.items():
+            shared = session.partitions.get(key) if answer.acquired else None
+            if shared is not None and shared.served_by is not None:
+                shared.served_by.withhold(self.consumer, answer.acquired)
+                self._withheld.add(shared.served_by)
+
+    def _let_run(self) -> None:
+        """The answer leaves now: so do the locks begin."""
+        while self._withheld:
+            self._withheld.pop().sent(self.consumer)
+
     async def _finish_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Answer:
         while True:
+            self._withhold()
             try:
                 self._take(shared, await awaited)
             except (KafkaError, StoreError) as error:
@@ -335,10 +356,12 @@ class ShareFetch(Acknowledging):
         session = self._session
         assert session is not None
         session.unsent.add(self)
+        self._withhold()
         try:
             return await self._finished()
         finally:
             session.unsent.discard(self)
+            self._let_run()
 
     async def _finished(self) -> Answer:
         if self._ahead:
@@ -374,6 +397,7 @@ class ShareFetch(Acknowledging):
     def _when_durable(self, answer: Answer) -> Answer | None:
         if self._uncommitted and self._size and self._session is not None:
             self._session.unsent.add(self)
+            self._withhold()
         return super()._when_durable(answer)
 
     def _stored(self, held: Answer) -> Answer | Awaitable[Answer]:
@@ -382,6 +406,7 @@ class ShareFetch(Acknowledging):
         if self._gone:
             return self._encode()
         if self._size:
+            self._let_run()
             return held
         # What came meanwhile, with the same commit as a rule, need not wait for the next fetch.
         waits = self._look()

@@ -24,6 +24,7 @@ The states of an offset, and what moves it from one to the next (`moves.py` does
 | ACQUIRED           | rejected                                | DYING(REJECTED)                 | count + 1, state |
 | ACQUIRED           | it left, and leaves do not count here   | AVAILABLE                       |                  |
 | ACQUIRED           | could not be sent; the gateway stops    | AVAILABLE                       |                  |
+| ACQUIRED           | its answer waits, then leaves           | ACQUIRED, later deadline        |                  |
 | ACQUIRED           | renewed                                 | ACQUIRED, later deadline        |                  |
 | DYING              | buried                                  | DONE                            | state            |
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
@@ -56,7 +57,7 @@ from semantics.subscriptions.chunks import (
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.key_shared import KeyShared
-from semantics.subscriptions.leases import Consumer, held
+from semantics.subscriptions.leases import UNSENT, Consumer, held
 from semantics.subscriptions.looking import look
 from semantics.subscriptions.moves import GONE, NACKED, TIMED_OUT
 from semantics.subscriptions.owners import Owners
@@ -335,13 +336,33 @@ class Cursor(Administered):
                     self.totals["delivered"] -= end - begin
                     at = end
 
+    def withhold(self, consumer: str, offsets: Iterable[int]) -> None:
+        """The answer with what was given by the poll that gave these offsets cannot leave yet: its lock begins with
+        `sent`. What ran out before stays so.
+        """
+        who, window = self._consumers.get(consumer), self._window
+        for offset in offsets:
+            for chunk, at, _ in window.pieces(offset, offset + 1):
+                if chunk.state[at] == ACQUIRED:
+                    lease = self._leases.by_id[chunk.leases()[at]]
+                    if lease.consumer is who:
+                        self._leases.withhold(lease)
+
+    def sent(self, consumer: str, now: int) -> None:
+        """The answer leaves: what was withheld from the consumer is locked from now on."""
+        who = self._consumers.get(consumer)
+        if who is not None:
+            for lease in who.leases.values():
+                if lease.deadline == UNSENT:
+                    self._leases.shorten(lease, now + self._config.lock_ms)
+
     def in_doubt(self, consumer: str, now: int) -> None:
         """What the consumer was given last may have been lost on its way. If it was given less than DOUBT_MS ago, and
         its lock lasts longer than that, the lock now runs out after DOUBT_MS. A renewal makes it a whole lock again.
         """
         who = self._consumers.get(consumer)
         last = who.last if who is not None else None
-        if last is None or not last.remaining or last.deadline <= now + DOUBT_MS:
+        if last is None or not last.remaining or last.deadline <= now + DOUBT_MS or last.deadline == UNSENT:
             return
         if last.deadline - self._config.lock_ms > now - DOUBT_MS:
             self._leases.shorten(last, now + DOUBT_MS)

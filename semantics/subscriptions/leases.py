@@ -15,6 +15,9 @@ from semantics.subscriptions.chunks import SHIFT, SIZE, Chunk, Window
 _ID_BITS = 32
 _IDS = (1 << _ID_BITS) - 1
 
+UNSENT = 1 << 62
+"""The deadline of a lease that has not begun: the answer that carries its records waits for something."""
+
 
 class Consumer:
     """A member with an open session."""
@@ -81,9 +84,15 @@ class Leases:
         heap = self._heap
         heappush(heap, deadline << _ID_BITS | lease_id)
         if len(heap) > 64 and len(heap) > 4 * len(self.by_id):
-            self._heap = [one.deadline << _ID_BITS | one.id for one in self.by_id.values()]
+            self._heap = [
+                one.deadline << _ID_BITS | one.id for one in self.by_id.values() if one.deadline != UNSENT
+            ]
             heapify(self._heap)
         return lease
+
+    def withhold(self, lease: Lease) -> None:
+        """It does not run out before it was given another deadline: `shorten`."""
+        lease.deadline = UNSENT
 
     def shorten(self, lease: Lease, deadline: int) -> None:
         """It runs out sooner."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from semantics.subscriptions.chunks import MASK, SHIFT, Window
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.key_shared import KeyShared
-from semantics.subscriptions.leases import Leases
+from semantics.subscriptions.leases import UNSENT, Leases
 from semantics.subscriptions.states import (
     ACQUIRED,
     BACKOFF,
@@ -49,7 +49,8 @@ def look(
         return RecordState(offset, "DONE")
     if code == ACQUIRED:
         lease = leases.by_id[chunk.leases()[at]]
-        return RecordState(offset, "ACQUIRED", count, lease.consumer.name, lease.deadline, None, slot, owner)
+        deadline = lease.deadline if lease.deadline != UNSENT else None
+        return RecordState(offset, "ACQUIRED", count, lease.consumer.name, deadline, None, slot, owner)
     if code in (DELAYED, BACKOFF):
         name = "DELAYED" if code == DELAYED else "BACKOFF"
         return RecordState(offset, name, count, due=due_times.of(offset), slot=slot, owner=owner)

@@ -263,6 +263,17 @@ class SubscriptionPartition:
             self.cursor.give_back(consumer, ranges, self.broker.clock.monotonic_ms())
             self.serve_soon()
 
+    def withhold(self, consumer: str, acquired: Sequence[Sequence[int]]) -> None:
+        """The answer with what a fetch acquired waits for something: its lock begins with `sent`."""
+        if self.cursor is not None:
+            self.cursor.withhold(consumer, (acquired[0][0], acquired[-1][1]))
+
+    def sent(self, consumer: str) -> None:
+        """The answer leaves, or never will: what was withheld is locked from now on, if it is still held."""
+        if self.cursor is not None:
+            self.cursor.sent(consumer, self.broker.clock.monotonic_ms())
+            self._arm()
+
     def in_doubt(self, consumer: str) -> None:
         """The consumer's connection was lost behind an answer: what it was given last may never have come."""
         if self.cursor is not None:

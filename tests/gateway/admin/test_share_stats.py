@@ -202,6 +202,20 @@ def test_a_window_that_is_full_of_one_key_says_so(serve: Serve, monkeypatch: pyt
     serve(test)
 
 
+def test_a_lock_that_has_not_begun_has_no_end(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        path = "P/orders/subscription/billing/properties"
+        assert (await admin.ask("PUT", path, '{"pulsar.ack.timeout.ms": "30000"}')).status == 204
+        await take(admin, "c1", 1)
+        cursor_of(admin).withhold("c1", [(0, 0)])
+        found = await explain(admin, 0)
+        assert (found["state"], found["consumer"], "lockedUntil" in found) == ("ACQUIRED", "c1", False)
+        assert "waits to be sent" in found["explanation"]
+
+    serve(test)
+
+
 def test_without_an_ack_timeout_nothing_is_said_of_when_a_lock_ends(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.broker.group_configs.alter("billing", lambda old: {**old, "pulsar.ack.timeout.ms": "0"})

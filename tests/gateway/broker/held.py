@@ -120,12 +120,14 @@ def run(body: Body, *flags: str, store: Any = None, clock: Clock | None = None) 
     uvloop.run(main())
 
 
-def run_held(body: Callable[[Gateway, Client, HeldStore], Awaitable[None]], *flags: str) -> None:
+def run_held(
+    body: Callable[[Gateway, Client, HeldStore], Awaitable[None]], *flags: str, clock: Clock | None = None
+) -> None:
     """The same on a store whose commits can be held back."""
 
     async def main() -> None:
         store = HeldStore()
-        async with serving_on(store, *flags) as gateway:
+        async with serving_on(store, *flags, clock=clock) as gateway:
             client = await Client.connect(gateway)
             try:
                 await body(gateway, client, store)

@@ -7,21 +7,25 @@ import asyncio
 import pytest
 
 from gateway.server import Gateway
+from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from store.api import StoreError
-from tests.gateway.broker.held import HeldStore, run_held
+from tests.gateway.broker.held import Clock, HeldStore, run_held, until
 from tests.gateway.broker.share_asking import (
     ACCEPT,
     FOR_LONG,
     RELEASE,
+    ack_errors,
     acquired,
     alter_group,
     parked,
+    serving,
     share_acknowledge_body,
     share_fetch,
     share_fetch_body,
     topic,
 )
+from tests.gateway.broker.subscriptions.test_cold import Disk
 from tests.gateway.serving import Client, batch, produce_body
 
 
@@ -105,3 +109,83 @@ def test_the_next_of_a_key_leaves_when_the_end_of_the_one_before_is_stored(store
         other.close()
 
     run_held(test)
+
+
+@pytest.mark.parametrize("waits", ["for its acknowledgements", "for a nack that it counts", "for a disk"])
+def test_a_lock_begins_when_the_answer_leaves(waits: str) -> None:
+    """A sync, or a read, may take longer than a lock: its client would get records that are others' already."""
+
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        clock = gateway.broker.clock
+        assert isinstance(clock, Clock)
+        await alter_group(client, **{"pulsar.ack.timeout.ms": "1500"})
+        topic_id = await topic(gateway, client, 2, partitions=2)
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [0, 1], max_records=1)) == {0: {0: 1}}
+        at = serving(gateway)
+        other = await Client.connect(gateway)
+        expected = {0: {1: 1}, 1: {0: 1, 1: 1}}
+        acks = {0: [(0, 0, ACCEPT)]}
+        disk = None
+        store.holding = waits != "for a disk"
+        if waits == "for a nack that it counts":
+            other.send(
+                ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, topic_id, {0: [(0, 0, RELEASE)]})
+            )
+            await store.has(1)
+            expected[0] = {0: 2, 1: 1}
+            asked = asyncio.create_task(share_fetch(client, "m", 2, topic_id, [0, 1]))
+            await store.has(2)
+        elif waits == "for a disk":
+            # served last as it was served before, so that the other's records wait for the disk with it
+            disk = Disk(at.partition.log)
+            at.partition.log = disk  # type: ignore[assignment]
+            asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0, 1], acks=acks))
+            await until(lambda: disk.waiting)
+        else:
+            asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0, 1], acks=acks))
+            await store.has(1)
+        # whatever is to be done with what was found is done
+        third = await Client.connect(gateway)
+        await third.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        clock.now += 5_000
+        for index in (0, 1):
+            serving(gateway, index).tick()
+        assert not asked.done()
+        store.release()
+        if disk is not None:
+            await disk.go()
+        answer = await asked
+        assert acquired(answer) == expected
+        clock.now += 1_499
+        for index in (0, 1):
+            serving(gateway, index).tick()
+        done = {index: [(min(each), 1, ACCEPT)] for index, each in expected.items()}
+        body = share_fetch_body("m", 3 if waits == "for a nack that it counts" else 2, topic_id, acks=done)
+        answer = await client.ask(ApiKey.SHARE_FETCH, 2, body)
+        assert ack_errors(answer) == {0: 0, 1: 0}
+        other.close()
+        third.close()
+
+    run_held(test, clock=Clock())
+
+
+def test_a_lock_that_was_withheld_runs_out_in_its_time() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        clock = gateway.broker.clock
+        assert isinstance(clock, Clock)
+        await alter_group(client, **{"pulsar.ack.timeout.ms": "1500"})
+        topic_id = await topic(gateway, client, 2)
+        await share_fetch(client, "m", 0, topic_id, [0], max_records=1)
+        store.holding = True
+        asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0], acks={0: [(0, 0, ACCEPT)]}))
+        await store.has(1)
+        clock.now += 5_000
+        store.release()
+        await asked
+        at = serving(gateway)
+        assert at.due_at <= clock.now + 1_500, "somebody sees to it"
+        clock.now += 1_500
+        at.tick()
+        assert acquired(await share_fetch(client, "m", 2)) == {0: {1: 2}}
+
+    run_held(test, clock=Clock())

@@ -230,6 +230,43 @@ def test_a_lock_that_ends_soon_anyway_stays_as_it_is() -> None:
     assert driver.cursor.next_due(driver.now, driver.wall)[0] == DOUBT_MS
 
 
+def test_a_lock_begins_when_its_answer_leaves() -> None:
+    driver = Driver(lock_ms=1000)
+    driver.feed(4)
+    driver.poll("a", 1)
+    driver.pass_time(100)
+    driver.poll("a", 2)
+    driver.poll("b", 1)
+    driver.cursor.withhold("a", (1, 2))
+    driver.cursor.withhold("a", (3,))
+    driver.cursor.withhold("nobody", (1,))
+    driver.cursor.in_doubt("a", driver.now)
+    driver.pass_time(5000)
+    assert driver.state(0, 1, 2, 3) == ["AVAILABLE", "ACQUIRED", "ACQUIRED", "AVAILABLE"], (
+        "others' locks run on"
+    )
+    assert driver.cursor.look(1).deadline is None
+    assert driver.cursor.next_due(driver.now, driver.wall) == (None, None)
+    driver.cursor.sent("nobody", driver.now)
+    driver.cursor.sent("a", driver.now)
+    assert driver.cursor.next_due(driver.now, driver.wall) == (driver.now + 1000, None)
+    driver.pass_time(999)
+    assert driver.state(1, 2) == ["ACQUIRED"] * 2
+    driver.pass_time(1)
+    assert driver.state(1, 2) == ["AVAILABLE"] * 2
+    assert driver.count(1, 2) == [1, 1]
+
+
+def test_a_lock_that_ran_out_before_its_answer_waits_stays_so() -> None:
+    driver = Driver(lock_ms=1000)
+    driver.feed(1)
+    driver.poll("a", 1)
+    driver.pass_time(1000)
+    driver.cursor.withhold("a", (0,))
+    driver.cursor.sent("a", driver.now)
+    assert driver.state(0) == ["AVAILABLE"]
+
+
 def test_what_could_not_be_sent_was_never_taken() -> None:
     driver = Driver()
     driver.feed(6)

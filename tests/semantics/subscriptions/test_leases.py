@@ -52,6 +52,19 @@ def test_settled_leases_leave_nothing_behind() -> None:
     assert len(kept._heap) < 100
 
 
+def test_what_is_withheld_does_not_run_out_however_many_come_and_go_meanwhile() -> None:
+    kept, consumer = Leases(), Consumer("a", 0)
+    held_back = opened(kept, consumer, 0)
+    kept.withhold(held_back)
+    for deadline in range(1, 1_000):
+        kept.settle(opened(kept, consumer, deadline), 1)
+    assert kept.next_deadline() is None
+    assert list(kept.expired(10_000)) == []
+    kept.shorten(held_back, 20_000)
+    assert kept.next_deadline() == 20_000
+    assert list(kept.expired(20_000)) == [held_back]
+
+
 def test_ids_come_round_and_pass_over_those_in_use() -> None:
     kept, consumer = Leases(), Consumer("a", 0)
     first = opened(kept, consumer, 1)
