@@ -23,6 +23,8 @@ LOOKED_AT_MOST = 64 * 1024 * 1024
 _STRETCH = 1024 * 1024
 """Bytes that are read in one go."""
 
+_WHOLE = letters.WHOLE.encode()
+
 
 class Buried(NamedTuple):
     """Where a record's dead letter is."""
@@ -33,6 +35,8 @@ class Buried(NamedTuple):
     reason: str
     deliveries: int
     """how often the record was delivered; 0 of a retry letter that came too often"""
+    batch: bool
+    """True when the letter is the record's whole batch, which cannot be opened"""
 
 
 class Search(NamedTuple):
@@ -80,8 +84,7 @@ async def _search(
             looked += len(data)
             found, behind = _among(data, topic, index, group, offset)
             if found is not None:
-                where, reason, deliveries = found
-                return Buried(letters_of.topic.name, letters_of.index, where, reason, deliveries), True
+                return Buried(letters_of.topic.name, letters_of.index, *found), True
             at = max(behind, at + 1)
             await asyncio.sleep(0)
         end = begin
@@ -90,27 +93,33 @@ async def _search(
 
 def _among(
     data: bytes, topic: str, index: int, group: str, offset: int
-) -> tuple[tuple[int, str, int] | None, int]:
-    """(offset, reason, deliveries) of the letter among stored batches, and the offset behind them."""
+) -> tuple[tuple[int, str, int, bool] | None, int]:
+    """(offset, reason, deliveries, whether it is a whole batch) of the letter among stored batches, and the offset
+    behind them.
+    """
     behind = -1
     number = b"%d" % offset
     # letters are stored without compression: most batches are passed over without a look at their records
     needle = letters.OFFSET.encode() + bytes((len(number) << 1,)) + number
     wanted = {
-        letters.OFFSET: number,
         letters.PARTITION: b"%d" % index,
         letters.TOPIC: topic.encode(),
         letters.GROUP: group.encode(),
     }
     for position, header in records.batches(data):
         behind = header.base_offset + header.last_offset_delta + 1
-        if data.find(needle, position, position + header.size) < 0:
+        end = position + header.size
+        if data.find(needle, position, end) < 0 and data.find(_WHOLE, position, end) < 0:
             continue
-        for record in records.records(data[position : position + header.size]):
+        for record in records.records(data[position:end]):
             said = {name: value for name, value in record.headers if value is not None}
-            if all(said.get(name) == value for name, value in wanted.items()):
+            if any(said.get(name) != value for name, value in wanted.items()):
+                continue
+            whole = letters.covered(record.value, said.get(letters.MESSAGE, b""))
+            if whole[0] <= offset <= whole[1] if whole is not None else said.get(letters.OFFSET) == number:
                 reason = said.get(letters.REASON, b"").decode("utf-8", "replace")
                 times = said.get(letters.DELIVERY_COUNT, b"")
                 deliveries = int(times) if times.isdigit() else 0
-                return (header.base_offset + record.offset_delta, reason, deliveries), behind
+                where = header.base_offset + record.offset_delta
+                return (where, reason, deliveries, whole is not None), behind
     return None, behind

@@ -360,9 +360,13 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
             "reason": letter.reason,
             "deliveries": letter.deliveries,
         }
+        what = (
+            "Its batch cannot be opened and is a dead letter as a whole"
+            if letter.batch
+            else "It is a dead letter"
+        )
         answer["explanation"] = (
-            f"It is a dead letter ({letter.reason}): offset {letter.offset} of {letter.topic}, partition"
-            f" {letter.partition}."
+            f"{what} ({letter.reason}): offset {letter.offset} of {letter.topic}, partition {letter.partition}."
         )
         return
     log_start = at.partition.log_start

@@ -50,6 +50,9 @@ _SENTENCES = {
 }
 _EARLIEST = -(2**63)
 
+WHOLE = "cannot be opened; it is here whole."
+"""How `__dlq.errors.message` ends where the letter is a whole batch."""
+
 
 class Source(NamedTuple):
     """Where dead letters come from. `real_topic` is Pulsar's full name of the topic the subscription is on (for a retry
@@ -96,12 +99,20 @@ def unreadable_letter(
     `__dlq.errors.offset` is the batch's first. Raises BatchError for less than a batch's header.
     """
     found = header(batch)
-    sentence = (
-        f"The batch of offsets {found.base_offset} to {found.last_offset} cannot be opened; it is here whole."
-    )
+    sentence = f"The batch of offsets {found.base_offset} to {found.last_offset} {WHOLE}"
     headers: Headers = []
     _sign(headers, source, found.base_offset, deliveries, reason, sentence.encode(), message_id)
     return Letter(None, bytes(batch[: found.size]), headers, reason)
+
+
+def covered(value: bytes | None, message: bytes) -> tuple[int, int] | None:
+    """The first and last offset of a letter that is a whole batch, by its value and `__dlq.errors.message`; None for
+    the letter of one record.
+    """
+    if value is None or not message.endswith(WHOLE.encode()) or len(value) < HEADER_SIZE:
+        return None
+    found = header(value)
+    return found.base_offset, found.last_offset
 
 
 def _sign(

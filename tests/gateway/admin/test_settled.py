@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.admin import settled
+from gateway.wire import records
 from tests.gateway.admin.billing import Serve, ack, cursor_of, explain, made, take
 from tests.gateway.admin.conftest import Admin
 
@@ -99,6 +100,31 @@ def test_of_many_letters_the_latest_are_looked_through(serve: Serve, monkeypatch
         beyond = await explain(admin, 0)
         assert "deadLetter" not in beyond
         assert "as far as its latest" in beyond["explanation"]
+
+    serve(test)
+
+
+def test_a_batch_that_cannot_be_opened_is_found_by_each_of_its_offsets(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=3)
+        good = records.build_batch([records.Record(n, 1, None, b"v" * 100, []) for n in range(4)], codec=4)
+        broken = records.assemble(records.header(good), b"\xff" * 40)
+        partition = cursor_of(admin).partition
+        partition.append(broken, records.header(broken), admin.broker.clock.wall_ms())
+        await admin.broker.write([])
+        await admin.produce("orders", 0, [b"behind"])
+        assert await take(admin, "c1") == [0, 1, 2, 7]
+        await letters(admin, 1)
+        await ack(admin, "c1", 0, 2, kind=1)
+        await ack(admin, "c1", 7, 7, kind=3)
+        await letters(admin, 2)
+        for offset in range(3, 7):
+            found = await explain(admin, offset)
+            assert found["deadLetter"]["offset"] == 0
+            assert found["deadLetter"]["reason"] == "CORRUPT"
+            assert "as a whole" in found["explanation"]
+        assert "deadLetter" not in await explain(admin, 2)
+        assert (await explain(admin, 7))["deadLetter"]["offset"] == 1
 
     serve(test)
 
