@@ -430,7 +430,8 @@ _ROWS = [
             "pulsar.retry.letter.topic",
             Kind.STRING,
             None,
-            "The topic whose records are delivered again after their DELAY_TIME.",
+            "The topic whose records are delivered again after their DELAY_TIME. Where another name "
+            "would change the type of a subscription, only while that has no members.",
             _topic,
         ),
         open="`<topic>-<group>-RETRY`",

@@ -26,9 +26,6 @@ from gateway.group_config_table import GROUP_CONFIGS, STICKY, OffsetReset, Row, 
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
 
-FIXED_WHILE_CONNECTED = ("pulsar.subscription.type", "pulsar.key.shared.mode")
-"""What cannot change while the group has members: Pulsar refuses consumers of another type, too."""
-
 Ranges = Mapping[str, tuple[tuple[int, int], ...]]
 """Member or client id to its ranges of slots, half-open."""
 
@@ -113,13 +110,6 @@ def is_list(name: str) -> bool:
     """Whether values of this config can be appended to and subtracted from (KIP-339)."""
     row = GROUP_CONFIGS.get(name)
     return row is not None and row.setting.kind is Kind.LIST
-
-
-def shown(name: str, configs: Mapping[str, str]) -> str | None:
-    """The value of a config that falls back to no setting of the node, as text. Raises ValueError."""
-    setting = GROUP_CONFIGS[name].setting
-    text = configs.get(name)
-    return setting.render(setting.default if text is None else setting.parse(text))
 
 
 # -- what they come to ------------------------------------------------------------------------------------------------

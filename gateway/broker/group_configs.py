@@ -35,10 +35,8 @@ class GroupConfigs:
         self._overridden: dict[tuple[str, tuple[tuple[str, str], ...]], GroupConfig] = {}
         # one change at a time: each begins with the row that the one before it wrote
         self._lock = asyncio.Lock()
-        # how many members a share group has at present
-        self.members_of: Callable[[str], int] = lambda group_id: 0
-        # what is wrong with new configs of a group beside what its subscriptions say of themselves, or None
-        self.check_subscriptions: Callable[[str, Mapping[str, str]], str | None] = lambda group_id, new: None
+        # refuses new configs of a group for the sake of its subscriptions: raises KafkaError
+        self.check_subscriptions: Callable[[str, Mapping[str, str]], None] = lambda group_id, new: None
         # told of a group whose configs are others now
         self.watchers: list[Callable[[str], None]] = []
 
@@ -93,10 +91,10 @@ class GroupConfigs:
         broker = self._broker
         old = dict(self.own(group_id))
         new = change(dict(old))
-        problem = group_configs.validate(new, broker.settings) or self.check_subscriptions(group_id, new)
+        problem = group_configs.validate(new, broker.settings)
         if problem is not None:
             raise KafkaError(Error.INVALID_CONFIG, problem)
-        self._check_fixed(group_id, old, new)
+        self.check_subscriptions(group_id, new)
         if validate_only or new == old:
             return
         key = _PREFIX + group_id.encode()
@@ -107,20 +105,6 @@ class GroupConfigs:
             await broker.write([write], then=lambda: self._changed(group_id))
         except StoreError as error:
             raise from_store(error) from error
-
-    def _check_fixed(self, group_id: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-        members = self.members_of(group_id)
-        if not members:
-            return
-        for name in group_configs.FIXED_WHILE_CONNECTED:
-            before, after = (group_configs.shown(name, configs) for configs in (old, new))
-            if before != after:
-                count = f"{members} member" + ("s" if members > 1 else "")
-                raise KafkaError(
-                    Error.INVALID_CONFIG,
-                    f"{name} of group {group_id} is {before} and cannot become {after} while {count} of that kind "
-                    "are connected: stop them, change it, start them again.",
-                )
 
     def _changed(self, group_id: str) -> None:
         self._cache.pop(group_id, None)

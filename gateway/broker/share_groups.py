@@ -55,7 +55,7 @@ class ShareGroups(Machines[ShareGroup]):
         super().__init__(broker)
         self._max_size = broker.settings.integer("group.share.max.size")
         self._known: dict[str, _Known] = {}
-        broker.group_configs.members_of = self.members
+        broker.subscriptions.configs.members_of = self.members
         broker.subscriptions.configs.members_on = self.members_on
 
     # -- membership --------------------------------------------------------------------------------------------------

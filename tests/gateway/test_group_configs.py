@@ -7,7 +7,7 @@ import pytest
 from gateway.config import Settings, Source
 from gateway.config.schema import INT_MAX
 from gateway.group_config_table import GROUP_CONFIGS, OffsetReset, duration_ms, sticky_ranges
-from gateway.group_configs import describe, effective, is_list, shown, validate
+from gateway.group_configs import describe, effective, is_list, validate
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
 
@@ -297,6 +297,6 @@ def test_lists_can_be_appended_to() -> None:
     assert not is_list("nothing")
 
 
-def test_shown_is_the_value_without_its_spaces() -> None:
-    assert shown("pulsar.subscription.type", {"pulsar.subscription.type": " key_shared "}) == "key_shared"
-    assert shown("pulsar.subscription.type", {}) == "shared"
+def test_a_value_is_taken_without_its_spaces() -> None:
+    assert effective({"pulsar.subscription.type": " key_shared "}, DEFAULTS).subscription.type == "key_shared"
+    assert effective({}, DEFAULTS).subscription.type == "shared"

@@ -15,7 +15,7 @@ from gateway import subscription_configs
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.subscription import KEY_SHARED, Subscription
-from gateway.group_configs import validate
+from gateway.group_configs import effective, validate
 from gateway.wire.errors import Error
 from store.api import StoreError
 
@@ -26,9 +26,22 @@ if TYPE_CHECKING:
     from gateway.group_configs import GroupConfig
 
 
-def _kind(config: GroupConfig) -> str:
-    kind = config.subscription.type
-    return f"{kind} ({config.mode})" if kind == KEY_SHARED else kind
+def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int) -> None:
+    """What cannot change while consumers of one kind are connected: Pulsar refuses those of another, too. Raises
+    KafkaError INVALID_CONFIG.
+    """
+    old, new = before.subscription.type, after.subscription.type
+    if not consumers or (old, before.mode) == (new, after.mode):
+        return
+    was, to_be = (
+        f"{kind} ({config.mode})" if kind == KEY_SHARED or old == new else kind
+        for kind, config in ((old, before), (new, after))
+    )
+    raise KafkaError(
+        Error.INVALID_CONFIG,
+        f"{what} is {was} and cannot become {to_be} while it has consumers ({consumers}): stop them, change it, start "
+        "them again.",
+    )
 
 
 class SubscriptionConfigs:
@@ -40,19 +53,20 @@ class SubscriptionConfigs:
         self._named_retries: dict[str, str] | None = None
         # see `lock_ms`
         self._locks: dict[str, int] = {}
-        # how many members of a group subscribe to a topic
+        # how many members a group has, and how many of them subscribe to a topic
+        self.members_of: Callable[[str], int] = lambda group: 0
         self.members_on: Callable[[str, str], int] = lambda group, topic: 0
         broker.group_configs.watchers.append(self.reconfigure)
         broker.group_configs.check_subscriptions = self._check_group
 
     # -- what is in force -----------------------------------------------------------------------------------------
 
-    def own(self, row: SubscriptionRow) -> dict[str, str]:
-        """What a subscription says of itself; one of retries first of all what that of its base says. Raises
-        KafkaError.
+    def own(self, row: SubscriptionRow, config: GroupConfig | None = None) -> dict[str, str]:
+        """What a subscription says of itself; one of retries first of all what that of its base says. `config` stands
+        in for its group's. Raises KafkaError.
         """
         own = subscription_configs.merged(row.overrides, row.properties)
-        base = self.base_of(row)
+        base = self.base_of(row, config)
         if base is None or base == row.topic:
             return own
         found = self._broker.subscriptions.row(row.group, base)
@@ -85,26 +99,43 @@ class SubscriptionConfigs:
         """A subscription of the group is in use now, or is not any more."""
         self._locks.pop(group, None)
 
-    def base_of(self, row: SubscriptionRow) -> str | None:
-        """The topic whose retries these are. Raises KafkaError."""
+    def base_of(self, row: SubscriptionRow, config: GroupConfig | None = None) -> str | None:
+        """The topic whose retries these are; `config` stands in for the group's. Raises KafkaError."""
         broker = self._broker
-        config = broker.group_configs.get(row.group)
+        config = config or broker.group_configs.get(row.group)
         return letter_names.base_of_retries(broker.catalog, config, row.group, row.topic)
 
     # -- changed --------------------------------------------------------------------------------------------------
 
-    def _check_group(self, group: str, new: Mapping[str, str]) -> str | None:
-        """What is wrong with new configs of a group beside what its subscriptions say of themselves."""
+    def _check_group(self, group: str, new: Mapping[str, str]) -> None:
+        """Refuse new configs of a group that are wrong beside what its subscriptions say of themselves, or change what
+        is fixed while consumers are connected. Raises KafkaError.
+        """
+        settings = self._broker.settings
+        after = effective(new, settings)
+        _check_fixed(f"Group {group}", self._broker.group_configs.get(group), after, self.members_of(group))
         try:
             found = self._broker.subscriptions.of_group(group)
         except StoreError as error:
             raise from_store(error) from error
         for row in found:
-            own = self.own(row)
-            problem = validate({**new, **own}, self._broker.settings) if own else None
+            own = self.own(row, after)
+            problem = validate({**new, **own}, settings) if own else None
             if problem is not None:
-                return f"With what the subscription {group} of topic {row.topic} says of itself: {problem}"
-        return None
+                raise KafkaError(
+                    Error.INVALID_CONFIG,
+                    f"With what the subscription {group} of topic {row.topic} says of itself: {problem}",
+                )
+            consumers = self._consumers(row)
+            if consumers:
+                # pulsar.retry.letter.topic says whom it follows
+                its = effective({**new, **own}, settings) if own else after
+                _check_fixed(f"Subscription {group} of topic {row.topic}", self.of(row), its, consumers)
+
+    def _consumers(self, row: SubscriptionRow) -> int:
+        """How many consumers a subscription has, or will have: members that subscribe to its topic."""
+        live = self._broker.subscriptions.in_use(row.group, row.topic_id)
+        return max(len(live.consumers) if live is not None else 0, self.members_on(row.group, row.topic))
 
     async def alter_properties(self, group: str, topic: str, properties: Mapping[str, str]) -> None:
         """Give a subscription these properties in place of those it had: durable, and in force, when this returns.
@@ -123,16 +154,16 @@ class SubscriptionConfigs:
             problem = subscription_configs.check(properties, own, row.overrides, broker.settings)
             if problem is not None:
                 raise KafkaError(Error.INVALID_CONFIG, problem)
-            self._check_fixed(subscription, msgspec.structs.replace(row, properties=dict(properties)))
+            self._check_properties(subscription, msgspec.structs.replace(row, properties=dict(properties)))
             try:
                 await subscription.keep(dict(properties))
             except StoreError as error:
                 raise from_store(error) from error
             self.apply(group)
 
-    def _check_fixed(self, subscription: Subscription, new: SubscriptionRow) -> None:
-        """What cannot change while consumers of one kind are connected, to the subscription or to that of its retries.
-        Raises KafkaError INVALID_CONFIG.
+    def _check_properties(self, subscription: Subscription, new: SubscriptionRow) -> None:
+        """Refuse what is fixed while consumers are connected to the subscription, or to that of its retries. Raises
+        KafkaError.
         """
         group = subscription.group
         changing = [(subscription, self.of(new))]
@@ -143,16 +174,8 @@ class SubscriptionConfigs:
             own = subscription_configs.merged(following.row.overrides, following.row.properties)
             changing.append((following, self._broker.group_configs.overridden(group, {**base, **own})))
         for each, after in changing:
-            before = each.config
-            if (before.subscription.type, before.mode) == (after.subscription.type, after.mode):
-                continue
-            count = max(len(each.consumers), self.members_on(group, each.topic))
-            if count:
-                raise KafkaError(
-                    Error.INVALID_CONFIG,
-                    f"Subscription {group} of topic {each.topic} is {_kind(before)} and cannot become {_kind(after)} "
-                    f"while it has consumers ({count}): stop them, change it, start them again.",
-                )
+            what = f"Subscription {group} of topic {each.topic}"
+            _check_fixed(what, each.config, after, self._consumers(each.row))
 
     def apply(self, group: str) -> None:
         """Configs of a group or of one of its subscriptions are others now."""

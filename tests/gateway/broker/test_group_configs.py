@@ -69,19 +69,21 @@ def test_refused(group: str, name: str, value: str, code: int) -> None:
 def test_the_type_stays_while_members_are_connected() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         configs = gateway.broker.group_configs
-        configs.members_of = lambda group: 2 if group == "busy" else 0
+        gateway.broker.subscriptions.configs.members_of = lambda group: 2 if group == "busy" else 0
         await configs.alter("idle", setting("pulsar.subscription.type", "key_shared"))
         with pytest.raises(KafkaError) as caught:
             await configs.alter("busy", setting("pulsar.subscription.type", "key_shared"))
         assert caught.value.code == Error.INVALID_CONFIG
         assert str(caught.value.text) == (
-            "pulsar.subscription.type of group busy is shared and cannot become key_shared while 2 members of that "
-            "kind are connected: stop them, change it, start them again."
+            "Group busy is shared and cannot become key_shared (auto_split) while it has consumers (2): stop them, "
+            "change it, start them again."
         )
         # what it is already is no change
         await configs.alter("busy", setting("pulsar.subscription.type", "shared"))
         await configs.alter("busy", setting("pulsar.nack.delay.ms", "5"))
-        with pytest.raises(KafkaError):
+        with pytest.raises(
+            KafkaError, match=r"shared \(auto_split\) and cannot become shared \(consistent_hashing\)"
+        ):
             await configs.alter("busy", setting("pulsar.key.shared.mode", "consistent_hashing"))
 
     run(test)

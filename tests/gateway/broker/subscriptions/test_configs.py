@@ -183,6 +183,33 @@ def test_a_type_does_not_change_under_who_only_reads_the_retries(folder: Path | 
     run(test, folder)
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_a_type_does_not_change_by_the_name_of_the_retries(folder: Path | None, named: bool) -> None:
+    """The subscription on the RETRY topic is of its base's type while the topic is the group's for retries."""
+
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.topic("again")
+        if named:
+            await world.configure("g", pulsar__retry__letter__topic="again")
+        await make(world, "t", retries="t-g-RETRY", pulsar__subscription__type="key_shared")
+        retries = world.at(topic="t-g-RETRY")
+        assert retries.key_shared is not named
+        retries.attach("c")
+        other = {} if named else {"pulsar.retry.letter.topic": "again"}
+        with pytest.raises(
+            KafkaError, match=r"of topic t-g-RETRY is .* while it has consumers \(1\)"
+        ) as refused:
+            await world.broker.group_configs.alter("g", lambda _: other)
+        assert refused.value.code == Error.INVALID_CONFIG
+        assert retries.key_shared is not named
+        retries.detach("c", True)
+        await world.broker.group_configs.alter("g", lambda _: other)
+        assert world.at(topic="t-g-RETRY").key_shared is named
+
+    run(test, folder)
+
+
 def test_a_type_changes_only_while_nobody_is_there(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
