@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,8 +36,9 @@ class GroupConfigs:
         self._overridden: dict[tuple[str, tuple[tuple[str, str], ...]], GroupConfig] = {}
         # one change at a time: each begins with the row that the one before it wrote
         self._lock = asyncio.Lock()
-        # refuses new configs of a group for the sake of its subscriptions: raises KafkaError
-        self.check_subscriptions: Callable[[str, Mapping[str, str]], None] = lambda group_id, new: None
+        # around the change to new configs of a group, for the sake of its subscriptions: raises KafkaError
+        self.changing: Callable[[str, Mapping[str, str]], AbstractContextManager[None]]
+        self.changing = lambda group_id, new: nullcontext()
         # told of a group whose configs are others now
         self.watchers: list[Callable[[str], None]] = []
 
@@ -94,17 +96,17 @@ class GroupConfigs:
         problem = group_configs.validate(new, broker.settings)
         if problem is not None:
             raise KafkaError(Error.INVALID_CONFIG, problem)
-        self.check_subscriptions(group_id, new)
-        if validate_only or new == old:
-            return
-        key = _PREFIX + group_id.encode()
-        write: Write = (
-            Put(Family.POLICY, key, msgspec.msgpack.encode(new)) if new else Delete(Family.POLICY, key)
-        )
-        try:
-            await broker.write([write], then=lambda: self._changed(group_id))
-        except StoreError as error:
-            raise from_store(error) from error
+        with self.changing(group_id, new):
+            if validate_only or new == old:
+                return
+            key = _PREFIX + group_id.encode()
+            write: Write = (
+                Put(Family.POLICY, key, msgspec.msgpack.encode(new)) if new else Delete(Family.POLICY, key)
+            )
+            try:
+                await broker.write([write], then=lambda: self._changed(group_id))
+            except StoreError as error:
+                raise from_store(error) from error
 
     def _changed(self, group_id: str) -> None:
         self._cache.pop(group_id, None)

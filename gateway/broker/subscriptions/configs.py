@@ -6,7 +6,9 @@ subscription's properties, a base that comes or goes) is applied to those in use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,13 +28,14 @@ if TYPE_CHECKING:
     from gateway.group_configs import GroupConfig
 
 
-def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int) -> None:
-    """What cannot change while consumers of one kind are connected: Pulsar refuses those of another, too. Raises
-    KafkaError INVALID_CONFIG.
+def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int) -> bool:
+    """What cannot change while consumers of one kind are connected: Pulsar refuses those of another, too. Whether it
+    changes. Raises KafkaError INVALID_CONFIG.
     """
     old, new = before.subscription.type, after.subscription.type
-    if not consumers or (old, before.mode) == (new, after.mode):
-        return
+    changes = (old, before.mode) != (new, after.mode)
+    if not consumers or not changes:
+        return changes
     was, to_be = (
         f"{kind} ({config.mode})" if kind == KEY_SHARED or old == new else kind
         for kind, config in ((old, before), (new, after))
@@ -53,11 +56,13 @@ class SubscriptionConfigs:
         self._named_retries: dict[str, str] | None = None
         # see `lock_ms`
         self._locks: dict[str, int] = {}
+        # groups of which a subscription may be about to have another type, once for each change
+        self._retyping: list[str] = []
         # how many members a group has, and how many of them subscribe to a topic
         self.members_of: Callable[[str], int] = lambda group: 0
         self.members_on: Callable[[str, str], int] = lambda group, topic: 0
         broker.group_configs.watchers.append(self.reconfigure)
-        broker.group_configs.check_subscriptions = self._check_group
+        broker.group_configs.changing = self._changing_group
 
     # -- what is in force -----------------------------------------------------------------------------------------
 
@@ -107,13 +112,30 @@ class SubscriptionConfigs:
 
     # -- changed --------------------------------------------------------------------------------------------------
 
-    def _check_group(self, group: str, new: Mapping[str, str]) -> None:
-        """Refuse new configs of a group that are wrong beside what its subscriptions say of themselves, or change what
-        is fixed while consumers are connected. Raises KafkaError.
+    def retyping(self, group: str) -> bool:
+        """Whether the type of a subscription of the group may be changing: nobody becomes a consumer meanwhile. What
+        one got of the old type would be given to others with the new one.
+        """
+        return group in self._retyping
+
+    @contextlib.contextmanager
+    def _keep_out(self, group: str, needed: bool) -> Iterator[None]:
+        """`retyping` as long as a change takes to be stored and to be in force."""
+        if needed:
+            self._retyping.append(group)
+        try:
+            yield
+        finally:
+            if needed:
+                self._retyping.remove(group)
+
+    def _changing_group(self, group: str, new: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Around the change of a group's configs. Refuses those that are wrong beside what its subscriptions say of
+        themselves, or change what is fixed while consumers are connected. Raises KafkaError.
         """
         settings = self._broker.settings
-        after = effective(new, settings)
-        _check_fixed(f"Group {group}", self._broker.group_configs.get(group), after, self.members_of(group))
+        before, after = self._broker.group_configs.get(group), effective(new, settings)
+        retypes = _check_fixed(f"Group {group}", before, after, self.members_of(group))
         try:
             found = self._broker.subscriptions.of_group(group)
         except StoreError as error:
@@ -131,6 +153,7 @@ class SubscriptionConfigs:
                 # pulsar.retry.letter.topic says whom it follows
                 its = effective({**new, **own}, settings) if own else after
                 _check_fixed(f"Subscription {group} of topic {row.topic}", self.of(row), its, consumers)
+        return self._keep_out(group, retypes or before.retry_letter_topic != after.retry_letter_topic)
 
     def _consumers(self, row: SubscriptionRow) -> int:
         """How many consumers a subscription has, or will have: members that subscribe to its topic."""
@@ -154,16 +177,17 @@ class SubscriptionConfigs:
             problem = subscription_configs.check(properties, own, row.overrides, broker.settings)
             if problem is not None:
                 raise KafkaError(Error.INVALID_CONFIG, problem)
-            self._check_properties(subscription, msgspec.structs.replace(row, properties=dict(properties)))
-            try:
-                await subscription.keep(dict(properties))
-            except StoreError as error:
-                raise from_store(error) from error
-            self.apply(group)
+            changed = msgspec.structs.replace(row, properties=dict(properties))
+            with self._keep_out(group, self._check_properties(subscription, changed)):
+                try:
+                    await subscription.keep(dict(properties))
+                except StoreError as error:
+                    raise from_store(error) from error
+                self.apply(group)
 
-    def _check_properties(self, subscription: Subscription, new: SubscriptionRow) -> None:
-        """Refuse what is fixed while consumers are connected to the subscription, or to that of its retries. Raises
-        KafkaError.
+    def _check_properties(self, subscription: Subscription, new: SubscriptionRow) -> bool:
+        """Refuse what is fixed while consumers are connected to the subscription, or to that of its retries. Whether
+        something of that changes. Raises KafkaError.
         """
         group = subscription.group
         changing = [(subscription, self.of(new))]
@@ -173,9 +197,12 @@ class SubscriptionConfigs:
             base = subscription_configs.merged(new.overrides, new.properties)
             own = subscription_configs.merged(following.row.overrides, following.row.properties)
             changing.append((following, self._broker.group_configs.overridden(group, {**base, **own})))
+        changes = False
         for each, after in changing:
             what = f"Subscription {group} of topic {each.topic}"
-            _check_fixed(what, each.config, after, self._consumers(each.row))
+            if _check_fixed(what, each.config, after, self._consumers(each.row)):
+                changes = True
+        return changes
 
     def apply(self, group: str) -> None:
         """Configs of a group or of one of its subscriptions are others now."""

@@ -229,6 +229,9 @@ class SubscriptionPartition:
         """A consumer may fetch and acknowledge from now on. One that is there already stays as it is."""
         if consumer in self.consumers:
             return
+        if self.broker.subscriptions.configs.retyping(self.subscription.group):
+            # clients come again at once
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The subscription's type is being changed.")
         if client_id:
             self.subscription.client_ids[consumer] = client_id
         cursor = self.ready()

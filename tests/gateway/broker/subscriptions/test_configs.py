@@ -13,7 +13,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions.rows import SubscriptionRow, find
 from gateway.wire.errors import Error
 from semantics.subscriptions.selectors import load
-from store.api import Family, Put
+from store.api import Family, Put, StoreError
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import RELEASE, World, run
 
@@ -225,6 +225,73 @@ def test_a_type_changes_only_while_nobody_is_there(folder: Path | None) -> None:
         assert world.at().key_shared
 
     run(test, folder)
+
+
+@pytest.mark.parametrize("whose", ["its own", "its group's", "its base's", "the retries' name"])
+@pytest.mark.parametrize("stored", [True, False])
+def test_nobody_becomes_a_consumer_while_a_type_changes(whose: str, stored: bool) -> None:
+    """What one got of the old type would be given to others with the new one."""
+
+    async def test(world: World) -> None:
+        store = HeldStore(world.store)
+        world.broker.store = store  # type: ignore[assignment]
+        await world.topic()
+        await world.topic("again")
+        own = {"pulsar__subscription__type": "key_shared"} if whose == "the retries' name" else {}
+        await make(world, "t", retries="t-g-RETRY", **own)
+        other = await world.subscribe("other")
+        topic = "t" if whose.startswith(("its own", "its group")) else "t-g-RETRY"
+        await world.produce(b"a", topic=topic)
+        at = world.at(topic=topic)
+        at.ready()
+        before = at.key_shared
+        store.holding = True
+        if whose == "its group's":
+            change = world.configure("g", pulsar__subscription__type="key_shared")
+        elif whose == "the retries' name":
+            change = world.configure("g", pulsar__retry__letter__topic="again")
+        else:
+            change = alter(world, "t", pulsar__subscription__type="key_shared")
+        changing = asyncio.create_task(change)
+        await store.has(1)
+        with pytest.raises(KafkaError) as refused:
+            at.attach("c")
+        assert refused.value.code == Error.NOT_LEADER_OR_FOLLOWER
+        other.attach("c")
+        store.holding = False
+        if stored:
+            store.release()
+            await changing
+        else:
+            store.fail(StoreError("no"))
+            with pytest.raises(KafkaError):
+                await changing
+        at.attach("c")
+        assert at.key_shared is (before if not stored else not before)
+        await world.settled()
+        if stored:
+            assert await world.fetch(at, "c") == {0: (b"a", 1)}
+
+    run(test)
+
+
+def test_a_change_of_something_else_keeps_nobody_out() -> None:
+    async def test(world: World) -> None:
+        store = HeldStore(world.store)
+        world.broker.store = store  # type: ignore[assignment]
+        await world.topic()
+        await make(world, "t")
+        store.holding = True
+        changing = [
+            asyncio.create_task(alter(world, "t", pulsar__nack__delay__ms="7")),
+            asyncio.create_task(world.configure("g", pulsar__nack__delay__ms="9")),
+        ]
+        await store.has(1)
+        world.at().attach("c")
+        store.release()
+        await asyncio.gather(*changing)
+
+    run(test)
 
 
 def test_a_wrong_value_is_refused_and_says_which_are_good() -> None:
