@@ -13,7 +13,7 @@ from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.rows import Counts, RowError, read_due_key, read_runs
+from semantics.subscriptions.rows import Counts, RowError, due_runs
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -390,9 +390,9 @@ async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:
         page = rows.due(at.broker.store, at.prefix, key, DUE_ROWS)
         for row in page:
             assert row.value is not None
-            for run in read_runs(row.value):
+            for due, run in due_runs(row.key, row.value):
                 if run >> 10 <= offset <= (run >> 10) + (run & 1023):
-                    return read_due_key(row.key)[0]
+                    return due
         if len(page) < DUE_ROWS:
             return None
         key = page[-1].key + b"\0"

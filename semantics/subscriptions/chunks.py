@@ -35,6 +35,7 @@ DYING_RUN = re.compile(rb"[\x05-\x07]+")
 BURYING_RUN = re.compile(rb"[\x08-\x0a]+")
 HELD_RUN = re.compile(rb"[\x01\x03-\x0a]")
 """what retention does not take"""
+DELAYED_RUN = re.compile(rb"\x03+")
 DUE_RUN = re.compile(rb"\x03+|\x04+")
 NOT_SETTLED_RUN = re.compile(rb"[\x00\x03\x04]+")
 
@@ -170,10 +171,12 @@ class Window:
         "dirty",
         "gone",
         "known",
+        "left",
         "n",
         "start",
         "stored_ranges",
         "touched_ranges",
+        "woken",
     )
 
     def __init__(self, start: int) -> None:
@@ -189,6 +192,10 @@ class Window:
         # what the rows do not say yet
         self.dirty: set[int] = set()
         self.gone: set[int] = set()
+        self.left: set[int] = set()
+        """chunks that are no longer here, whether they had a row or not"""
+        self.woken: set[int] = set()
+        """chunks whose rows may call DELAYED what is AVAILABLE by now: their due rows stay until they are written"""
         self.touched_ranges: set[int] = set()
         self.stored_ranges: set[int] = set()
 
@@ -308,6 +315,8 @@ class Window:
         """The chunk and its row are not needed any more."""
         del self.chunks[chunk.number]
         self.dirty.discard(chunk.number)
+        self.woken.discard(chunk.number)
+        self.left.add(chunk.number)
         if chunk.stored:
             self.gone.add(chunk.number)
 

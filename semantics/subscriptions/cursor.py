@@ -523,6 +523,13 @@ class Cursor(Administered):
             return []
         self._changed = False
         found: list[Row] = []
+        window = self._window
+        window.dirty.update(window.chunks.keys() & self._due.awaited)
+        if not self.waiting:
+            window.dirty |= window.woken
+            self._due.idle()
+        if self._due.lingering:
+            self._due.said(window.dirty | window.left)
         if self._idle_due and not self.waiting and not self._due.mending:
             # nothing waits, so every due time left is of something that was settled
             self._idle_due = False
@@ -533,7 +540,6 @@ class Cursor(Administered):
             found += [
                 rows.forget_all(kind) for kind in (rows.RowKind.ACK, rows.RowKind.COUNT, rows.RowKind.DUE)
             ]
-        window = self._window
         found.extend(recovery.window_rows(window))
         found.extend(self._due.writes())
         n = window.n

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from heapq import heappush
 
 from semantics.subscriptions.chunks import (
+    DELAYED_RUN,
     DONE_RUN,
     DUE_RUN,
     FILL,
@@ -13,12 +14,11 @@ from semantics.subscriptions.chunks import (
     MASK,
     NOT_SETTLED_RUN,
     SHIFT,
-    SIZE,
     Chunk,
     Window,
 )
 from semantics.subscriptions.config import SubscriptionConfig
-from semantics.subscriptions.due import DueTimes
+from semantics.subscriptions.due import DueTimes, Popped
 from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import Consumer, Lease, Leases, pack
 from semantics.subscriptions.shared import Shared
@@ -223,29 +223,43 @@ class Moves:
             self._due.add_all(later)
             self._changed = True
 
-    def _wake(self, runs: Iterable[int]) -> None:
+    def _wake(self, popped: Popped) -> None:
         """The time of these has come: what of them still waits is AVAILABLE."""
         window, shared = self._window, self._shared
-        chunks, n, dirty = window.chunks, window.n, window.dirty
-        for run in runs:
+        for run in popped.runs:
             self._changed = True
             first = run >> SHIFT
+            for chunk, at, stop in window.runs(first, first + (run & MASK) + 1, DUE_RUN):
+                self._move(chunk, at, stop, chunk.state[at], AVAILABLE)
+        chunks, n, woken = window.chunks, window.n, window.woken
+        for run in popped.delayed:
+            first = run >> SHIFT
             if run & MASK or shared is None:
-                for chunk, at, stop in window.runs(first, first + (run & MASK) + 1, DUE_RUN):
-                    self._move(chunk, at, stop, chunk.state[at], AVAILABLE)
+                for chunk, at, stop in window.runs(first, first + (run & MASK) + 1, DELAYED_RUN):
+                    self._wake_run(chunk, at, stop)
                 continue
             # a record by itself, as most are whose due times lie scattered
-            number, at = divmod(first, SIZE)
-            found = chunks.get(number)
-            if found is None:
-                continue
-            was = found.state[at]
-            if was in (DELAYED, BACKOFF):
-                n[was] -= 1
+            found = chunks.get(first >> SHIFT)
+            if found is not None and found.state[first & MASK] == DELAYED:
+                n[DELAYED] -= 1
                 n[AVAILABLE] += 1
-                found.state[at] = AVAILABLE
-                dirty.add(number)
-                shared.freed(found, at)
+                found.state[first & MASK] = AVAILABLE
+                woken.add(found.number)
+                shared.freed(found, first & MASK)
+        if self._due.over(woken) or (woken and not self.waiting):
+            self._changed = True
+
+    def _wake_run(self, chunk: Chunk, first: int, end: int) -> None:
+        """[first, end), DELAYED, is AVAILABLE, which the next row of the chunk will say."""
+        n = self._window.n
+        n[DELAYED] -= end - first
+        n[AVAILABLE] += end - first
+        chunk.state[first:end] = FILL[AVAILABLE][: end - first]
+        self._window.woken.add(chunk.number)
+        if self._keyed is not None:
+            self._keyed.moved(chunk, first, end, DELAYED, AVAILABLE)
+        elif self._shared is not None:
+            self._shared.freed(chunk, first)
 
     def _fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
         """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.

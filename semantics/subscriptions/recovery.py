@@ -130,7 +130,9 @@ def window_rows(window: Window) -> Iterator[Row]:
         if value is not None or chunk.stored:
             chunk.stored = value is not None
             yield Row(RowKind.COUNT, rows.number_key(number), value)
+    window.woken -= window.dirty
     window.dirty.clear()
+    window.left.clear()
     for first in sorted(window.touched_ranges):
         end = window.by_start.get(first)
         key = rows.number_key(first << SHIFT)

@@ -8,6 +8,8 @@
 | ACK    | start u64                 | end u64: [start, end) is DONE, whole chunks only                         |
 | COUNT  | number of a chunk u64     | what is known of its offsets: bit maps by state, counts                  |
 | DUE    | due u64, first offset u64 | the offsets that are due then: runs of u64                               |
+| DUE    | bucket u64, 1 << 63 and   | delayed offsets of one chunk that are due in that bucket of 256 ms:      |
+|        | the first offset u64      | u32 each, ms from its begin << 20, offset in the chunk << 10, more of it |
 
 All integers in keys are big-endian and of fixed width, so that due rows scan in due order. A row with an empty key and
 no value, of another kind than CURSOR, says: delete every row of this kind.
@@ -20,9 +22,10 @@ import re
 import struct
 import sys
 from array import array
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from semantics.subscriptions.chunks import HELD_RUN, SIZE, Chunk
+from semantics.subscriptions.chunks import HELD_RUN, SHIFT, SIZE, Chunk
 from semantics.subscriptions.states import BACKOFF, BURYING, DELAYED, DONE, DYING, NAMES, REASONS
 
 
@@ -50,6 +53,10 @@ _UNCOUNTED = struct.Struct(">BQQQ?")
 _FORMAT = 3
 _SIZES = {_FORMAT: _CURSOR.size, 2: _COUNTED_ROW.size, 1: _UNCOUNTED.size}
 _SWAP = sys.byteorder == "big"
+
+
+RUN_MASK = (1 << 2 * SHIFT) - 1
+"""of an entry of a bundle: where in its chunk, and how many"""
 
 
 class RowError(ValueError):
@@ -115,6 +122,12 @@ def read_number(data: bytes) -> int:
     return int(_U64.unpack(data)[0])
 
 
+BUNDLE = 1 << 63
+"""In the second half of a due row's key: it is a bundle, whose key says when its bucket begins"""
+BUCKET_BITS = 8
+"""ms of a bucket, as a power of two"""
+
+
 def due_key(due: int, first: int) -> bytes:
     return _TWO.pack(due, first)
 
@@ -144,6 +157,37 @@ def read_runs(value: bytes) -> array[int]:
     if _SWAP:
         packed.byteswap()
     return packed
+
+
+def bundle(entries: array[int]) -> bytes:
+    """Entries as u32, little-endian: ms after the bucket's begin << 20 | offset in the chunk << 10 | length - 1."""
+    if _SWAP:
+        entries = entries[:]
+        entries.byteswap()
+    return entries.tobytes()
+
+
+def read_bundle(value: bytes) -> array[int]:
+    """Raises RowError."""
+    if len(value) % 4:
+        raise RowError(f"A bundle of due times of {len(value)} bytes is not made of entries of four.")
+    entries = array("I")
+    entries.frombytes(value)
+    if _SWAP:
+        entries.byteswap()
+    return entries
+
+
+def due_runs(key: bytes, value: bytes) -> Iterator[tuple[int, int]]:
+    """A due row as (due, run). Raises RowError."""
+    due, first = read_due_key(key)
+    if not first & BUNDLE:
+        for run in read_runs(value):
+            yield due, run
+        return
+    high = (first & ~BUNDLE) >> SHIFT << 2 * SHIFT
+    for entry in read_bundle(value):
+        yield due + (entry >> 2 * SHIFT), high | entry & RUN_MASK
 
 
 # -- the planes of a chunk ------------------------------------------------------------------------------------

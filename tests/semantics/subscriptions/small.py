@@ -29,10 +29,12 @@ CHANGES = {
         "LEAST_SCANNED = 512": "LEAST_SCANNED = 8",
         "_MANY = 16_384": "_MANY = 12",
     },
+    "rows": {"BUCKET_BITS = 8": "BUCKET_BITS = 11"},
     "due": {
         "MOST = 32_768": f"MOST = {MOST}",
         "ROWS_AT_ONCE = 256": "ROWS_AT_ONCE = 2",
         "RUNS_A_ROW = 512": "RUNS_A_ROW = 3",
+        "LINGERING = 4_096": "LINGERING = 2",
     },
 }
 

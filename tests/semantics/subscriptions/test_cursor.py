@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semantics.subscriptions import rows
+from semantics.subscriptions import due, rows
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.cursor import DOUBT_MS
 from semantics.subscriptions.rows import RowKind
@@ -603,7 +603,7 @@ def test_clear_settles_everything() -> None:
 @pytest.mark.parametrize("settle", ["clear", "skip", "trim"])
 def test_due_times_go_with_the_last_record_that_waited(settle: str) -> None:
     driver = Driver()
-    driver.feed(3_000, delayed=[(at, WALL + 10**8 + at) for at in range(1_000)])
+    driver.feed(3_000, delayed=[(at, WALL + 10**8 + at * 1_000) for at in range(1_000)])
     driver.commit()
     assert len(driver.stored(RowKind.DUE)) == 1_000
     driver.cursor.trimmed(500)
@@ -787,3 +787,22 @@ def test_half_of_the_locks_is_for_those_that_hold_less_than_their_part_of_it() -
     assert driver.cursor.lock_share("a", ["b"], 0) == 10, "of which 30 are a part"
     driver.poll("b", 15)
     assert driver.cursor.lock_share("a", ["a", "b"], 0) == 10, "it has its part"
+
+
+def test_what_woke_is_written_for_the_sake_of_many_bundles_that_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody takes what wakes, so no chunk is written on its own account: the rows of due times must not pile up."""
+    monkeypatch.setattr(due, "LINGERING", 10)
+    driver = Driver()
+    driver.feed(1_000, delayed=[(at, WALL + 256 * (at + 1)) for at in range(999)])
+    driver.commit()
+    assert len(driver.stored(RowKind.DUE)) == 999
+    for _ in range(90):
+        driver.pass_time(2_560)
+        driver.commit()
+    assert driver.cursor.waiting > 0
+    assert len(driver.stored(RowKind.DUE)) <= 999 - 900 + 11
+    driver.restart()
+    driver.load_due()
+    assert driver.cursor.available >= 900 - 11

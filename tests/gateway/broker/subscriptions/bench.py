@@ -30,8 +30,13 @@ _RANGE = struct.Struct(">qqhB")
 
 
 class NoGroups:
+    """Members that no group knows: they ask without having joined."""
+
     def client_id(self, group: str, member: str) -> str:
         return ""
+
+    def members_on(self, group: str, topic: str) -> int:
+        return 0
 
 
 class Member:
