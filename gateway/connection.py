@@ -311,6 +311,24 @@ class Connection(asyncio.Protocol):
 
     def _produce(self, version: int, correlation_id: int, data: bytes, body: int, stop: int) -> None:
         answer = produce(self._broker, self, version, correlation_id, data, body, stop)
+        if answer is None or type(answer) is ProduceSlot or type(answer) is bytes:
+            self._produced(answer)
+        else:
+            self._wait(self._later_produce(cast("Awaitable[ProduceSlot | bytes | None]", answer)))
+
+    async def _later_produce(self, answer: Awaitable[ProduceSlot | bytes | None]) -> None:
+        """Its batches are prepared in a thread; what comes behind it waits, so that the order holds."""
+        try:
+            produced = await answer
+        except Exception:
+            log.exception("a Produce failed")
+            self.close("an internal error, see the log")
+            return
+        if not self.closed:
+            self._produced(produced)
+        self._unblock(None)
+
+    def _produced(self, answer: ProduceSlot | bytes | None) -> None:
         if type(answer) is ProduceSlot:
             self._slots.append(answer)
             self._in_flight += answer.size

@@ -3,18 +3,21 @@
 Each batch is admitted by its header and its CRC, put into the group of this loop turn, and answered when the group
 is committed. Versions 0 to 2 are advertised because librdkafka needs them to be (KAFKA-18659), and not served: the
 connection is closed, as Kafka does.
+What the topics' configurations ask to be done to the records is done in a thread where it takes long (preparing.py).
 A batch that is refused for some of its records says which (KIP-467, version 8), so that a client can fail those.
 With acks=0 nothing is answered; if something is wrong the connection is closed, as Kafka does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError, RecordsRefused, from_store
 from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.preparing import AT_ONCE_US, Prepared, Rules
 from gateway.wire import produce as wire
-from gateway.wire.batch import BatchError, admit
+from gateway.wire.batch import BatchError, admit, header
 from gateway.wire.compression import ZSTD
 from gateway.wire.errors import Error
 from store.api import Outcome
@@ -81,6 +84,13 @@ class ProduceSlot:
         self.payload = wire.encode(self._version, self._correlation_id, failed)
 
 
+Answer = ProduceSlot | bytes | None
+Place = tuple[bytes, int]
+"""Topic, as the request names it, and partition."""
+Work = dict[Place, tuple[Rules, bytes]]
+"""Batches to be prepared, by what rules."""
+
+
 def produce(
     broker: Broker,
     connection: Client,
@@ -89,8 +99,12 @@ def produce(
     frame: bytes,
     position: int,
     end: int,
-) -> ProduceSlot | bytes | None:
-    """A slot to be settled by the turn's commit, an answer that needs no commit, or None when none is due."""
+) -> Answer | Awaitable[Answer]:
+    """A slot to be settled by the turn's commit, an answer that needs no commit, or None when none is due.
+
+    An awaitable of the same while batches are prepared in a thread: nothing is taken yet, and what comes next on the
+    connection has to wait.
+    """
     request = wire.decode(version, frame, position, end)
     topics = request.topics
     now = broker.clock.wall_ms()
@@ -108,8 +122,13 @@ def produce(
         if runtime is not None and batch is not None and 0 <= index < len(runtime.partitions):
             try:
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
-                header = admit(batch)
-                base_offset = partition.append(batch, header, now)
+                found = admit(batch)
+                if not partition.plain and partition.rules.cost(found) > AT_ONCE_US:
+                    work = {(name, index): (partition.rules, batch)}
+                    return _produce_later(
+                        broker, connection, version, correlation_id, request, end - position, work
+                    )
+                base_offset = partition.append(batch, found, now)
             except KafkaError as error:
                 return wire.encode(version, correlation_id, [(name, [_refusal(index, error)])])
             except BatchError as error:
@@ -120,7 +139,7 @@ def produce(
                 correlation_id,
                 start,
                 base_offset,
-                partition.append_time(header, base_offset, now) if partition.log_append_time else -1,
+                partition.append_time(found, base_offset, now) if partition.log_append_time else -1,
                 partition.log.start_offset,
             )
             slot = ProduceSlot(
@@ -128,7 +147,57 @@ def produce(
             )
             broker.turn.await_commit(slot)
             return slot
-    return _produce_many(broker, connection, version, correlation_id, request, now, end - position)
+    long = _long_work(broker, version, request)
+    if long:
+        return _produce_later(broker, connection, version, correlation_id, request, end - position, long)
+    return _produce_many(broker, connection, version, correlation_id, request, now, end - position, {})
+
+
+def _long_work(broker: Broker, version: int, request: wire.ProduceRequest) -> Work | None:
+    """What is to be prepared, if that takes long altogether."""
+    if request.transactional_id is not None or not -1 <= request.acks <= 1:
+        return None
+    work: Work = {}
+    cost = 0
+    for name, partitions in request.topics:
+        runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
+        if runtime is None:
+            continue
+        for index, batch in partitions:
+            if batch is None or not 0 <= index < len(runtime.partitions):
+                continue
+            partition = runtime.partitions[index]
+            if partition is not None and partition.plain:
+                continue
+            try:
+                rules = (partition or broker.partition_of(runtime, index)).rules
+                cost += rules.cost(header(batch))
+            except (KafkaError, BatchError):
+                # it is refused in its turn
+                continue
+            if (name, index) not in work and not rules.plain:
+                work[name, index] = rules, batch
+    return work if cost > AT_ONCE_US else None
+
+
+async def _produce_later(
+    broker: Broker,
+    connection: Client,
+    version: int,
+    correlation_id: int,
+    request: wire.ProduceRequest,
+    size: int,
+    work: Work,
+) -> Answer:
+    """`_produce_many` when everything was prepared."""
+    prepared: dict[Place, Prepared] = {}
+    for place, (rules, batch) in work.items():
+        async with broker.preparing:
+            prepared[place] = await broker.loop.run_in_executor(
+                None, Prepared, rules, batch, broker.clock.wall_ms(), broker.decompression_limit
+            )
+    now = broker.clock.wall_ms()
+    return _produce_many(broker, connection, version, correlation_id, request, now, size, prepared)
 
 
 def _produce_many(
@@ -139,10 +208,11 @@ def _produce_many(
     request: wire.ProduceRequest,
     now: int,
     size: int,
-) -> ProduceSlot | bytes | None:
+    prepared: Mapping[Place, Prepared],
+) -> Answer:
     results: list[wire.TopicResult] = []
     taken = failed = False
-    seen: set[tuple[bytes, int]] = set()
+    seen: set[Place] = set()
     for name, partitions in request.topics:
         runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
         answers: list[wire.PartitionResult] = []
@@ -151,7 +221,8 @@ def _produce_many(
                 if (name, index) in seen:
                     raise KafkaError(Error.INVALID_REQUEST, "A partition may appear once in a request.")
                 seen.add((name, index))
-                answers.append(_take(broker, request, version, runtime, index, batch, now))
+                known = prepared.get((name, index))
+                answers.append(_take(broker, request, version, runtime, index, batch, now, known))
                 taken = True
             except KafkaError as error:
                 answers.append(_refusal(index, error))
@@ -190,6 +261,7 @@ def _take(
     index: int,
     batch: bytes | None,
     now: int,
+    prepared: Prepared | None,
 ) -> wire.PartitionResult:
     if not -1 <= request.acks <= 1:
         raise KafkaError(Error.INVALID_REQUIRED_ACKS, f"acks={request.acks}: use -1 (all), 0 or 1.")
@@ -202,11 +274,11 @@ def _take(
     partition = broker.partition_of(runtime, index)
     if batch is None:
         raise KafkaError(Error.INVALID_RECORD, "A partition without records.")
-    header = admit(batch)
-    if version < 7 and header.codec == ZSTD:
+    found = admit(batch)
+    if version < 7 and found.codec == ZSTD:
         raise KafkaError(
             Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} is older than zstd, which came with 7."
         )
-    base_offset = partition.append(batch, header, now)
-    append_time = partition.append_time(header, base_offset, now) if partition.log_append_time else -1
+    base_offset = partition.append(batch, found, now, prepared)
+    append_time = partition.append_time(found, base_offset, now) if partition.log_append_time else -1
     return index, 0, base_offset, append_time, partition.log.start_offset, (), None

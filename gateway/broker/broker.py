@@ -101,6 +101,8 @@ class Broker:
         self.endpoints: dict[str, tuple[str, int]] = {}
         # connections with answers ready, until the end of the group's callbacks
         self.answering: list[Answering] = []
+        # one batch at a time is prepared in a thread: see preparing.py
+        self.preparing = asyncio.Lock()
         # answers to Metadata by (version, listener, request bytes), as long as the catalog stays as it is
         self.metadata_cache: dict[tuple[int, str, bytes], bytes] = {}
         self._metadata_version = -1

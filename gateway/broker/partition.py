@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker import producers as dedup
-from gateway.broker.errors import KafkaError, RecordError, RecordsRefused
+from gateway.broker.errors import KafkaError
+from gateway.broker.preparing import Prepared, Rules, refused
 from gateway.broker.subscriptions.letter_names import full_name
-from gateway.wire import letters, produce, records
-from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time, reencode
+from gateway.wire import produce, records
+from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
 from store.api import Buffer, Family, Log, StoreError
 
@@ -83,7 +83,7 @@ class Partition:
         "prefix",
         "prefix_by_id",
         "producers",
-        "retries_of",
+        "rules",
         "stale",
         "topic",
         "waiters",
@@ -127,16 +127,11 @@ class Partition:
         self.log.configure(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms)
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.log_append_time
-        # False when batches must be looked at more closely, or rewritten, before they are stored
         # (full name of the topic, subscription) when this is a retry letter topic
-        self.retries_of = self.broker.subscriptions.configs.retries_into(self.topic.name)
-        self.plain = not (
-            self.retries_of is not None
-            or config.log_append_time
-            or config.compact
-            or config.compression is not None
-            or config.timestamp_before_max_ms is not None
-        )
+        retries_of = self.broker.subscriptions.configs.retries_into(self.topic.name)
+        self.rules = Rules(config, full_name(self.topic.name), retries_of)
+        # False when batches must be looked at more closely, or rewritten, before they are stored
+        self.plain = self.rules.plain
 
     @property
     def log_start(self) -> int:
@@ -167,16 +162,17 @@ class Partition:
     def durability(self) -> str:
         return self.topic.config.durability
 
-    def append(self, batch: bytes, header: Header, now: int) -> int:
+    def append(self, batch: bytes, header: Header, now: int, prepared: Prepared | None = None) -> int:
         """Put an admitted batch into the group of this turn; its base offset is the answer.
 
         A duplicate of a remembered batch is not stored again: its offset is the answer, and it holds once the turn's
-        group is committed, since groups succeed or fail in order. `now` in ms since 1970.
+        group is committed, since groups succeed or fail in order. `now` in ms since 1970. `prepared` is what a thread
+        made of the batch, if one did.
         Raises KafkaError with what Kafka answers in each case.
         """
         if self.stale:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
-        if len(batch) > self.max_message_bytes and self.retries_of is None:
+        if len(batch) > self.max_message_bytes and self.rules.retries_of is None:
             raise KafkaError(
                 Error.MESSAGE_TOO_LARGE,
                 f"The batch has {len(batch)} bytes; max.message.bytes of this topic is {self.max_message_bytes}.",
@@ -207,7 +203,14 @@ class Partition:
         if self.plain:
             batch = patch(batch, base_offset, self.leader_epoch)
         else:
-            batch, max_timestamp = self._prepare(batch, header, base_offset, now)
+            if prepared is not None and prepared.rules == self.rules:
+                batch = prepared.result()
+            else:
+                batch = self.rules.prepare(batch, now, self.broker.decompression_limit)
+            if self.log_append_time:
+                batch, max_timestamp = patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
+            else:
+                batch = patch(batch, base_offset, self.leader_epoch)
         if producer_id >= 0:
             self.producers.take(
                 producer_id,
@@ -242,34 +245,6 @@ class Partition:
         self.bytes_in += size
         self.batches_in += 1
 
-    def _prepare(self, batch: bytes, header: Header, base_offset: int, now: int) -> tuple[bytes, int]:
-        """The slow way for topics whose configuration needs the records, or changes the batch."""
-        config = self.topic.config
-        limit = self.broker.decompression_limit
-        if self.retries_of is not None:
-            real_topic, subscription = self.retries_of
-            batch = letters.complete(batch, real_topic, full_name(self.topic.name), subscription, limit)
-        if config.compact and not all(keyed for _, _, keyed in records.skim(batch, limit)):
-            raise refused(
-                Error.INVALID_RECORD,
-                "A compacted topic takes no records without a key.",
-                (at for at, (_, _, keyed) in enumerate(self._skim(batch)) if not keyed),
-            )
-        if config.timestamp_before_max_ms is not None and not config.log_append_time:
-            oldest = now - config.timestamp_before_max_ms
-            # -1 is a record without a timestamp
-            if any(-1 != timestamp < oldest for _, timestamp, _ in records.skim(batch, limit)):
-                raise refused(
-                    Error.INVALID_TIMESTAMP,
-                    "The record is older than message.timestamp.before.max.ms of this topic allows.",
-                    (at for at, (_, stamp, _) in enumerate(self._skim(batch)) if -1 != stamp < oldest),
-                )
-        if config.compression is not None and header.codec != config.compression:
-            batch = reencode(batch, config.compression, limit, config.compression_level)
-        if config.log_append_time:
-            return patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
-        return patch(batch, base_offset, self.leader_epoch), header.max_timestamp
-
     def _skim(self, batch: bytes) -> Iterator[tuple[int, int, bool]]:
         return records.skim(batch, self.broker.decompression_limit)
 
@@ -302,20 +277,6 @@ class Partition:
 
     def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Bytes:
         return self.log.read(offset, max_bytes, whole_first=whole_first)
-
-
-NAMED_AT_MOST = 10_000
-"""Records of a refused batch that are named: looking for all of a million takes seconds, and the answer 30 MB."""
-
-
-def refused(code: Error, why: str, ats: Iterable[int]) -> RecordsRefused:
-    """A batch refused for the records at `ats`, each of which is told `why`.
-
-    Records that are not named are told by their client that they were in one batch with such. A batch whose header says
-    what no record of it does is refused without naming any.
-    """
-    found: list[RecordError] = [(at, why) for at in islice(ats, NAMED_AT_MOST)]
-    return RecordsRefused(code, why, found)
 
 
 _REFUSALS = {

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 from typing import Any
 
 import google_crc32c
 import pytest
 
-from gateway.broker import partition
+from gateway.apis import produce
+from gateway.broker import preparing
 from gateway.server import Gateway
 from gateway.wire import compression, messages, records
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store.api import Refused
 from tests.gateway.broker.asking import fetch, offsets, told
-from tests.gateway.broker.held import Clock, HeldStore, part, run, run_held
+from tests.gateway.broker.held import Clock, HeldStore, part, run, run_held, until
 from tests.gateway.serving import Client, batch, create, produce_body
 
 Request = messages.ProduceRequest
@@ -45,10 +47,14 @@ def body(
 
 async def put(client: Client, version: int, request: Any) -> list[tuple[int, int, int]]:
     """(partition, error, base offset) of every partition, in the order of the answer."""
-    answer = await client.ask(ApiKey.PRODUCE, version, request)
+    return answered((0, await client.ask(ApiKey.PRODUCE, version, request)))
+
+
+def answered(received: tuple[int, Any]) -> list[tuple[int, int, int]]:
+    """The same of an answer that was waited for."""
     return [
         (each.index, each.error_code, each.base_offset)
-        for topic in answer.responses
+        for topic in received[1].responses
         for each in topic.partition_responses
     ]
 
@@ -257,8 +263,13 @@ def refused(answer: Any) -> tuple[int, list[int], set[str | None]]:
 
 
 @pytest.mark.parametrize("codec", [0, 4])
-def test_a_batch_that_is_refused_for_some_of_its_records_says_which(codec: int) -> None:
+@pytest.mark.parametrize("by", ["loop", "thread"])
+def test_a_batch_that_is_refused_for_some_of_its_records_says_which(
+    codec: int, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = Clock()
+    if by == "thread":
+        monkeypatch.setattr(produce, "AT_ONCE_US", -1)
 
     async def test(gateway: Gateway, client: Client) -> None:
         hour = 3_600_000
@@ -288,9 +299,113 @@ def test_a_batch_that_is_refused_for_some_of_its_records_says_which(codec: int) 
     run(test, clock=clock)
 
 
+class Gate:
+    """Batches are prepared in threads that wait until the test lets them go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting = 0
+        self._open = threading.Semaphore(0)
+        prepare = preparing.Rules.prepare
+
+        def gated(rules: preparing.Rules, batch: bytes, now: int, limit: int) -> bytes:
+            if threading.current_thread() is not threading.main_thread():
+                self.waiting += 1
+                assert self._open.acquire(timeout=10)
+            return prepare(rules, batch, now, limit)
+
+        monkeypatch.setattr(preparing.Rules, "prepare", gated)
+        monkeypatch.setattr(produce, "AT_ONCE_US", -1)
+
+    def let_go(self, count: int) -> None:
+        self._open.release(count)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("acks", [0, 1])
+def test_others_have_their_turn_while_much_is_prepared_and_the_order_holds(
+    several: bool, acks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        other = await Client.connect(gateway)
+        await create(client, "kept", 2, cleanup__policy="compact")
+        await create(client, "plain")
+        first = [(0, batch(b"a", b"b", key=b"k"))]
+        if several:
+            first.append((1, batch(b"c", key=b"k")))
+        client.send(ApiKey.PRODUCE, 9, body(("plain", [(0, batch(b"before"))])))
+        client.send(ApiKey.PRODUCE, 9, body(("kept", first), acks=acks))
+        # it does not overtake what is prepared
+        client.send(ApiKey.PRODUCE, 9, body(("plain", [(0, batch(b"behind"))])))
+        assert [each[1] for each in answered(await client.receive())] == [0]
+        await until(lambda: gate.waiting)
+        assert await put(other, 9, body(("plain", [(0, batch(b"other"))]))) == [(0, 0, 1)]
+        gate.let_go(len(first))
+        if acks:
+            assert answered(await client.receive()) == [(index, 0, 0) for index, _ in first]
+        else:
+            client._asked.pop(client._correlation - 1)
+        assert answered(await client.receive()) == [(0, 0, 2)]
+        assert len(offsets(part(await fetch(other, {"kept": {0: 0}})).records)) == 2
+        other.close()
+
+    run(test)
+
+
+def test_what_comes_behind_a_batch_that_was_prepared_and_refused_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = Gate(monkeypatch)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "kept", cleanup__policy="compact")
+        client.send(ApiKey.PRODUCE, 9, body(("kept", [(0, batch(b"no key"))])))
+        client.send(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        await until(lambda: gate.waiting)
+        gate.let_go(1)
+        assert answered(await client.receive()) == [(0, Error.INVALID_RECORD, -1)]
+        assert (await client.receive())[1].error_code == 0
+
+    run(test)
+
+
+def test_what_a_topic_asks_for_when_the_batch_is_stored_is_what_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = Gate(monkeypatch)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", compression__type="gzip")
+        asked = asyncio.create_task(put(client, 9, body(("t", [(0, batch(b"no key"))]))))
+        await until(lambda: gate.waiting)
+        await gateway.broker.topics.configure("t", lambda old: {**old, "cleanup.policy": "compact"})
+        gate.let_go(1)
+        assert await asked == [(0, Error.INVALID_RECORD, -1)]
+
+    run(test)
+
+
+def test_a_client_that_goes_away_meanwhile_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "kept", cleanup__policy="compact")
+        other = await Client.connect(gateway)
+        other.send(ApiKey.PRODUCE, 9, body(("kept", [(0, batch(b"a", key=b"k"))])))
+        await until(lambda: gate.waiting)
+        other.close()
+        at = gateway.broker.topic(b"kept").partitions[0]  # type: ignore[union-attr]
+        assert at is not None
+        gate.let_go(1)
+        await until(lambda: at.high_watermark == 1)
+
+    run(test)
+
+
 def test_of_very_many_refused_records_the_first_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are told by their client that they were in one batch with such: looking for all takes long."""
-    monkeypatch.setattr(partition, "NAMED_AT_MOST", 3)
+    monkeypatch.setattr(preparing, "NAMED_AT_MOST", 3)
 
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "kept", cleanup__policy="compact")
