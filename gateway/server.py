@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway import apis, open_files, reserve
+from gateway import apis, heap, open_files, reserve
 from gateway.apis.registry import APIS
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
@@ -47,6 +47,7 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
     """
     if (reason := implausible(SystemClock().wall_ms())) is not None:
         raise StartError(reason)
+    heap.keep()
     open_files.raise_limit()
     if reason := open_files.too_few():
         raise StartError(reason)

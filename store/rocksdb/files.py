@@ -14,6 +14,7 @@ from pathlib import Path
 
 _BUFFERS = min(1024, os.sysconf("SC_IOV_MAX"))
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_RANDOM: int | None = getattr(os, "POSIX_FADV_RANDOM", None)
 _SYNC = getattr(os, "fdatasync", os.fsync)
 # Linux; not in the os module
 _sync_file_range = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
@@ -106,6 +107,13 @@ class Files:
     def open(self, partition: int, base_offset: int, number: int, *, write: bool = False) -> int:
         flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC
         return os.open(self.path(partition, base_offset, number), flags)
+
+    def open_to_read(self, partition: int, base_offset: int, number: int) -> int:
+        """Open a file so that a read brings just its own bytes into the page cache, and none that lie ahead."""
+        descriptor = self.open(partition, base_offset, number)
+        if _RANDOM is not None:
+            os.posix_fadvise(descriptor, 0, 0, _RANDOM)
+        return descriptor
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)

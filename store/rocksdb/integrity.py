@@ -1,13 +1,16 @@
 """Which stored bytes are known to be right, and where a log goes on behind damage.
 
 Nothing is checked twice without need. What this process appended was checked when it was admitted, and the page cache
-keeps it as it was; what stood there before is checked when it is first read. When the page cache has let go of bytes
-of a segment, all of that segment is checked again as it is read.
+keeps it as it was; what stood there before is checked when it is first read. Bytes that the page cache has let go of
+are checked again as they are read, and only those. Systems let go of single pages of a file that is in use; if its
+whole segment counted as unknown then, readers a gigabyte behind would check every byte. Descriptors that read segments
+do without read-ahead (`Files.open_to_read`), so that nothing comes from the disk that no read asked for.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import mmap
+from bisect import bisect_left, bisect_right
 
 from store.api import Family
 from store.batch import HEADER_BYTES
@@ -17,12 +20,14 @@ from store.rocksdb.database import Database
 from store.rocksdb.files import Files
 from store.rocksdb.reader import Segment
 
-EXTENTS = 64
-"""Ranges that are remembered of one segment, and segments of one log: enough for readers here and there."""
+EXTENTS = 256
+"""Ranges that are remembered of one segment: enough for readers here and there, and for holes of single pages."""
+SEGMENTS = 64
+"""Segments of one log of which ranges are remembered."""
 
 
 class Extents:
-    """Ranges of bytes that were found right, from batch to batch, with the offset at which each ends."""
+    """Ranges of bytes that are right, each with the next offset at its end: -1 when that is within a batch."""
 
     __slots__ = ("ends", "offsets", "starts")
 
@@ -32,7 +37,7 @@ class Extents:
         self.offsets: list[int] = []
 
     def until(self, position: int) -> tuple[int, int]:
-        """(where the range that holds a position ends, the next offset there), or the position itself and -1."""
+        """(where the range that holds a position ends, the next offset there or -1), or the position itself and -1."""
         index = bisect_right(self.starts, position) - 1
         if index >= 0 and self.ends[index] >= position:
             return self.ends[index], self.offsets[index]
@@ -54,6 +59,21 @@ class Extents:
         if len(starts) > EXTENTS:
             del starts[0], ends[0], offsets[0]
 
+    def cut(self, start: int, end: int) -> None:
+        """These bytes are known no longer."""
+        starts, ends, offsets = self.starts, self.ends, self.offsets
+        first, stop = bisect_right(ends, start), bisect_left(starts, end)
+        if first >= stop:
+            return
+        kept = []
+        if starts[first] < start:
+            kept.append((starts[first], start, -1))
+        if ends[stop - 1] > end:
+            kept.append((end, ends[stop - 1], offsets[stop - 1]))
+        starts[first:stop] = [each[0] for each in kept]
+        ends[first:stop] = [each[1] for each in kept]
+        offsets[first:stop] = [each[2] for each in kept]
+
 
 class Trust:
     """What is known of the bytes of one log."""
@@ -67,7 +87,10 @@ class Trust:
         self._checked: dict[int, Extents] = {}
 
     def until(self, segment: Segment, position: int) -> tuple[int, int]:
-        """(up to where the bytes from a position on are known to be right, the next offset there or -1)."""
+        """(up to where the bytes from a position on are known to be right, the next offset there).
+
+        The offset is -1 when that is within a batch, or nothing is known.
+        """
         if segment.number == self.number and position >= self.fresh:
             return segment.size, segment.next_offset
         known = self._checked.get(segment.number)
@@ -82,7 +105,7 @@ class Trust:
         """The batches from `start` to `end` of a segment were found right."""
         known = self._checked.get(number)
         if known is None:
-            if len(self._checked) >= EXTENTS:
+            if len(self._checked) >= SEGMENTS:
                 del self._checked[next(iter(self._checked))]
             known = self._checked[number] = Extents()
         known.add(start, end, next_offset)
@@ -96,11 +119,15 @@ class Trust:
         self.number = number
         self.fresh = 0
 
-    def missed(self, segment: Segment) -> None:
-        """The page cache has let go of bytes of a segment."""
-        self._checked.pop(segment.number, None)
-        if segment.number == self.number:
-            self.fresh = max(self.fresh, segment.size)
+    def missed(self, segment: Segment, position: int, size: int) -> None:
+        """The page cache has let go of some of these bytes of a segment: all their pages count as unknown."""
+        if segment.number == self.number and self.fresh < segment.size:
+            self.add(segment.number, self.fresh, segment.size, segment.next_offset)
+            self.fresh = segment.size
+        known = self._checked.get(segment.number)
+        if known is not None:
+            first, stop = position // mmap.PAGESIZE, -(-(position + size) // mmap.PAGESIZE)
+            known.cut(first * mmap.PAGESIZE, stop * mmap.PAGESIZE)
 
 
 def go_on(

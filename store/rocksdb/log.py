@@ -182,7 +182,8 @@ class RocksLog:
             end, known = self._trust.until(segment, position)
             if end >= position + len(view):
                 return view, ""
-            start, last = end - position, segment.next_offset
+            # a check begins with a batch
+            start, last = end - position if known >= 0 else 0, segment.next_offset
             due = max(due, known)
             if len(view) - start <= _CHECK_BYTES:
                 checked = sound(view, start, room - start, due, last, gap=not start)
@@ -190,7 +191,9 @@ class RocksLog:
                 work = Work(lambda: sound(view, start, room - start, due, last, gap=not start))  # noqa: B023
                 checked = yield work
             if checked.batches:
-                self._trust.add(segment.number, end, position + checked.position, checked.next_offset)
+                self._trust.add(
+                    segment.number, position + start, position + checked.position, checked.next_offset
+                )
             if checked.position:
                 return view[: checked.position], ""
             if checked.problem:
@@ -207,6 +210,8 @@ class RocksLog:
 
         Raises Corrupt when the offset is among those that are lost.
         """
+        # it looks ahead, and brings into the page cache what nobody has checked
+        self._trust.missed(segment, 0, segment.size)
         place, following = yield Work(
             lambda: integrity.go_on(
                 self._database, self._reader.files, self.partition, segment, position, due
@@ -436,9 +441,9 @@ class RocksLog:
     def _now(self, reading: Reading[T]) -> T:
         return self._reader.now(reading, self._missed)
 
-    def _missed(self, segment: Segment) -> None:
+    def _missed(self, request: Request) -> None:
         if self._reader.files.tells:
-            self._trust.missed(segment)
+            self._trust.missed(request.segment, request.position, request.size)
 
     def _drive(self, reading: Reading[T]) -> T | Coroutine[None, None, T]:
         """Run a read here while the page cache has the bytes, and in a thread from the first miss on."""
@@ -448,6 +453,8 @@ class RocksLog:
             while True:
                 data = None if isinstance(request, Work) else cached(request)
                 if data is None:
+                    if isinstance(request, Request):
+                        self._missed(request)
                     return self._reader.later(reading, request, self._missed)
                 request = reading.send(data)
         except StopIteration as stop:

@@ -48,8 +48,8 @@ class Work(NamedTuple):
 Reading = Generator[Request | Work, Any, T]
 """A read, written once: it asks for bytes and work, and is driven on the loop or in a thread."""
 
-Missed = Callable[[Segment], None]
-"""Told that the page cache has let go of bytes of a segment: what comes from the disk is to be checked again."""
+Missed = Callable[[Request], None]
+"""Told, before the disk is asked, that the page cache has let go of bytes: what comes is to be checked again."""
 
 
 class Reader:
@@ -79,12 +79,12 @@ class Reader:
                 self.files.close(self._open.pop(next(iter(self._open))))
             file = (request.partition, request.segment.base, request.segment.number)
             try:
-                descriptor = self.files.open(*file)
+                descriptor = self.files.open_to_read(*file)
             except OSError as error:
                 if not self._open or error.errno not in TOO_MANY:
                     raise
                 self.files.close(self._open.pop(next(iter(self._open))))
-                descriptor = self.files.open(*file)
+                descriptor = self.files.open_to_read(*file)
         self._open[key] = descriptor
         return descriptor
 
@@ -105,7 +105,7 @@ class Reader:
                 else:
                     answer = self.cached(request)
                     if answer is None:
-                        missed(request.segment)
+                        missed(request)
                         answer = self._read(request)
                 request = reading.send(answer)
         except StopIteration as stop:
@@ -113,25 +113,32 @@ class Reader:
             return result
 
     async def later(self, reading: Reading[T], request: Request | Work, missed: Missed) -> T:
-        """Go on with a read whose bytes are not in memory, or that has work to do."""
+        """Go on with a read that has work to do, or whose bytes are not in memory, which `missed` knows already."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(4, thread_name_prefix="store-read")
         loop = asyncio.get_running_loop()
+        answer: Any
         try:
             while True:
                 if isinstance(request, Work):
                     answer = await loop.run_in_executor(self._pool, request.run)
                 else:
-                    missed(request.segment)
                     answer = await loop.run_in_executor(self._pool, self._read, request)
                 request = reading.send(answer)
+                while isinstance(request, Request):
+                    answer = self.cached(request)
+                    if answer is None:
+                        missed(request)
+                        break
+                    request = reading.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
 
     def _read(self, request: Request) -> bytes:
         try:
-            descriptor = self.files.open(request.partition, request.segment.base, request.segment.number)
+            segment = request.segment
+            descriptor = self.files.open_to_read(request.partition, segment.base, segment.number)
             try:
                 return self.files.read(descriptor, request.size, request.position)
             finally:

@@ -14,7 +14,6 @@ from store import batch, rocksdb
 from store.api import Append, Corrupt, CreateLog, Durability, StoreError, Trim
 from store.rocksdb import RocksStore, check
 from store.rocksdb.files import Files
-from store.rocksdb.integrity import EXTENTS, Extents
 from store.rocksdb.log import RocksLog
 from store.rocksdb.verify import verify
 from tests.store.making import bases, soon
@@ -333,25 +332,6 @@ def test_a_file_that_ends_behind_a_gap(folder: Path) -> None:
         await store.close()
 
     asyncio.run(main())
-
-
-def test_extents_join_and_stay_bounded() -> None:
-    known = Extents()
-    assert known.until(0) == (0, -1)
-    known.add(100, 200, 20)
-    known.add(300, 400, 40)
-    assert [known.until(at) for at in (99, 100, 150, 200, 250, 400, 401)] == [
-        (99, -1), (200, 20), (200, 20), (200, 20), (250, -1), (400, 40), (401, -1),
-    ]  # fmt: skip
-    known.add(200, 300, 30)
-    assert known.until(100) == (400, 40)
-    known.add(50, 500, 50)
-    assert (known.starts, known.ends, known.offsets) == ([50], [500], [50])
-    known.add(60, 70, 7)
-    assert known.until(50) == (500, 50)
-    for nth in range(10 * EXTENTS):
-        known.add(1000 + 10 * nth, 1001 + 10 * nth, nth)
-    assert len(known.starts) <= EXTENTS
 
 
 def test_verify_names_every_damaged_range_and_nothing_else(folder: Path) -> None:
