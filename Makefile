@@ -14,6 +14,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: requirements/run.lock pyproject.toml | $(VENV)/bin/python
+	@echo "Installing into $(VENV) (once)…"
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/run.lock
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.topics")
 
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
+MAX_NAME = 249
+"""Characters of a topic's name."""
 MAX_PARTITIONS = 10_000
 """Partitions a topic may have: a typo in a count should not fill the catalog."""
 
@@ -37,10 +39,15 @@ CLUSTER_METADATA = "__cluster_metadata"
 
 def check_name(name: str) -> None:
     """Kafka's rule for topic names. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
+    if len(name) > MAX_NAME:
+        raise KafkaError(
+            Error.INVALID_TOPIC_EXCEPTION,
+            f"A topic's name has at most {MAX_NAME} characters; this one has {len(name)}.",
+        )
     if name in (".", "..") or not _LEGAL.match(name):
         raise KafkaError(
             Error.INVALID_TOPIC_EXCEPTION,
-            f"'{name[:300]}' is no legal topic name: use 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
+            f"'{name}' is no legal topic name: use 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
             "and not '.' or '..'.",
         )
 

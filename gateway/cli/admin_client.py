@@ -27,6 +27,10 @@ class AdminError(Exception):
         self.status = status
 
 
+class Misused(AdminError):
+    """What was written on the command line cannot be: no gateway was asked for it."""
+
+
 class Client:
     """One gateway's admin port. A connection is opened for each call: there is one call a run, rarely two."""
 
@@ -43,7 +47,7 @@ class Client:
         except ValueError:
             good = False
         if not good:
-            raise AdminError(f"{url!r} is no address of a gateway: write it like http://127.0.0.1:8080.")
+            raise Misused(f"{url!r} is no address of a gateway: write it like http://127.0.0.1:8080.")
 
     def get(self, path: str, **query: str | bool) -> Any:
         """The answer's JSON, or its text. Query parameters are in the names of the REST API."""
@@ -139,7 +143,7 @@ def topic_path(name: str) -> str:
     """Where a topic is in the API: `persistent/public/default/orders` for `orders`. Raises AdminError."""
     match = _TOPIC.match(name)
     if match is None or (match["domain"] and match["rest"].count("/") != 2):
-        raise AdminError(f"{name!r} is no topic: write orders, or persistent://tenant/namespace/orders.")
+        raise Misused(f"{name!r} is no topic: write orders, or persistent://tenant/namespace/orders.")
     parts = match["rest"].split("/")
     if len(parts) == 1:
         parts = ["public", "default", *parts]
@@ -150,7 +154,7 @@ def namespace_path(name: str) -> str:
     """`tenant/namespace`, percent-encoded. Raises AdminError."""
     parts = name.split("/")
     if len(parts) != 2 or not all(parts):
-        raise AdminError(f"{name!r} is no namespace: write tenant/namespace, for example public/default.")
+        raise Misused(f"{name!r} is no namespace: write tenant/namespace, for example public/default.")
     return "/".join([quote(part, safe="") for part in parts])
 
 
@@ -158,7 +162,7 @@ def pair(text: str, what: str, form: str = "name=value") -> tuple[str, str]:
     """The two halves of `name=value`, which somebody wrote as a `what`. Raises AdminError."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise AdminError(f"{text!r} is no {what}: write it as {form}.")
+        raise Misused(f"{text!r} is no {what}: write it as {form}.")
     return name, value
 
 

@@ -7,7 +7,7 @@ import re
 import click
 
 from gateway.cli import admin_kafka as kafka_side
-from gateway.cli.admin_client import AdminError
+from gateway.cli.admin_client import Misused
 from gateway.cli.admin_options import INTERRUPTED, Options, common, counted, pass_options
 from gateway.cli.admin_reading import Reader, by_group, by_nobody
 from gateway.cli.admin_records import Record, Template, as_json, binary, human, span_ms
@@ -123,21 +123,19 @@ def consume(
         partitions = (own_partition,)
     rules = Rules(_pattern(reject), _pattern(release), reject_every, release_every, ask)
     if group is not None and share is not None:
-        raise AdminError("Say either --group or --share, not both.")
+        raise Misused("Say either --group or --share, not both.")
     if (group is not None or share is not None) and partitions:
-        raise AdminError("A group is given its partitions: leave --partition out, or --group and --share.")
+        raise Misused("A group is given its partitions: leave --partition out, or --group and --share.")
     if share is None and rules.any:
-        raise AdminError(
-            "Only a share group's messages are accepted, released or rejected: add --share NAME."
-        )
+        raise Misused("Only a share group's messages are accepted, released or rejected: add --share NAME.")
     for each in (group, share):
         if each is not None and start not in (None, "earliest", "latest"):
-            raise AdminError(
+            raise Misused(
                 f"--from of a group is earliest or latest, and counts where {each or 'the group'} has not begun."
                 f" `magnetar-admin topics reset-cursor {topic} -s {each or 'GROUP'}` moves one that has."
             )
         if each == "":
-            raise AdminError("The name of the group is empty.")
+            raise Misused("The name of the group is empty.")
     patience = span_ms(wait) / 1000
     writer = Writer("json" if options.output == "json" and form == "human" else form)
     reader = Reader(
@@ -171,9 +169,7 @@ class Writer:
         self._form = form
         self._template = Template(form) if "%" in form else None
         if self._template is None and form not in ("human", "json", "value", "raw"):
-            raise AdminError(
-                f"{form!r} is no format: write human, json, value, raw, or a text with %s in it."
-            )
+            raise Misused(f"{form!r} is no format: write human, json, value, raw, or a text with %s in it.")
         self._out = binary("stdout")
 
     def write(self, record: Record) -> None:
@@ -196,7 +192,7 @@ def _pattern(text: str | None) -> re.Pattern[bytes] | None:
     try:
         return re.compile(text.encode("utf-8", "surrogateescape"))
     except re.error as error:
-        raise AdminError(f"{text!r} is no regular expression: {error}.") from None
+        raise Misused(f"{text!r} is no regular expression: {error}.") from None
 
 
 def _summary(reader: Reader, share: str | None) -> None:

@@ -15,13 +15,16 @@ from urllib.parse import urlsplit
 
 import click
 
-from gateway.cli.admin_client import HOME, AdminError, pair
+from gateway.cli.admin_client import HOME, AdminError, Misused, pair
 from gateway.cli.admin_options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_PORT = 9092
 CONNECT_SECONDS = 5.0
+
+MAX_NAME = 249
+"""Characters of a topic's name."""
 
 _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,8})\Z")
 
@@ -56,8 +59,10 @@ def named(topic: str) -> tuple[str, int | None]:
     local = topic.removeprefix(HOME)
     if "/" in local:
         local = topic.removeprefix("public/default/")
+    if "/" not in local and len(local) > MAX_NAME:
+        raise Misused(f"A topic's name has at most {MAX_NAME} characters; this one has {len(local)}.")
     if "/" in local or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", local):
-        raise AdminError(
+        raise Misused(
             f"{topic!r} is no topic here: write orders, or {HOME}orders. There is only public/default for now."
         )
     match = _PARTITION.match(local)
@@ -92,7 +97,7 @@ def _check_reached(bootstrap: str) -> None:
         if not colon:
             host, port = address.strip(), str(DEFAULT_PORT)
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise AdminError(f"{address!r} is no address of a Kafka port: write it like 127.0.0.1:9092.")
+            raise Misused(f"{address!r} is no address of a Kafka port: write it like 127.0.0.1:9092.")
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
             return
@@ -124,7 +129,7 @@ def made(kind: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
     try:
         return kind(config)
     except (kafka.KafkaException, ValueError, TypeError) as error:
-        raise AdminError(f"The client cannot be made: {reason(error)}.") from None
+        raise Misused(f"The client cannot be made: {reason(error)}.") from None
 
 
 def begin_at(bootstrap: str, group: str, start: str, timeout: float) -> None:

@@ -25,12 +25,14 @@ def show_topics(options: Options, subscription: str | None, system: bool, sort: 
     """Every topic. By name they are printed page by page. Raises AdminError."""
     pages = _pages(options.client(), subscription, system)
     if options.output != "json" and sort == "name":
-        _show_by_page(pages)
+        found = _show_by_page(pages, subscription)
+        _must_be_somewhere(found, subscription)
         return
     topics = [topic for page in pages for topic in page]
     if options.output == "json":
         options.show(topics)
         return
+    _must_be_somewhere(bool(topics), subscription)
     lines = [line for topic in topics for line in _lines(topic)]
     lines.sort(key=lambda line: _order(line, sort), reverse=True)
     click.echo(columns(HEADS, [_cells(*line) for line in lines]))
@@ -58,17 +60,25 @@ def _pages(client: Client, subscription: str | None, system: bool) -> Iterator[l
         after = answer.get("next")
 
 
-def _show_by_page(pages: Iterator[list[Lag]]) -> None:
-    """The widths of the first page's columns hold for the others, as far as they can."""
+def _must_be_somewhere(found: bool, subscription: str | None) -> None:
+    if subscription and not found:
+        raise AdminError(f"No topic has a subscription {subscription}.")
+
+
+def _show_by_page(pages: Iterator[list[Lag]], subscription: str | None) -> bool:
+    """Whether there was something to show. The widths of the first columns hold for all pages, as far as they can."""
     widths: list[int] = []
-    for number, page in enumerate(pages):
+    found = False
+    for page in pages:
         cells = [_cells(*line) for topic in page for line in _lines(topic)]
-        if not number:
+        found = found or bool(cells)
+        if not widths and (cells or not subscription):
             rows = [HEADS, *cells]
             widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
             click.echo(columns(HEADS, cells, widths))
         elif cells:
             click.echo(columns(None, cells, widths))
+    return found
 
 
 Line = tuple[Lag, Lag | None]

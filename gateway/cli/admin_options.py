@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gateway.cli.admin_client import AdminError, Client
+from gateway.cli.admin_client import AdminError, Client, Misused
 from gateway.cli.admin_output import FORMS, plain_map, render
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -77,7 +77,7 @@ def common(command: F) -> F:
 
 
 class Verbs(click.Group):
-    """A noun. Its verbs take the common flags, and a failed call is told on stderr with exit code 1."""
+    """A noun. Its verbs take the common flags. A failed call is told on stderr with exit code 1, a wrong use with 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -86,7 +86,8 @@ class Verbs(click.Group):
             # pulsar-admin's form: the status, an empty line, and the reason by name for scripts to find
             said = f"{_status(error.status)}\n\nReason: {error.reason}" if error.status else error.reason
             click.echo(said, err=True)
-            ctx.exit(1)
+            # as click does by itself
+            ctx.exit(2 if isinstance(error, Misused) else 1)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gateway.cli import admin_kafka as kafka_side
-from gateway.cli.admin_client import AdminError
+from gateway.cli.admin_client import AdminError, Misused
 from gateway.cli.admin_options import INTERRUPTED, Options, common, counted, pass_options
 from gateway.cli.admin_records import (
     Headers,
@@ -28,6 +28,8 @@ from gateway.cli.admin_topics import topic_argument
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 FAILURES_TOLD = 10
+LONGEST_DELAY_MS = 10 * 86_400_000
+"""What pulsar.delayed.delivery.max.delay.ms is where nobody has set it."""
 
 
 @click.command(
@@ -109,16 +111,17 @@ def produce(
     """
     name, own_partition = kafka_side.named(topic)
     if messages and source is not None:
-        raise AdminError("Name either messages or a --file, not both.")
+        raise Misused("Name either messages or a --file, not both.")
     if delay is not None and deliver_at is not None:
-        raise AdminError("Say either --delay or --deliver-at, not both.")
+        raise Misused("Say either --delay or --deliver-at, not both.")
     if own_partition is not None and partition not in (None, own_partition):
-        raise AdminError(f"{topic} is partition {own_partition} of {name}, and --partition says {partition}.")
+        raise Misused(f"{topic} is partition {own_partition} of {name}, and --partition says {partition}.")
     fixed: Headers = [header(each) for each in headers]
     if delay is not None:
         fixed.append(("pulsar-deliver-after", str(span_ms(delay)).encode()))
     if deliver_at is not None:
         fixed.append(("pulsar-deliver-at", str(moment_ms(deliver_at)).encode()))
+    _warn_of_long_delay(delay, deliver_at)
     records = _records(messages, source, form, unescaped(key_separator or ""), null_when_empty)
     config = {
         "acks": acks,
@@ -154,6 +157,19 @@ def produce(
     sending.summary()
     if sending.failed:
         ctx.exit(1)
+
+
+def _warn_of_long_delay(delay: str | None, deliver_at: str | None) -> None:
+    """Nothing refuses a delay that is too long: groups deliver the message when the longest is over."""
+    wait = span_ms(delay) if delay is not None else 0
+    if deliver_at is not None:
+        wait = moment_ms(deliver_at) - int(time.time() * 1000)
+    if wait > LONGEST_DELAY_MS:
+        click.echo(
+            f"A share group delivers it after {LONGEST_DELAY_MS // 86_400_000} days, unless its "
+            "pulsar.delayed.delivery.max.delay.ms is longer than that.",
+            err=True,
+        )
 
 
 class Sending:
@@ -278,7 +294,7 @@ def _records(
         try:
             lines = Path(source).open("rb")  # noqa: SIM115 (closed when the program ends)
         except OSError as error:
-            raise AdminError(f"The file {source} cannot be read: {error.strerror}.") from None
+            raise Misused(f"The file {source} cannot be read: {error.strerror}.") from None
     return _read(lines, "lines" if messages and form == "raw" else form, separator, null_when_empty)
 
 

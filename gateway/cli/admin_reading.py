@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.cli import admin_kafka as kafka_side
-from gateway.cli.admin_client import AdminError
+from gateway.cli.admin_client import AdminError, Misused
 from gateway.cli.admin_records import Record, moment_ms, span_ms
 
 POLL_SECONDS = 0.2
@@ -179,7 +179,7 @@ def _since(text: str) -> int:
         try:
             return moment_ms(text)
         except AdminError:
-            raise AdminError(
+            raise Misused(
                 f"{text!r} is no place to begin: write earliest, latest, an offset, -10 for the last ten,"
                 " 2026-01-31T12:00:00Z or 2h."
             ) from None

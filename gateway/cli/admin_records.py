@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from gateway.cli.admin_client import AdminError, pair
+from gateway.cli.admin_client import AdminError, Misused, pair
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -207,7 +207,7 @@ class Template:
                 self._parts.append(b"%")
             elif part.startswith("%"):
                 if part[1:] not in _FIELDS:
-                    raise AdminError(
+                    raise Misused(
                         f"{part!r} means nothing in --format. There are %t %p %o %k %K %s %S %h %T %d and %%."
                     )
                 self._parts.append(part[1:])
@@ -254,7 +254,7 @@ def span_ms(text: str) -> int:
     """`500ms`, `5s`, `1.5m`, `2h`, `3d`, `1w`; a bare number is seconds. Raises AdminError."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])?", text)
     if match is None:
-        raise AdminError(f"{text!r} is no time span: write 500ms, 5s, 10m, 2h, 3d or 1w.")
+        raise Misused(f"{text!r} is no time span: write 500ms, 5s, 10m, 2h, 3d or 1w.")
     return int(float(match[1]) * _UNITS[match[2] or "s"])
 
 
@@ -265,7 +265,7 @@ def moment_ms(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise AdminError(
+        raise Misused(
             f"{text!r} is no point in time: write 2026-01-31T12:00:00Z, or milliseconds since 1970."
         ) from None
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gateway.cli import admin_lag
-from gateway.cli.admin_client import AdminError, pairs, segment, topic_path
+from gateway.cli.admin_client import AdminError, Misused, pairs, segment, topic_path
 from gateway.cli.admin_messages import Message
 from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_output import hexdump
@@ -34,7 +34,7 @@ property_option = click.option(
 def _path(topic: str, subscription: str) -> str:
     """Raises AdminError."""
     if not subscription:
-        raise AdminError("The name of the subscription is empty: write the group's id behind -s.")
+        raise Misused("The name of the subscription is empty: write the group's id behind -s.")
     return f"{topic_path(topic)}/subscription/{segment(subscription)}"
 
 
@@ -159,9 +159,7 @@ def update_subscription_properties(
     Those that are named like configs of share groups (pulsar.*) are in force at once, for this subscription alone.
     """
     if bool(properties) == clear:
-        raise AdminError(
-            "Say which properties it shall have with -p KEY=VALUE, or take all away with --clear."
-        )
+        raise Misused("Say which properties it shall have with -p KEY=VALUE, or take all away with --clear.")
     found = pairs(properties)
     options.client().put(_path(topic, subscription) + "/properties", found)
     options.told(
@@ -234,7 +232,7 @@ def reset_cursor(
 ) -> None:
     """Have a subscription begin again at a time or a message: what follows is delivered (again)."""
     if (ago is None) == (message_id is None):
-        raise AdminError("Say where to: either --time (for example 2h) or --messageId.")
+        raise Misused("Say where to: either --time (for example 2h) or --messageId.")
     path = _path(topic, subscription) + "/resetcursor"
     if ago is not None:
         did = options.client().post(f"{path}/{_now_ms() - _milliseconds(ago)}")
@@ -333,7 +331,7 @@ def explain(
     dead letter is. Ends with 1 for a message that is not there.
     """
     if (offset is None) == (message_id is None):
-        raise AdminError("Say which message: either --offset or --messageId.")
+        raise Misused("Say which message: either --offset or --messageId.")
     query = {"offset": str(offset)} if offset is not None else {"messageId": str(message_id)}
     answer = options.client().get(_path(topic, subscription) + "/explain", **query)
     if options.output == "text":
@@ -359,7 +357,7 @@ Examples:
 def hash_key(options: Options, key: str, topic: str | None, subscription: str | None) -> None:
     """Tell a key's hashes and its slot; with a Key_Shared subscription also the slot's owner, and who holds it."""
     if (topic is None) != (subscription is None):
-        raise AdminError("An owner is asked for with both --topic and --subscription.")
+        raise Misused("An owner is asked for with both --topic and --subscription.")
     if topic is None or subscription is None:
         path = "magnetar/hash"
     else:
@@ -422,9 +420,7 @@ def _message_id(text: str) -> dict[str, int]:
     # a plain topic's ids have -1 for the partition
     numbers = [part for place, part in enumerate(parts) if place < 2 or part != "-1"]
     if not 2 <= len(parts) <= 4 or not all(part.isascii() and part.isdigit() for part in numbers):
-        raise AdminError(
-            f"{text!r} is no message id: write earliest, latest or ledger:entry, for example 17:0."
-        )
+        raise Misused(f"{text!r} is no message id: write earliest, latest or ledger:entry, for example 17:0.")
     names = ("ledgerId", "entryId", "partitionIndex", "batchIndex")
     return dict(zip(names, map(int, parts), strict=False))
 
@@ -437,7 +433,7 @@ def _milliseconds(text: str) -> int:
     number = text.rstrip("smhdw")
     unit = _UNITS.get(text[len(number) :])
     if unit is None or not number.isascii() or not number.isdigit():
-        raise AdminError(f"{text!r} is no time: write 30 (seconds), 10m, 2h, 3d or 1w.")
+        raise Misused(f"{text!r} is no time: write 30 (seconds), 10m, 2h, 3d or 1w.")
     return int(number) * unit * 1000
 
 

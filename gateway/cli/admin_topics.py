@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from gateway.cli import admin_lag
-from gateway.cli.admin_client import AdminError, Client, namespace_path, pairs, topic_path
+from gateway.cli.admin_client import Client, Misused, namespace_path, pairs, topic_path
 from gateway.cli.admin_options import HELP, Options, common, counted, pass_options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,11 +65,11 @@ def list_topics(
     where = namespace_path(namespace)
     if lag:
         if where != "public/default":
-            raise AdminError(f"There is no namespace {namespace}; there is only public/default for now.")
+            raise Misused(f"There is no namespace {namespace}; there is only public/default for now.")
         admin_lag.show_topics(options, subscription, include_system_topic, sort)
         return
     if subscription is not None or sort != "name":
-        raise AdminError("--subscription and --sort go with --lag.")
+        raise Misused("--subscription and --sort go with --lag.")
     domains = [topic_domain.replace("_", "-")] if topic_domain else ["persistent", "non-persistent"]
     client = options.client()
     names: list[str] = []
@@ -187,7 +187,7 @@ def delete(
         try:
             names = [line.strip() for line in Path(topic).read_text().splitlines() if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
-            raise AdminError(f"The file {topic} cannot be read: {error}.") from None
+            raise Misused(f"The file {topic} cannot be read: {error}.") from None
     elif regex:
         names = _matching(client, topic)
     else:
@@ -307,10 +307,10 @@ def _matching(client: Client, pattern: str) -> list[str]:
     try:
         wanted = re.compile(pattern if "://" in pattern else f"persistent://public/default/{pattern}")
     except re.error as error:
-        raise AdminError(f"{pattern!r} is no regular expression: {error}.") from None
+        raise Misused(f"{pattern!r} is no regular expression: {error}.") from None
     where = re.match(r"persistent://([^/]+/[^/]+)/", wanted.pattern)
     if where is None:
-        raise AdminError("A pattern begins with persistent://tenant/namespace/, or is for public/default.")
+        raise Misused("A pattern begins with persistent://tenant/namespace/, or is for public/default.")
     path = f"persistent/{namespace_path(where[1])}"
     parents = tuple(f"{name}-partition-" for name in client.get(f"{path}/partitioned"))
     return [name for name in client.get(path) if wanted.fullmatch(name) and not name.startswith(parents)]

@@ -31,6 +31,11 @@ def test_illegal_names(name: str) -> None:
     assert caught.value.code == Error.INVALID_TOPIC_EXCEPTION
 
 
+def test_a_name_that_is_too_long_is_told_as_such() -> None:
+    with pytest.raises(KafkaError, match="at most 249 characters; this one has 300"):
+        check_name("x" * 300)
+
+
 def test_the_name_of_krafts_log_is_nobodys() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         with pytest.raises(KafkaError) as caught:

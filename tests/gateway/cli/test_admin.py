@@ -266,10 +266,39 @@ def test_backlogs_are_asked_for_page_by_page(peer: Peer) -> None:
     ]
 
 
+@pytest.mark.parametrize("sort", ["name", "backlog"])
+def test_a_subscription_that_no_topic_has_is_told(peer: Peer, sort: str) -> None:
+    peer.says("GET", "magnetar/lag", {"topics": [], "next": None})
+    result = peer.run("topics", "list", "--lag", "--sort", sort, "-s", "nosuch")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "No topic has a subscription nosuch.\n"
+    result = peer.run("topics", "list", "--lag", "--sort", sort, "-s", "nosuch", "--output", "json")
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+    assert peer.run("topics", "list", "--lag", "--sort", sort).stdout.startswith("topic")
+
+
+def test_a_subscription_of_a_later_page_is_found(peer: Peer) -> None:
+    pages = iter(
+        [
+            {"topics": [], "next": "a"},
+            {"topics": [_lagging("orders", ("billing", 3, 90_000))], "next": None},
+        ]
+    )
+
+    class Paged(dict[tuple[str, str], tuple[int, dict[str, str], bytes]]):
+        def get(self, key: Any, default: Any = None) -> Any:
+            return 200, {"Content-Type": "application/json"}, json.dumps(next(pages)).encode()
+
+    peer.answers = Paged()
+    result = peer.run("topics", "list", "--lag", "-s", "billing")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()[::2]] == ["topic", "orders"]
+
+
 def test_what_goes_with_lag_only_is_told(peer: Peer) -> None:
     for flags in (["--sort", "age"], ["-s", "billing"], ["--lag", "shop/eu"]):
         result = peer.run("topics", "list", *flags)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert result.stderr.count("\n") == 1
     assert peer.asked == []
 
@@ -410,7 +439,7 @@ def test_a_kafka_port_or_a_silent_one_is_told() -> None:
 )
 def test_what_is_no_url_is_told(url: str) -> None:
     result = CliRunner().invoke(main, ["--admin-url", url, "clusters", "list"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
     assert "Traceback" not in result.stderr
 
@@ -426,7 +455,7 @@ def test_what_is_no_url_is_told(url: str) -> None:
 )  # fmt: skip
 def test_wrong_names_are_told_without_asking(peer: Peer, arguments: list[str]) -> None:
     result = peer.run(*arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
     assert peer.asked == []
 

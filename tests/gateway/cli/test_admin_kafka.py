@@ -12,8 +12,10 @@ from gateway.cli.admin import main
 from gateway.cli.admin_client import AdminError
 from gateway.cli.admin_kafka import bootstrap_of, configuration, named
 from gateway.cli.admin_options import Options
+from gateway.cli.admin_produce import LONGEST_DELAY_MS
 from gateway.cli.admin_records import Record
 from gateway.cli.admin_settling import Rules, asked
+from gateway.group_config_table import GROUP_CONFIGS
 
 
 def run(*arguments: str) -> Result:
@@ -25,6 +27,7 @@ def run(*arguments: str) -> Result:
     ("arguments", "word"),
     [
         (["produce", "a/b", "x"], "no topic here"),
+        (["produce", "o" * 250, "x"], "at most 249 characters; this one has 250."),
         (["produce", "orders", "x", "--file", "y"], "not both"),
         (["produce", "orders", "x", "--delay", "5s", "--deliver-at", "0"], "not both"),
         (["produce", "orders", "x", "--delay", "soon"], "no time span"),
@@ -47,9 +50,27 @@ def run(*arguments: str) -> Result:
 )
 def test_what_makes_no_sense_is_told_in_one_sentence(arguments: list[str], word: str) -> None:
     result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert word in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--delay", "30d"], True),
+        (["--deliver-at", "4102444800000"], True),
+        (["--delay", "10d"], False),
+        (["--deliver-at", "1700000000000"], False),
+        ([], False),
+    ],
+)
+def test_a_delay_that_groups_cut_short_is_told(flags: list[str], told: bool) -> None:
+    assert GROUP_CONFIGS["pulsar.delayed.delivery.max.delay.ms"].setting.default == LONGEST_DELAY_MS
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        result = run("produce", "orders", "x", *flags, "-b", f"127.0.0.1:{unused.getsockname()[1]}")
+    assert ("after 10 days" in result.stderr) is told
 
 
 @pytest.mark.parametrize("verb", [["produce", "orders", "x"], ["consume", "orders"]])

@@ -123,6 +123,6 @@ def test_a_key_alone_and_in_a_subscription(peer: Peer) -> None:
 )
 def test_what_makes_no_sense_is_told_before_anybody_is_asked(peer: Peer, line: str, word: str) -> None:
     result = peer.run("topics", *line.split())
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert word in result.output
     assert peer.asked == []
