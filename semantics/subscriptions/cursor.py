@@ -40,6 +40,7 @@ looked for once; Key_Shared reads again from the start for the slots of its reco
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -262,16 +263,20 @@ class Cursor(Administered):
         window = self._window
         position = self.read
         plain = position
+        # Key_Shared: the slots of batches that lie one behind the other are told together
+        slots = array("H")
         for batch in batches:
-            first, end, slots, delayed, dead, skip = batch
+            first, end, its, delayed, dead, skip = batch
             if end <= position:
                 continue
             if first > position or skip or delayed or dead or self._keyed is not None:
                 self._take_in(plain, position)
                 if first > position:
+                    self._keyed_fed(position, slots)
                     self._nothing(position, first)
                     position = first
                 if skip:
+                    self._keyed_fed(position, slots)
                     self._nothing(position, end)
                 else:
                     known = max(window.known, position)
@@ -282,19 +287,27 @@ class Cursor(Administered):
                             self._doom(chunk, at, stop, AVAILABLE, reason)
                     if delayed:
                         self._delay(delayed, known, wall)
-                    if self._keyed is not None:
-                        known_slots = (0,) * (end - first) if slots is None else slots
-                        self._keyed.fed(position, end, known_slots[position - first :])
-                    else:
+                    if self._keyed is None:
                         self._shared_fed(position, end)
+                    elif its is None:
+                        slots.extend(bytes(end - position))
+                    else:
+                        slots.extend(its if first == position else its[position - first :])
                 position = plain = end
             else:
                 position = end
             self.read = position
+        self._keyed_fed(position, slots)
         self._take_in(plain, position)
         self.read = position
         self._advance()
         self._pass_over_settled()
+
+    def _keyed_fed(self, end: int, slots: array[int]) -> None:
+        """What was read up to `end`, and not told yet, has these slots, which are told now."""
+        if self._keyed is not None and slots:
+            self._keyed.fed(end - len(slots), end, slots)
+            del slots[:]
 
     def poll(self, consumer: str, limit: int, now: int, wall: int) -> list[Acquired]:
         """Up to `limit` records for an attached consumer, ascending, locked from now on. KeyError if it is not."""

@@ -12,7 +12,6 @@ behind it is in neither (`far`). While nothing of the slot is in hand something 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from semantics.subscriptions.hashing import SLOTS
@@ -154,7 +153,8 @@ class DeepSlots(Slots):
         import numpy as np
 
         deep = np.frombuffer(self._marks, np.uint8)[slots] & DEEP != 0
-        for slot, number in Counter(slots[deep].tolist()).items():
+        its, numbers = np.unique(slots[deep], return_counts=True)
+        for slot, number in zip(its.tolist(), numbers.tolist(), strict=True):
             self._deep[slot].far += number
         rest: NDArray[np.intp] = (~deep).nonzero()[0]
         return rest

@@ -222,19 +222,20 @@ class Fetching:
         finally:
             at.passing = False
 
-    def _read(self, offset: int, want: int, room: int) -> Reads[list[Buffer]]:
+    def _read(self, offset: int, want: int, room: int, alone: bool = False) -> Reads[list[Buffer]]:
         """About `want` bytes from the batch that holds an offset on; that batch whole if it has no more than `room`, or
-        is the first of the answer.
+        is the first of the answer. `alone`: while a disk is asked nobody else looks on.
         """
+        wait = self._pass if alone else self._wait
         data = self._at.partition.log.read(offset, want, whole_first=not self._size)
         if type(data) is not list:
-            data = yield from self._wait(data)  # type: ignore[arg-type]
+            data = yield from wait(data)  # type: ignore[arg-type]
         if data or want >= room:
             return data
         # no more than that batch: asked for `room`, the log would read as much
         data = self._at.partition.log.read(offset, want, whole_first=True)
         if type(data) is not list:
-            data = yield from self._wait(data)  # type: ignore[arg-type]
+            data = yield from wait(data)  # type: ignore[arg-type]
         return data if sum(map(len, data)) <= room else []
 
     # -- what the cursor has seen before --------------------------------------------------------------------------
@@ -410,11 +411,13 @@ class Fetching:
         """Read on where the cursor stands, and take of it what is given: how many records. Raises KafkaError."""
         at, cursor = self._at, self._cursor
         keys = at.key_shared
-        look = want * _KEYS_AHEAD if keys else want
+        # Key_Shared: what it takes to come to a batch is the same for few records, and what others own is for them.
+        look = self._limit * _KEYS_AHEAD if keys else want
         room = max(self._max_bytes - self._size, 0)
         bytes_wanted = max(min(room, int(look * at.record_bytes * 1.5)), min(room, _LEAST_BYTES))
         try:
-            data = yield from self._read(cursor.read, bytes_wanted, room)
+            # of Key_Shared each consumer would read the same, and only the first of them has use for it
+            data = yield from self._read(cursor.read, bytes_wanted, room, alone=keys)
         except Corrupt as error:
             if (problem := at.corrupt(error)) is not None:
                 raise problem from error

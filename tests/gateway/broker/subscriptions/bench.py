@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import gc
 import pstats
 import random
 import struct
@@ -130,15 +131,17 @@ async def measure(options: argparse.Namespace) -> float:
     dice = random.Random(1)
     value = bytes(90)
     per_partition = options.records // options.partitions
+    hot: set[tuple[int, int]] = set()
     for index in range(options.partitions):
         for first in range(0, per_partition, options.batch):
             keys = [
-                b"hot-------"
+                b"hot%d" % index
                 if options.hot and dice.random() < options.hot
-                else b"%010d"
+                else b"key-%d"
                 % (dice.randrange(options.keys // options.partitions) * options.partitions + index)
                 for _ in range(min(options.batch, per_partition - first))
             ]
+            hot.update((index, first + at) for at, key in enumerate(keys) if key.startswith(b"hot"))
             await world.append(
                 records.build_batch(
                     [
@@ -149,12 +152,16 @@ async def measure(options: argparse.Namespace) -> float:
                 "t",
                 index,
             )
+    # as `serve` does
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     members = [
         Member(f"member-{at}", topic.topic_id, options.partitions, options.limit, not options.ranges)
         for at in range(options.members)
     ]
     done = polls = idle = size = 0
-    total = per_partition * options.partitions
+    total = per_partition * options.partitions - len(hot)
     warm = total // 10
     counted = 0
     took = 0.0
@@ -176,6 +183,13 @@ async def measure(options: argparse.Namespace) -> float:
             found = member.take(answer)
             size += len(answer)
             done += found
+            if hot:
+                done -= sum(
+                    (index, at) in hot
+                    for index, ranges in member.held.items()
+                    for first, last in ranges
+                    for at in range(first, last + 1)
+                )
             polls += 1
             idle = 0 if found else idle + 1
             if not counted and done >= warm:

@@ -237,3 +237,33 @@ def test_a_record_that_came_back_is_read_with_its_batch_and_not_with_all_that_fi
         assert disk.most < 10_000, "the log may read as much as it is asked for"
 
     run(test, None)
+
+
+def test_of_key_shared_one_looks_on_while_a_disk_is_asked_and_the_others_are_served_then() -> None:
+    """All would read the same, and only the first of them would have use for it."""
+
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.configure("g", pulsar__subscription__type="key_shared")
+        at = await world.subscribe("g")
+        for each in "abc":
+            at.attach(each)
+        await world.settled()
+        keys = [b"key-%d" % n for n in range(60)]
+        await world.produce(*keys, key=list(keys))
+        disk = Disk(at.partition.log)
+        at.partition.log = disk  # type: ignore[assignment]
+        fetch = asyncio.ensure_future(at.fetch("a", 500, 1 << 20, 500))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        others = Taker("b"), Taker("c")
+        for taker in others:
+            assert await world.fetch(at, taker.consumer) == {}
+            at.park(taker)
+        assert (disk.reads, [taker.times for taker in others]) == (1, [0, 0])
+        await disk.go()
+        got = [*seen(await fetch), *others[0].got, *others[1].got]
+        assert disk.reads == 1
+        assert all(taker.got for taker in others)
+        assert sorted(got) == list(range(60))
+
+    run(test)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.hashing import slot_of
 from semantics.subscriptions.states import Ending
 from tests.gateway.broker.held import HeldStore
@@ -231,3 +232,29 @@ def test_behind_a_burst_of_one_key_the_others_are_served(folder: Path | None) ->
         assert sum(values.count(hot) for values in got.values()) < 30, "one at a time, all the while"
 
     run(test, folder)
+
+
+def test_a_fetch_that_has_most_of_its_records_does_not_look_on_by_small_steps() -> None:
+    """Beside a hot key what lies ahead gives half as much: who is given part of its limit looks on for all of it."""
+
+    async def test(world: World) -> None:
+        at = await begin(world)
+        await come(world, "a", "b", "c", "d")
+        keys = [b"hot" if number % 2 else b"key-%d" % number for number in range(8_000)]
+        for first in range(0, len(keys), 25):
+            await world.produce(*keys[first : first + 25], key=keys[first : first + 25])
+        feeds: list[int] = []
+        plain = Cursor.feed
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Cursor, "feed", lambda *args: feeds.append(args[0].read) or plain(*args))
+            others = 0
+            while others < 4_000:
+                for consumer in "abcd":
+                    got = await world.fetch(at, consumer, 200)
+                    others += sum(value != b"hot" for value, _ in got.values())
+                    if got:
+                        assert not await world.ack(at, *got, consumer=consumer)
+        # 800 offsets each time
+        assert len(feeds) <= 14
+
+    run(test)
