@@ -209,7 +209,7 @@ class Retention:
                 places.append(_place(row.group, at, before))
             else:
                 place = await self._stored(row, topic.partitions[index], before)
-                if place.state in (DELAYED, BACKOFF) and self._overdue(row, topic.partitions[index]):
+                if place.held is not None and self._behind(row, topic.partitions[index], place.state):
                     place = self._woken(row, index, before) or place
                 places.append(place)
             if count % PAGE == 0:
@@ -250,11 +250,18 @@ class Retention:
             return Place(row.group, log_start, log_start, log_start, UNREADABLE)
         return Place(row.group, start, known)
 
-    def _overdue(self, row: SubscriptionRow, partition: int) -> bool:
-        """Whether a cursor that is not loaded says of some records that they wait, though their time has come."""
-        store = self._broker.store
-        for first in rows.due(store, rows.prefix(row.id, partition), b"", 1):
-            return cursor_rows.read_due_key(first.key)[0] <= self._broker.clock.wall_ms()
+    def _behind(self, row: SubscriptionRow, partition: int, state: str) -> bool:
+        """Whether a cursor that is not loaded says of some records that they wait, though their time has come; or logs
+        say of some of them that they are settled.
+        """
+        store, prefix = self._broker.store, rows.prefix(row.id, partition)
+        if state == UNREADABLE:
+            return False
+        if rows.logged(store, prefix):
+            return True
+        if state in (DELAYED, BACKOFF):
+            for first in rows.due(store, prefix, b"", 1):
+                return cursor_rows.read_due_key(first.key)[0] <= self._broker.clock.wall_ms()
         return False
 
     def _woken(self, row: SubscriptionRow, index: int, before: int) -> Place | None:

@@ -37,6 +37,7 @@ HELD_RUN = re.compile(rb"[\x01\x03-\x0a]")
 """what retention does not take"""
 DELAYED_RUN = re.compile(rb"\x03+")
 DUE_RUN = re.compile(rb"\x03+|\x04+")
+NOT_DONE_RUN = re.compile(rb"[^\x02]+")
 NOT_SETTLED_RUN = re.compile(rb"[\x00\x03\x04]+")
 
 _DONE = FILL[DONE]
@@ -45,6 +46,8 @@ _IS_AVAILABLE = bytes(code == AVAILABLE for code in range(256))
 _NO_LEASES = array("I", bytes(4 * SIZE))
 _NO_SLOTS = array("H", bytes(2 * SIZE))
 LARGEST_COUNT = 65535
+FARTHEST = 1 << 53
+"""Runs of offsets from here on do not fit into 64 bits"""
 
 
 class Chunk:
@@ -169,9 +172,14 @@ class Window:
         "by_start",
         "chunks",
         "dirty",
+        "done",
         "gone",
         "known",
         "left",
+        "log_runs",
+        "logged",
+        "logs",
+        "loose",
         "n",
         "start",
         "stored_ranges",
@@ -191,6 +199,14 @@ class Window:
         self.by_end: dict[int, int] = {}
         # what the rows do not say yet
         self.dirty: set[int] = set()
+        self.loose: set[int] = set()
+        """chunks of which something became DONE, and that need no row if a log says so: see recovery.py"""
+        self.done = array("Q")
+        """what became DONE, as runs"""
+        self.logged: set[int] = set()
+        """chunks that were loose when a log was written, and have had no row since"""
+        self.logs = self.log_runs = 0
+        """how many logs there are, and runs in them"""
         self.gone: set[int] = set()
         self.left: set[int] = set()
         """chunks that are no longer here, whether they had a row or not"""
@@ -273,7 +289,11 @@ class Window:
         if counts is not None:
             for at in range(first, end):
                 counts[at] = 0
-        self.dirty.add(chunk.number)
+        if chunk.base < FARTHEST:
+            self.loose.add(chunk.number)
+            self.done.append(chunk.base + first << SHIFT | number - 1)
+        else:
+            self.dirty.add(chunk.number)
         chunk.undone -= number
         if not chunk.undone:
             self.close(chunk)
@@ -288,7 +308,11 @@ class Window:
         counts = chunk.count
         if counts is not None:
             np.frombuffer(counts, np.uint8 if isinstance(counts, bytearray) else np.uint16)[ats] = 0
-        self.dirty.add(chunk.number)
+        if chunk.base < FARTHEST:
+            self.loose.add(chunk.number)
+            self.done.frombytes((ats + chunk.base << SHIFT).tobytes())
+        else:
+            self.dirty.add(chunk.number)
         chunk.undone -= len(ats)
         if not chunk.undone:
             self.close(chunk)
@@ -315,6 +339,8 @@ class Window:
         """The chunk and its row are not needed any more."""
         del self.chunks[chunk.number]
         self.dirty.discard(chunk.number)
+        self.loose.discard(chunk.number)
+        self.logged.discard(chunk.number)
         self.woken.discard(chunk.number)
         self.left.add(chunk.number)
         if chunk.stored:

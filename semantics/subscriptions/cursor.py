@@ -541,6 +541,7 @@ class Cursor(Administered):
         if not self.waiting:
             window.dirty |= window.woken
             self._due.idle()
+        recovery.choose(window)
         if self._due.lingering:
             self._due.said(window.dirty | window.left)
         if self._idle_due and not self.waiting and not self._due.mending:
@@ -562,6 +563,15 @@ class Cursor(Administered):
             rows.cursor(window.start, window.known, self._due.stored, self._due.mending, counts, expired)
         )
         return found
+
+    def say_awake(self) -> bool:
+        """Let the next rows say of everything that it woke, and not only of chunks that are written anyway. Whether
+        there is such a thing.
+        """
+        woken = self._window.woken
+        self._window.dirty |= woken
+        self._changed = self._changed or bool(woken)
+        return bool(woken)
 
     # -- questions -------------------------------------------------------------------------------------------
 

@@ -1,15 +1,28 @@
-"""A cursor's window into rows, and again from them, cut to the log that there is."""
+"""A cursor's window into rows, and again from them, cut to the log that there is.
+
+Where acknowledgements lie scattered over many chunks these are not all written for a record each: one row, a log, says
+what became DONE, and now and then all chunks that logs speak of are written and the logs go. An offset is DONE but once
+and for good, so a log may say what the row of a chunk says by now.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from semantics.subscriptions import rows
-from semantics.subscriptions.chunks import FILL, MASK, SHIFT, SIZE, Chunk, Window
+from semantics.subscriptions.chunks import FILL, MASK, NOT_DONE_RUN, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.rows import Row, RowError, RowKind
 from semantics.subscriptions.states import AVAILABLE, DONE, UNREAD
+
+FEW = 8
+"""So many chunks are written rather than logged"""
+LOGGED = 16_384
+"""runs in logs from which on these chunks are written"""
+LOGS = 128
+"""or so many logs"""
 
 
 class Recovered(NamedTuple):
@@ -27,6 +40,7 @@ def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
     expired = 0
     ranges: list[tuple[int, int]] = []
     chunks: dict[int, bytes] = {}
+    logs: list[tuple[int, bytes]] = []
     due_rows: list[Row] = []
     for row in found:
         if row.value is None:
@@ -34,7 +48,11 @@ def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
         if row.kind is RowKind.COUNT:
             chunks[rows.read_number(row.key)] = row.value
         elif row.kind is RowKind.ACK:
-            ranges.append((rows.read_number(row.key), rows.read_number(row.value)))
+            number = rows.read_number(row.key)
+            if number & rows.LOG:
+                logs.append((number & ~rows.LOG, row.value))
+            else:
+                ranges.append((number, rows.read_number(row.value)))
         elif row.kind is RowKind.DUE:
             due_rows.append(row)
         else:
@@ -46,6 +64,15 @@ def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
     lost = log_end < known
     known = min(known, log_end)
     window = _window(min(start, known), known, ranges, chunks)
+    if logs:
+        for number, value in logs:
+            window.logs = max(window.logs, number + 1)
+            _settle(window, rows.read_runs(value))
+        # these chunks are written now, and the logs go
+        window.dirty |= window.loose
+        window.loose.clear()
+        window.done = array("Q")
+        window.advance()
     due = DueTimes()
     due.stored = stored
     if stored:
@@ -59,7 +86,7 @@ def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
         window.trim(log_start)
         lost = True
     changed = lost or mending or due.changed
-    changed = changed or bool(window.gone or window.dirty or window.touched_ranges)
+    changed = changed or bool(window.gone or window.dirty or window.touched_ranges or logs)
     return Recovered(window, due, changed, expired)
 
 
@@ -110,6 +137,15 @@ def _window(start: int, known: int, ranges: list[tuple[int, int]], values: dict[
     return window
 
 
+def _settle(window: Window, runs: array[int]) -> None:
+    """What a log says."""
+    for run in runs:
+        first = run >> SHIFT
+        for chunk, at, stop in window.runs(first, first + (run & MASK) + 1, NOT_DONE_RUN):
+            window.tally(chunk, at, stop, -1)
+            window.finish(chunk, at, stop)
+
+
 def _open_numbers(window: Window) -> Iterator[int]:
     """The chunks of the window that are not full."""
     number = window.start >> SHIFT
@@ -124,12 +160,14 @@ def window_rows(window: Window) -> Iterator[Row]:
     for number in sorted(window.gone):
         yield Row(RowKind.COUNT, rows.number_key(number), None)
     window.gone.clear()
+    yield from _log_rows(window)
     for number in sorted(window.dirty):
         chunk = window.chunks[number]
         value = rows.chunk(chunk, window.start)
         if value is not None or chunk.stored:
             chunk.stored = value is not None
             yield Row(RowKind.COUNT, rows.number_key(number), value)
+    window.logged -= window.dirty
     window.woken -= window.dirty
     window.dirty.clear()
     window.left.clear()
@@ -143,3 +181,33 @@ def window_rows(window: Window) -> Iterator[Row]:
             window.stored_ranges.remove(first)
             yield Row(RowKind.ACK, key, None)
     window.touched_ranges.clear()
+
+
+def choose(window: Window) -> None:
+    """Before the rows are asked for: which chunks get one. Those where something became DONE and nothing else happened
+    are only logged, if they are many.
+    """
+    fresh = window.loose - window.dirty
+    if len(fresh) <= FEW:
+        window.dirty |= window.loose
+    elif window.logs < LOGS and window.log_runs + len(window.done) <= LOGGED:
+        window.logged |= fresh
+        window.loose.clear()
+        return
+    else:
+        window.dirty |= window.loose
+        window.dirty |= window.logged
+    window.loose.clear()
+    window.done = array("Q")
+
+
+def _log_rows(window: Window) -> Iterator[Row]:
+    if window.logs and window.logged <= window.dirty:
+        for number in range(window.logs):
+            yield Row(RowKind.ACK, rows.number_key(rows.LOG | number), None)
+        window.logs = window.log_runs = 0
+    if window.done:
+        yield Row(RowKind.ACK, rows.number_key(rows.LOG | window.logs), rows.runs(window.done))
+        window.logs += 1
+        window.log_runs += len(window.done)
+        window.done = array("Q")

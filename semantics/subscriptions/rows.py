@@ -6,6 +6,7 @@
 |        |                           | how many of [start, read) are open, delayed, in backoff, dying u64, and   |
 |        |                           | how many retention took while they were open u64                         |
 | ACK    | start u64                 | end u64: [start, end) is DONE, whole chunks only                         |
+| ACK    | 1 << 63 and a number u64  | offsets that became DONE since the rows of their chunks: runs of u64     |
 | COUNT  | number of a chunk u64     | what is known of its offsets: bit maps by state, counts                  |
 | DUE    | due u64, first offset u64 | the offsets that are due then: runs of u64                               |
 | DUE    | bucket u64, 1 << 63 and   | delayed offsets of one chunk that are due in that bucket of 256 ms:      |
@@ -122,6 +123,8 @@ def read_number(data: bytes) -> int:
     return int(_U64.unpack(data)[0])
 
 
+LOG = 1 << 63
+"""In the key of an ACK row: it is a log"""
 BUNDLE = 1 << 63
 """In the second half of a due row's key: it is a bundle, whose key says when its bucket begins"""
 BUCKET_BITS = 8

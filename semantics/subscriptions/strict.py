@@ -21,7 +21,7 @@ from heapq import heappop
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk
+from semantics.subscriptions.chunks import FARTHEST, MASK, SHIFT, SIZE, Chunk
 from semantics.subscriptions.deep import DeepSlots
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease
@@ -51,8 +51,6 @@ FEW = 64
 SPARSE = 16
 """Of so many that were looked at together one at least must be taken, or the others are parked"""
 LEAST_SCANNED = 512
-_FARTHEST = 1 << 53
-"""Offsets from here on are decided one by one: runs of them do not fit into 64 bits"""
 
 _BUSY = HELD | BLOCKED
 
@@ -191,7 +189,7 @@ class Strict(DeepSlots):
         number = len(queue)
         if not number:
             return []
-        if number > FEW and room > FEW and self.read < _FARTHEST:
+        if number > FEW and room > FEW and self.read < FARTHEST:
             return self._take_many(queue, lease, room)
         offsets, all_slots, heap, head = queue.offsets, queue.slots, queue.heap, queue.head
         chunks, marks, blocked = self._window.chunks, self._marks, self._blocked

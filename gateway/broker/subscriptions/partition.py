@@ -209,6 +209,9 @@ class SubscriptionPartition:
         dying = self.cursor is not None and self.cursor.dying_records
         if self.consumers or self.waiters or self._touched or self._flights or self.burying or dying:
             self._idle = False
+        elif self.cursor is not None and self.cursor.say_awake():
+            # rows are what is told of it from now on
+            self.touch()
         elif self._idle:
             self.close()
             # Whoever still has this object must find the one that takes its place: two would not know of each other.

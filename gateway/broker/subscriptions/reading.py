@@ -48,6 +48,8 @@ _PASSED_AT_MOST = 20_000
 
 _WORK = 4 * 1024 * 1024
 """Bytes that are unfolded in one turn of the loop to send records of batches: some milliseconds' work."""
+_CUT = 16 * 1024
+"""To make a batch of some records of one that is open takes as long as to unfold so many bytes."""
 
 T = TypeVar("T")
 
@@ -326,7 +328,7 @@ class Fetching:
         records = index = 0
         count = len(ranges)
         start = at.partition.log_start
-        while index < count and (self._size < self._max_bytes or not self._size):
+        while index < count and (self._size < self._max_bytes or not self._size) and not self._spent():
             first = ranges[index][0]
             opened = holding(at, first) if first >= start else None
             if opened is None:
@@ -345,6 +347,7 @@ class Fetching:
             held = sum([last - first for first, last, _ in parts]) + len(parts)
             piece = opened.batch
             if held * RAW_SHARE < found.last_offset_delta + 1:
+                scanner.work += _CUT
                 try:
                     piece = opened.cut(parts)
                 except delivery.Unreadable:

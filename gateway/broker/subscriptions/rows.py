@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from semantics.subscriptions.rows import Row, RowKind, Stands, number_key, read_number
+from semantics.subscriptions.rows import LOG, Row, RowKind, Stands, number_key, read_number
 from semantics.subscriptions.rows import stands as read_stands
 from store.api import Delete, DeleteRange, Family, Put, Write
 
@@ -197,6 +197,11 @@ def chunks(rows: Rows, start: bytes, number: int, limit: int) -> list[tuple[int,
     skip = len(start)
     found = rows.scan(Family.COUNT, start, start + number_key(number), limit)
     return [(read_number(key[skip:]), value) for key, value in found]
+
+
+def logged(rows: Rows, start: bytes) -> bool:
+    """Whether logs of a cursor say more than its chunks do."""
+    return any(True for _ in rows.scan(Family.ACK, start, start + number_key(LOG), 1))
 
 
 def due(rows: Rows, start: bytes, key: bytes, limit: int) -> list[Row]:

@@ -12,6 +12,7 @@ from gateway.broker import delays_ahead
 from gateway.broker.retention import Retention
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.broker.subscriptions.positions import seek
+from gateway.wire.records import Record, build_batch
 from semantics.retention import Hold
 from semantics.subscriptions.states import Ending
 from store.api import Refused, Trim
@@ -47,8 +48,8 @@ def span(world: World, topic: str = "t") -> tuple[int, int]:
 
 async def idle(world: World) -> None:
     """Nothing is in memory that nobody uses."""
-    await world.settled()
-    for _ in range(3):
+    for _ in range(4):
+        await world.settled()
         world.broker.subscriptions.release_idle()
     assert list(world.broker.subscriptions.live()) == []
 
@@ -144,6 +145,36 @@ def test_what_waits_for_its_redelivery_stays(folder: Path | None, loaded: bool) 
         await world.pass_time(0)
         assert list(await world.fetch(at)) == [2, 3]
         assert kept(world) == (2, [Hold("g", 2, "BACKOFF")]), "as of the last round"
+
+    run(test, folder)
+
+
+def test_what_only_a_log_says_is_settled_holds_nothing(folder: Path | None) -> None:
+    """Rows of many chunks still call records DELAYED that woke and were acknowledged since."""
+
+    async def test(world: World) -> None:
+        at = await subscribed(world, retention__ms="3000")
+        due = later(world, 9_000)
+        for _ in range(12):
+            # 1,024 offsets, one of which is delayed
+            listed = [Record(n, world.clock.wall_ms(), None, b"", [] if n else due) for n in range(1_024)]
+            await world.append(build_batch(listed))
+        await put(world, headers=later(world, 90_000))
+        at.attach("c")
+        while at.ready().read < at.partition.high_watermark:
+            got = await world.fetch(at)
+            assert not await world.ack(at, *[offset for offset in got if offset % 1_024 != 7])
+        await world.pass_time(9_000)
+        assert not await world.ack(at, *await world.fetch(at))
+        at.detach("c", Ending.STOPPED)
+        assert at.ready().available == 12
+        await world.settled()
+        await world.crash()
+        world.broker.subscriptions.release_idle()
+        assert list(world.broker.subscriptions.live()) == []
+        await world.pass_time(4_000)
+        await world.broker.retention.apply()
+        assert span(world) == (12 * 1_024, 12 * 1_024 + 1)
 
     run(test, folder)
 

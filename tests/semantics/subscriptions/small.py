@@ -29,6 +29,7 @@ CHANGES = {
         "LEAST_SCANNED = 512": "LEAST_SCANNED = 8",
         "_MANY = 16_384": "_MANY = 12",
     },
+    "recovery": {"FEW = 8": "FEW = 1", "LOGGED = 16_384": "LOGGED = 20", "LOGS = 128": "LOGS = 3"},
     "rows": {"BUCKET_BITS = 8": "BUCKET_BITS = 11"},
     "due": {
         "MOST = 32_768": f"MOST = {MOST}",

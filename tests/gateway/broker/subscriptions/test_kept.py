@@ -194,6 +194,36 @@ def test_a_fetch_that_opened_much_ends_and_the_next_one_gets_the_rest(
     run(test, folder)
 
 
+def test_a_fetch_of_very_scattered_records_ends_so_that_others_have_their_turn(
+    folder: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its batches are open, but a batch of some of their records is made of each."""
+
+    async def test(world: World) -> None:
+        at = await world.subscribed()
+        dues = await scattered(world, 30, 64, 6_000)
+        at.attach("c")
+        while at.ready().read < at.partition.high_watermark:
+            await take(at)
+        await world.pass_time(1_500)
+        while at.ready().available:
+            await take(at)
+        assert len(world.broker.subscriptions.scanner.kept) == 30
+        monkeypatch.setattr(reading, "_WORK", 12 * reading._CUT)
+        await world.pass_time(400)
+        came = fetches = 0
+        while at.ready().available:
+            found = at.fetch("c", 500, 1 << 20, 500)
+            given = found if isinstance(found, Delivery) else await found
+            assert 0 < len(given.buffers) <= 12
+            came += len(seen(given))
+            fetches += 1
+        assert came == sum(1_500 < due <= 1_900 for due in dues)
+        assert fetches >= 3
+
+    run(test, folder)
+
+
 def test_the_bytes_that_are_kept_are_in_the_metrics() -> None:
     async def test(world: World) -> None:
         at = await world.subscribed()
