@@ -12,7 +12,8 @@ The states of an offset, and what moves it from one to the next (`moves.py` does
 | UNREAD             | fed, due later                          | DELAYED(t)                      | state, due, read |
 | UNREAD             | fed, nothing to deliver, or a gap       | DONE                            | state            |
 | UNREAD             | fed, unreadable, or past the limit      | DYING(reason)                   | state            |
-| DELAYED, BACKOFF   | t reached                               | AVAILABLE                       | state, due gone  |
+| DELAYED            | t reached                               | AVAILABLE                       | with the next    |
+| BACKOFF            | t reached                               | AVAILABLE                       | state, due gone  |
 | AVAILABLE          | polled; Key_Shared: its slot is free    | ACQUIRED(consumer, deadline)    |                  |
 | AVAILABLE          | Key_Shared: its slot is busy            | AVAILABLE, shown as BLOCKED     |                  |
 | ACQUIRED           | accepted, or the client says GAP        | DONE                            | state            |
@@ -34,7 +35,8 @@ The states of an offset, and what moves it from one to the next (`moves.py` does
 | any                | seek                                    | UNREAD                          | all gone         |
 
 ACQUIRED is not stored: after a crash of the process what was in hand is AVAILABLE again with its count unchanged, so
-no message dies before its last delivery. The durable read position goes with every other row, so that a delay is
+no message dies before its last delivery. What woke from DELAYED is DELAYED again as long as no later row of its chunk says
+otherwise, and the first tick wakes it again. That something is DONE may be said by a log (recovery.py). The durable read position goes with every other row, so that a delay is
 looked for once; Key_Shared reads again from the start for the slots of its records, and what is known stays.
 """
 
