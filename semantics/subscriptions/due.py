@@ -212,6 +212,14 @@ class DueTimes:
                 del self._buckets[bucket]
         self._ends = list(self._buckets)
         heapify(self._ends)
+        if self.lingering:
+            # only when the clock was set back: these are loaded again, and must not be deleted twice
+            for number, keys in list(self._lingering.items()):
+                kept = [key for key in keys if key[0] < cut]
+                self.lingering -= len(keys) - len(kept)
+                self._lingering[number] = kept
+                if not kept:
+                    del self._lingering[number]
 
     def _size_at(self, due: int) -> int:
         return (len(self._groups[due].runs) if due in self._groups else 0) + len(self._delayed.get(due, ()))

@@ -292,3 +292,27 @@ def test_a_great_many_that_are_due_come_in_parts(monkeypatch: pytest.MonkeyPatch
     kept.pop(255)
     kept.commit()
     assert kept.rows == {}
+
+
+def test_bundles_that_linger_when_the_clock_is_set_back_are_deleted_once(small: None) -> None:
+    """What comes before them fills the memory, so their rows are loaded a second time."""
+    kept = Kept()
+    kept.delay([(chunk << SHIFT, 10_000) for chunk in range(20)])
+    kept.commit()
+    assert len(kept.pop(11_000)) == 20
+    kept.commit()
+    assert len(kept.rows) == kept.times.lingering == 20
+    assert kept.pop(0) == []
+    kept.delay([(100 << SHIFT | at, 256 * at) for at in range(1, 80)])
+    kept.commit()
+    assert kept.times.horizon is not None
+    for wall in range(0, 12_000, 1_000):
+        kept.pop(wall)
+        kept.commit()
+        kept.load()
+    kept.commit(*range(20))  # says that the first twenty woke
+    assert kept.times.stored == len(kept.rows)
+    assert kept.delayed
+    kept.restart()
+    kept.load()
+    assert kept.times.next() is not None
