@@ -212,8 +212,13 @@ class Moves:
                 continue
             if offset >> SHIFT != number:
                 number = offset >> SHIFT
-                state = window.chunk_of(offset).state
-                window.dirty.add(number)
+                chunk = window.chunks.get(number)
+                if chunk is None:
+                    # all of it died just now, and nobody wants the dead
+                    state = bytearray(FILL[DONE])
+                else:
+                    state = chunk.state
+                    window.dirty.add(number)
             if state[offset & MASK] == AVAILABLE:
                 state[offset & MASK] = DELAYED
                 later.append((offset, due))

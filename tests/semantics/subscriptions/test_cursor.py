@@ -434,6 +434,19 @@ def test_without_dead_letters_the_dead_are_dropped_and_counted() -> None:
     assert driver.cursor.stats()["dropped"] == 3
 
 
+def test_a_whole_chunk_of_delayed_that_are_dropped_as_dead_keeps_nothing_up() -> None:
+    """Retry letters that came too often, with a delay each, where nobody wants dead letters."""
+    driver = Driver(dead_letters=False)
+    delayed = [(at, WALL + 5_000) for at in range(1024)]
+    driver.feed(1024, delayed=delayed, dead=[(0, 1023, Reason.MAX_DELIVERIES)])
+    assert driver.cursor.start == 1024
+    driver.feed(10)
+    driver.say(ACCEPT, *driver.poll())
+    assert driver.cursor.start == 1034
+    driver.commit()
+    assert driver.stored(RowKind.COUNT, RowKind.DUE) == []
+
+
 # -- order and limits ----------------------------------------------------------------------------------------
 
 
