@@ -190,6 +190,9 @@ def choose(window: Window) -> None:
     fresh = window.loose - window.dirty
     if len(fresh) <= FEW:
         window.dirty |= window.loose
+        if len(window.logged) <= FEW:
+            # so few are left that they need no logs any more
+            window.dirty |= window.logged
     elif window.logs < LOGS and window.log_runs + len(window.done) <= LOGGED:
         window.logged |= fresh
         window.loose.clear()

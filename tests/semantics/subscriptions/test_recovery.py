@@ -246,3 +246,17 @@ def test_the_row_of_a_cursor_says_how_many_records_wait_for_what() -> None:
     (row,) = [row for row in cursor.writes() if row.kind is RowKind.CURSOR]
     assert row.value is not None
     assert rows.stands(row.value).counts == rows.Counts(open=16, delayed=2, backoff=3, dying=0)
+
+
+def test_logs_go_when_few_of_their_chunks_are_left() -> None:
+    """The chunk in which reading goes on may stay as it is for long: no log has to stay for its sake."""
+    driver = Driver(max_locks=20_000)
+    driver.feed(10 * SIZE + 10)
+    offsets = driver.poll(limit=20_000)
+    driver.say(ACCEPT, *[at for at in offsets if at % SIZE or at == 10 * SIZE])
+    driver.commit()
+    assert len(driver.stored(RowKind.ACK)) == 1
+    driver.say(ACCEPT, *[at for at in offsets if not at % SIZE and at != 10 * SIZE])
+    driver.commit()
+    assert driver.cursor.start == driver.cursor.read
+    assert driver.stored(RowKind.ACK, RowKind.COUNT) == []
