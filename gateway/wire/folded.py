@@ -13,7 +13,7 @@ from array import array
 from gateway.wire import compression
 from gateway.wire.opened import Opened
 
-BLOCK = 8 * 1024
+BLOCK = 4 * 1024
 """Bytes of the payload that are compressed together."""
 
 

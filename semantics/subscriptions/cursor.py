@@ -35,9 +35,10 @@ The states of an offset, and what moves it from one to the next (`moves.py` does
 | any                | seek                                    | UNREAD                          | all gone         |
 
 ACQUIRED is not stored: after a crash of the process what was in hand is AVAILABLE again with its count unchanged, so
-no message dies before its last delivery. What woke from DELAYED is DELAYED again as long as no later row of its chunk says
-otherwise, and the first tick wakes it again. That something is DONE may be said by a log (recovery.py). The durable read position goes with every other row, so that a delay is
-looked for once; Key_Shared reads again from the start for the slots of its records, and what is known stays.
+no message dies before its last delivery. What woke from DELAYED is DELAYED again as long as no later row of its chunk
+says otherwise, and the first tick wakes it again. That something is DONE may be said by a log (recovery.py). The
+durable read position goes with every other row, so that a delay is looked for once; Key_Shared reads again from the
+start for the slots of its records, and what is known stays.
 """
 
 from __future__ import annotations

@@ -61,15 +61,17 @@ class Shared:
             counts = chunk.count
             before = left
             low = SIZE
-            for found in AVAILABLE_RUN.finditer(state, chunk.low):
-                first, end = found.span()
-                length = end - first
-                if length > left:
-                    length = left
-                    end = first + length
-                if not length:
-                    low = first
-                    break
+            first = state.find(AVAILABLE, chunk.low)
+            while first >= 0:
+                length, end = 1, first + 1
+                if end < SIZE and state[end] == AVAILABLE:
+                    found = AVAILABLE_RUN.match(state, first)
+                    assert found is not None
+                    end = found.end()
+                    length = end - first
+                    if length > left:
+                        length = left
+                        end = first + length
                 left -= length
                 if length == 1:
                     state[first] = ACQUIRED
@@ -89,6 +91,7 @@ class Shared:
                 if not left:
                     low = end
                     break
+                first = state.find(AVAILABLE, end)
             chunk.let_go(left - before)
             chunk.low = low
             if left:
