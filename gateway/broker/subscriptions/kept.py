@@ -16,7 +16,7 @@ from collections import OrderedDict
 from gateway.wire.folded import Folded, size_of
 from gateway.wire.opened import Opened
 
-BYTES = 64 * 1024 * 1024
+BYTES = 96 * 1024 * 1024
 
 FROM_RECORDS = 64
 """Records of a batch from which on it is worth its place"""
