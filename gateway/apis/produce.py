@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError, RecordsRefused, from_store
 from gateway.broker.partition import Partition, TopicRuntime
-from gateway.broker.preparing import AT_ONCE_US, Prepared, Rules
+from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
 from gateway.wire import produce as wire
 from gateway.wire.batch import BatchError, admit, header
 from gateway.wire.compression import ZSTD
@@ -123,7 +123,11 @@ def produce(
             try:
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
                 found = admit(batch)
-                if not partition.plain and partition.rules.cost(found) > AT_ONCE_US:
+                if (
+                    not partition.plain
+                    and partition.rules.cost(found) > AT_ONCE_US
+                    and _may_wait(broker, end - position)
+                ):
                     work = {(name, index): (partition.rules, batch)}
                     return _produce_later(
                         broker, connection, version, correlation_id, request, end - position, work
@@ -148,7 +152,7 @@ def produce(
             broker.turn.await_commit(slot)
             return slot
     long = _long_work(broker, version, request)
-    if long:
+    if long and _may_wait(broker, end - position):
         return _produce_later(broker, connection, version, correlation_id, request, end - position, long)
     return _produce_many(broker, connection, version, correlation_id, request, now, end - position, {})
 
@@ -180,7 +184,27 @@ def _long_work(broker: Broker, version: int, request: wire.ProduceRequest) -> Wo
     return work if cost > AT_ONCE_US else None
 
 
-async def _produce_later(
+def _may_wait(broker: Broker, size: int) -> bool:
+    """Whether there is memory for a request of so many bytes while its batches are prepared."""
+    waiting = broker.preparing_bytes
+    return not waiting or waiting + size <= broker.memory_limit // WAITING_SHARE
+
+
+def _produce_later(
+    broker: Broker,
+    connection: Client,
+    version: int,
+    correlation_id: int,
+    request: wire.ProduceRequest,
+    size: int,
+    work: Work,
+) -> Awaitable[Answer]:
+    """`_produce_many` when everything was prepared. Must be awaited: until then the memory of the request counts."""
+    broker.preparing_bytes += size
+    return _prepared(broker, connection, version, correlation_id, request, size, work)
+
+
+async def _prepared(
     broker: Broker,
     connection: Client,
     version: int,
@@ -189,13 +213,15 @@ async def _produce_later(
     size: int,
     work: Work,
 ) -> Answer:
-    """`_produce_many` when everything was prepared."""
     prepared: dict[Place, Prepared] = {}
-    for place, (rules, batch) in work.items():
-        async with broker.preparing:
-            prepared[place] = await broker.loop.run_in_executor(
-                None, Prepared, rules, batch, broker.clock.wall_ms(), broker.decompression_limit
-            )
+    try:
+        for place, (rules, batch) in work.items():
+            async with broker.preparing:
+                prepared[place] = await broker.loop.run_in_executor(
+                    None, Prepared, rules, batch, broker.clock.wall_ms(), broker.decompression_limit
+                )
+    finally:
+        broker.preparing_bytes -= size
     now = broker.clock.wall_ms()
     return _produce_many(broker, connection, version, correlation_id, request, now, size, prepared)
 

@@ -103,6 +103,8 @@ class Broker:
         self.answering: list[Answering] = []
         # one batch at a time is prepared in a thread: see preparing.py
         self.preparing = asyncio.Lock()
+        # bytes of requests that wait for that
+        self.preparing_bytes = 0
         # answers to Metadata by (version, listener, request bytes), as long as the catalog stays as it is
         self.metadata_cache: dict[tuple[int, str, bytes], bytes] = {}
         self._metadata_version = -1

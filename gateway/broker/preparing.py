@@ -24,6 +24,8 @@ NAMED_AT_MOST = 10_000
 
 AT_ONCE_US = 10_000
 """A request whose batches take longer than this to prepare, as far as can be guessed, has it done in a thread."""
+WAITING_SHARE = 4
+"""Requests that wait for the thread hold at most the fourth part of memory.max.bytes; others are prepared at once."""
 _LETTER_US = 14
 _LOOK_US = 2
 _BYTES_A_US = 32

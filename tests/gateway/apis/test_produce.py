@@ -386,6 +386,34 @@ def test_what_a_topic_asks_for_when_the_batch_is_stored_is_what_counts(
     run(test)
 
 
+def test_what_waits_to_be_prepared_takes_no_more_than_a_part_of_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One batch is prepared at a time, and clients are many: what there is no room for is prepared at once."""
+    gate = Gate(monkeypatch)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "kept", 2, cleanup__policy="compact")
+        large = batch(bytes(100_000), key=b"k")
+        others = [await Client.connect(gateway) for _ in range(4)]
+        for other in others:
+            other.send(ApiKey.PRODUCE, 9, body(("kept", [(0, large)])))
+        runtime = gateway.broker.topic(b"kept")
+        assert runtime is not None
+        # for two there is no room
+        await until(lambda: (at := runtime.partitions[0]) is not None and at.high_watermark == 2)
+        assert 200_000 < gateway.broker.preparing_bytes <= 1_048_576 // 4
+        assert await put(client, 9, body(("kept", [(0, large), (1, large)]))) == [(0, 0, 2), (1, 0, 0)]
+        gate.let_go(2)
+        given = [answered(await other.receive())[0] for other in others]
+        assert sorted(given) == [(0, 0, at) for at in (0, 1, 3, 4)]
+        assert gateway.broker.preparing_bytes == 0
+        for other in others:
+            other.close()
+
+    run(test, "memory.max.bytes=1048576")
+
+
 def test_a_client_that_goes_away_meanwhile_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(monkeypatch)
 
