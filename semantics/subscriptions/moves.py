@@ -22,7 +22,17 @@ from semantics.subscriptions.due import DueTimes, Popped
 from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import Consumer, Lease, Leases, pack
 from semantics.subscriptions.shared import Shared
-from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BACKOFF, DELAYED, DONE, DYING, NUMBER, Reason
+from semantics.subscriptions.states import (
+    ACQUIRED,
+    AVAILABLE,
+    BACKOFF,
+    DELAYED,
+    DONE,
+    DYING,
+    NUMBER,
+    Reason,
+    legal,
+)
 from semantics.subscriptions.strict import Strict
 
 TICK_MS = 1_000
@@ -311,6 +321,7 @@ class Moves:
 
     def _move(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
         """[first, end), all in one state, is in another from now on."""
+        assert legal(was, to), f"{was} to {to}: the table of cursor.py has no such line"
         window = self._window
         number = end - first
         window.n[KIND[was]] -= number

@@ -25,6 +25,29 @@ UNREAD = 255
 """the dispatcher has not looked at it"""
 
 
+LEGAL = frozenset(
+    {
+        (UNREAD, AVAILABLE),
+        (UNREAD, DELAYED),
+        (UNREAD, DONE),
+        (UNREAD, DYING),
+        (DELAYED, AVAILABLE),
+        (BACKOFF, AVAILABLE),
+        (AVAILABLE, ACQUIRED),
+        (ACQUIRED, AVAILABLE),
+        (ACQUIRED, ACQUIRED),
+        (ACQUIRED, BACKOFF),
+        (ACQUIRED, DYING),
+        (DYING, DYING),
+        # whatever is open may be trimmed, expired or skipped
+        *((state, DONE) for state in (AVAILABLE, ACQUIRED, DELAYED, BACKOFF, DYING)),
+    }
+)
+"""Which state may follow which: the table of cursor.py. DYING stands for every reason, and for BURYING. Only a seek
+makes an offset UNREAD again, and then nothing that was known of any offset holds.
+"""
+
+
 class Reason(enum.StrEnum):
     """Why a message goes to the dead letter topic."""
 
@@ -54,6 +77,12 @@ NAMES = {AVAILABLE: "AVAILABLE", ACQUIRED: "ACQUIRED", DELAYED: "DELAYED", BACKO
     code + number: "DYING" for code in (DYING, BURYING) for number in range(len(REASONS))
 }
 """What a state of an open record is called."""
+
+
+def legal(was: int, to: int) -> bool:
+    """Whether the table has a line for it. What was fed just now is AVAILABLE for a moment, whatever becomes of it."""
+    was, to = (DYING if DYING <= code < UNREAD else code for code in (was, to))
+    return (was, to) in LEGAL or (was == AVAILABLE and (UNREAD, to) in LEGAL)
 
 
 class Refusal(enum.StrEnum):

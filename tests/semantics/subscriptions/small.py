@@ -1,5 +1,5 @@
 """The cursor made anew with chunks of 16 offsets, counts that are wide from 3 on, and room for a few due times; three
-records of Key_Shared are many. Few messages then meet every edge.
+records of Key_Shared are many. Few messages then meet every edge. What chunks say is checked as it is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ MOST = 8
 KEPT, SHARE = 2, 4
 """of a deep slot, and of what waits: see deep.py"""
 CHANGES = {
-    "chunks": {"SHIFT = 10": "SHIFT = 4", "count > 255": "count > 2"},
+    "chunks": {
+        "SHIFT = 10": "SHIFT = 4",
+        "count > 255": "count > 2",
+        "import re\n": "import re\n\nfrom tests.semantics.subscriptions.checked import Checked\n",
+        "self.state = bytearray(FILL[UNREAD])": "self.state = Checked(FILL[UNREAD])",
+    },
     "cursor": {"FILL_UP = 2_000": "FILL_UP = 3", "WINDOW = 2_048": "WINDOW = 6"},
     "deep": {
         "KEPT = 8": f"KEPT = {KEPT}",

@@ -24,6 +24,7 @@ from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Row, RowKind
 from semantics.subscriptions.states import Batch, Ending, Reason
 from tests.examples import examples
+from tests.semantics.subscriptions.checked import Checked
 from tests.semantics.subscriptions.driving import left_over
 from tests.semantics.subscriptions.model import (
     ACCEPT,
@@ -501,6 +502,8 @@ class Machine(RuleBasedStateMachine):
             if due_at_once or kind != RowKind.DUE
         ]
         self.cursor = self.cursors.load(self.config, rows, self.log_start, self.log_end, self.wall)
+        for chunk in self.cursor._window.chunks.values():
+            chunk.state = Checked(chunk.state)
         if self.config.type == "key_shared":
             for message in self.model.messages.values():
                 message.read = False
