@@ -209,8 +209,8 @@ class SubscriptionPartition:
         dying = self.cursor is not None and self.cursor.dying_records
         if self.consumers or self.waiters or self._touched or self._flights or self.burying or dying:
             self._idle = False
-        elif self.cursor is not None and self.cursor.say_awake():
-            # rows are what is told of it from now on
+        elif self.cursor is not None and not self.partition.stale and self.cursor.say_awake():
+            # rows are what is told of it from now on; of a partition that is not in charge none are written
             self.touch()
         elif self._idle:
             self.close()

@@ -415,3 +415,22 @@ def test_the_longest_delay_of_a_record_without_a_timestamp_counts_from_reading(f
         assert await world.fetch(at) == {0: (b"v", 1)}
 
     run(test, folder)
+
+
+def test_what_woke_keeps_no_cursor_in_memory_whose_partition_was_thrown_away() -> None:
+    """Rows are to say what woke before a cursor goes; of a partition that is not in charge there are none."""
+
+    async def test(world: World) -> None:
+        at = await world.subscribed()
+        await world.produce(b"soon", headers=[("pulsar-deliver-after", b"1000")])
+        await world.produce(b"far", headers=[("pulsar-deliver-after", b"90000000")])
+        assert await world.fetch(at) == {}
+        await world.pass_time(1_500)
+        at.detach("c", Ending.STOPPED)
+        await world.settled()
+        at.partition.retire()
+        await world.settled()
+        assert not at.release()
+        assert at.release()
+
+    run(test)
