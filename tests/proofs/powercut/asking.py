@@ -21,6 +21,7 @@ VERSIONS = {
     ApiKey.JOIN_GROUP: 3,
     ApiKey.SYNC_GROUP: 2,
     ApiKey.FETCH: 11,
+    ApiKey.METADATA: 4,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
     ApiKey.SHARE_GROUP_HEARTBEAT: 1,
     ApiKey.SHARE_FETCH: 2,

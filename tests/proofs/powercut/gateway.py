@@ -15,6 +15,8 @@ from typing import Any
 
 from gateway.broker.turn import Turn
 from gateway.cli.main import main
+from semantics.subscriptions import due
+from semantics.subscriptions import recovery as cursor_recovery
 from store import limits
 from store.api import Append, Delete, Durability, Family, Outcome, Put, Write
 from store.rocksdb import database, group, opening, options
@@ -36,6 +38,9 @@ def small() -> None:
     # the names are other modules' own
     setattr(database, "_options", with_small_logs)  # noqa: B010
     limits.LEDGER_ENTRIES = 40
+    # acknowledgements of one chunk are logged, too, and logs and bundles go early
+    cursor_recovery.FEW, cursor_recovery.LOGGED, cursor_recovery.LOGS = 0, 100, 5
+    due.LINGERING = 2
     group.JOURNAL_BYTES = 8 * 1024
     group.JOURNAL_LOG_BYTES = 64 * 1024
     early = {

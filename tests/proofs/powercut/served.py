@@ -48,8 +48,15 @@ def look(recording: Recording, cuts: list[Cut]) -> Tally:
 
 async def _clients(address: str, world: World, cut: int, verdict: Verdict) -> None:
     connection = await Connection.open(address)
+    _, answer = await connection.ask(
+        ApiKey.METADATA, messages.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    )
+    there = {topic.name for topic in answer.topics}
     for topic in world.topics:
         if topic.name.startswith("churn") or not world.acked(topic.created, cut):
+            continue
+        if topic.name not in there and not world.synced:
+            # what made it was acknowledged and not synced, which only `os` allows
             continue
         for index in range(topic.partitions):
             await _one(connection, topic, index, world, cut, verdict)

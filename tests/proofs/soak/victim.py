@@ -26,6 +26,8 @@ from gateway.broker.subscriptions import letters, registry
 from gateway.broker.subscriptions import partition as subscription_partition
 from gateway.broker.subscriptions import rows as subscription_rows
 from gateway.wire import letters as wire_letters
+from semantics.subscriptions import due as due_times
+from semantics.subscriptions import recovery as cursor_recovery
 from store.rocksdb import (
     checkpoint,
     database,
@@ -261,6 +263,9 @@ def often() -> None:
 
     for module in (options, driver, opening, checkpoint):
         setattr(module, "Options", Options)  # noqa: B010
+    # acknowledgements of one chunk are logged, too, and logs and bundles go early
+    cursor_recovery.FEW, cursor_recovery.LOGGED, cursor_recovery.LOGS = 0, 100, 5
+    due_times.LINGERING = 2
 
 
 def listen() -> None:
