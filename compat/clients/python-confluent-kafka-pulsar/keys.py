@@ -212,7 +212,7 @@ def pulsar_type_of_a_running_group(ctx: Context) -> None:
     member = Sharer(ctx, group, topic)
     member.take(1)
     said = refused_config(ctx, group, "pulsar.subscription.type", "key_shared")
-    check(said.startswith("INVALID_CONFIG") and "member" in said, said)
+    check(said.startswith("INVALID_CONFIG") and "consumers (1)" in said, said)
     for name, value, good in (
         ("pulsar.subscription.type", "exclusive", "key_shared"),
         ("pulsar.key.shared.mode", "some", "consistent_hashing"),
