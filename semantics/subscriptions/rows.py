@@ -24,7 +24,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from semantics.subscriptions.chunks import HELD_RUN, SHIFT, SIZE, Chunk
 from semantics.subscriptions.states import BACKOFF, BURYING, DELAYED, DONE, DYING, NAMES, REASONS
@@ -54,10 +54,6 @@ _UNCOUNTED = struct.Struct(">BQQQ?")
 _FORMAT = 3
 _SIZES = {_FORMAT: _CURSOR.size, 2: _COUNTED_ROW.size, 1: _UNCOUNTED.size}
 _SWAP = sys.byteorder == "big"
-
-
-RUN_MASK = (1 << 2 * SHIFT) - 1
-"""of an entry of a bundle: where in its chunk, and how many"""
 
 
 class RowError(ValueError):
@@ -129,6 +125,8 @@ BUNDLE = 1 << 63
 """In the second half of a due row's key: it is a bundle, whose key says when its bucket begins"""
 BUCKET_BITS = 8
 """ms of a bucket, as a power of two"""
+RUN_MASK = (1 << 2 * SHIFT) - 1
+"""Of an entry of a bundle: where in its chunk, and how many"""
 
 
 def due_key(due: int, first: int) -> bytes:
@@ -145,40 +143,39 @@ def read_due_key(key: bytes) -> tuple[int, int]:
 
 def runs(packed: array[int]) -> bytes:
     """Runs as u64, little-endian: first offset << 10 | length - 1."""
-    if _SWAP:
-        packed = packed[:]
-        packed.byteswap()
-    return packed.tobytes()
+    return _little(packed)
 
 
 def read_runs(value: bytes) -> array[int]:
     """Raises RowError."""
-    if len(value) % 8:
-        raise RowError(f"A due row of {len(value)} bytes is not made of runs of eight.")
-    packed = array("Q")
-    packed.frombytes(value)
-    if _SWAP:
-        packed.byteswap()
-    return packed
+    return _read_little("Q", value)
 
 
 def bundle(entries: array[int]) -> bytes:
     """Entries as u32, little-endian: ms after the bucket's begin << 20 | offset in the chunk << 10 | length - 1."""
-    if _SWAP:
-        entries = entries[:]
-        entries.byteswap()
-    return entries.tobytes()
+    return _little(entries)
 
 
 def read_bundle(value: bytes) -> array[int]:
     """Raises RowError."""
-    if len(value) % 4:
-        raise RowError(f"A bundle of due times of {len(value)} bytes is not made of entries of four.")
-    entries = array("I")
-    entries.frombytes(value)
+    return _read_little("I", value)
+
+
+def _little(numbers: array[int]) -> bytes:
     if _SWAP:
-        entries.byteswap()
-    return entries
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _read_little(code: Literal["Q", "I"], value: bytes) -> array[int]:
+    numbers = array(code)
+    if len(value) % numbers.itemsize:
+        raise RowError(f"A row of {len(value)} bytes is not made of numbers of {numbers.itemsize} bytes.")
+    numbers.frombytes(value)
+    if _SWAP:
+        numbers.byteswap()
+    return numbers
 
 
 def due_runs(key: bytes, value: bytes) -> Iterator[tuple[int, int]]:

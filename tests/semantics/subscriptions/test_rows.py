@@ -135,3 +135,17 @@ def test_numbers() -> None:
     assert rows.read_number(rows.number_key(2**50)) == 2**50
     with pytest.raises(RowError):
         rows.read_number(b"\0")
+
+
+def test_a_bundle_is_read_as_it_was_written() -> None:
+    entries = array("I", [7 << 20 | 3 << 10, 255 << 20 | 1023 << 10, 5 << 10 | 1000])
+    value = rows.bundle(entries)
+    assert rows.read_bundle(value) == entries
+    key = rows.due_key(512, 2048 + 3 | rows.BUNDLE)
+    assert list(rows.due_runs(key, value)) == [
+        (519, (2048 + 3) << 10),
+        (767, (2048 + 1023) << 10),
+        (512, (2048 + 5) << 10 | 1000),
+    ]
+    with pytest.raises(RowError, match="of 4 bytes"):
+        rows.read_bundle(b"\0" * 6)
