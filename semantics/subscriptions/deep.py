@@ -38,11 +38,13 @@ class DeepSlots(Slots):
     def relieve(self, ahead: int) -> None:
         """More waits than `ahead`: let slots be deep of which most of it is."""
         if self._grown >= min(LEAST_GROWN, ahead // 2) and self._grown * 8 >= self.queued:
-            self._sink()
+            # without those that sank the share of another may be too large
+            while self._sink() and self.queued >= ahead:
+                pass
 
-    def _sink(self) -> None:
+    def _sink(self) -> bool:
         """Look at all that waits. Deep is a slot of which more waits than twice what comes back at once, and more than
-        its share of all or than twice as much as of others.
+        its share of all or than twice as much as of others. Whether there was one.
         """
         import numpy as np
 
@@ -58,7 +60,7 @@ class DeepSlots(Slots):
         found = set(slots[most:][slots[most:] == slots[:-most]].tolist())
         found.update([slot for slot, heap in self._parked.items() if len(heap) > most])
         if not found:
-            return
+            return False
         chosen = np.zeros(SLOTS, np.bool_)
         chosen[list(found)] = True
         waiting: dict[int, list[int]] = {slot: sorted(self._parked.pop(slot, ())) for slot in found}
@@ -66,6 +68,7 @@ class DeepSlots(Slots):
             self._take_out(queue, chosen, waiting)
         for slot, offsets in waiting.items():
             self._deepen(slot, offsets)
+        return True
 
     def _merge(self, queue: Queue) -> None:
         """What came back or was parked, among the rest."""
@@ -147,6 +150,7 @@ class DeepSlots(Slots):
             del self._deep[slot]
             self._marks[slot] &= ~DEEP
             self.queued += deep.near
+            self._grown += deep.near
 
     def _shallow(self, slots: NDArray[np.uint16]) -> NDArray[np.intp]:
         """Which of these, just read, are not of DEEP slots; the others are counted."""

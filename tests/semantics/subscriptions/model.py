@@ -43,6 +43,8 @@ class Message:
     read: bool = True
     # nothing but the log itself says so: may be forgotten and read again
     from_log: bool = True
+    # was DELAYED until then, and nothing but its waking happened to it, which no row says
+    woke: int | None = None
 
 
 @dataclass
@@ -227,6 +229,7 @@ class Model:
                 backoff = self.config.timeout_backoff
                 self._failed(message, wall, backoff.delay_ms(message.count + 1) if backoff else 0)
             elif message.state in (DELAYED, BACKOFF) and message.due is not None and message.due <= wall:
+                message.woke = message.due if message.state == DELAYED else None
                 message.state, message.due = AVAILABLE, None
             elif message.retry is not None and message.retry <= wall:
                 message.retry, message.taken = None, False
@@ -315,6 +318,12 @@ class Model:
                 self._free(message)
             message.taken, message.retry = False, None
 
+    def waits_again(self, offset: int, wall: int) -> None:
+        """After a crash it is DELAYED, as before it woke: right only if the clock was set back to before its time."""
+        message = self.messages[offset]
+        if message.state == AVAILABLE and message.woke is not None and message.woke > wall:
+            message.state, message.due, message.woke = DELAYED, message.woke, None
+
     def cut(self, log_end: int) -> None:
         """The log lost its end."""
         for offset in [offset for offset in self.messages if offset >= log_end]:
@@ -341,7 +350,7 @@ class Model:
     def _failed(self, message: Message, wall: int, delay: int) -> None:
         self._free(message)
         message.count += 1
-        message.from_log = False
+        message.from_log, message.woke = False, None
         if 0 < self.config.delivery_limit <= message.count:
             self._die(message, Reason.MAX_DELIVERIES)
         elif delay > 0:
@@ -349,7 +358,7 @@ class Model:
 
     def _die(self, message: Message, reason: Reason) -> None:
         self._free(message)
-        message.from_log = False
+        message.from_log, message.woke = False, None
         if self.config.dead_letters:
             message.state, message.reason = DYING, reason
         else:

@@ -504,6 +504,9 @@ class Machine(RuleBasedStateMachine):
         self.cursor = self.cursors.load(self.config, rows, self.log_start, self.log_end, self.wall)
         for chunk in self.cursor._window.chunks.values():
             chunk.state = Checked(chunk.state)
+        for offset in self.model.messages:
+            if offset < self.cursor.known and self.cursor.look(offset).state == DELAYED:
+                self.model.waits_again(offset, self.wall)
         if self.config.type == "key_shared":
             for message in self.model.messages.values():
                 message.read = False

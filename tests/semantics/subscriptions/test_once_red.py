@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from semantics.subscriptions.rows import RowKind
-from tests.semantics.subscriptions.driving import WALL, Driver
+from tests.semantics.subscriptions.driving import WALL, Driver, Owners
+
+HALVES = Owners((0, 32_768, "a"), (32_768, 65_536, "b"))
 
 
 def test_due_times_of_what_was_skipped_before_they_were_mended_go() -> None:
@@ -29,3 +31,31 @@ def test_due_times_are_mended_once() -> None:
     driver.commit()
     driver.restart(log_end=10)
     driver.cursor.feed([], driver.now, driver.wall)  # raises while the due rows are to be mended
+
+
+def test_a_slot_that_has_most_of_what_others_left_behind_does_not_keep_the_look_ahead() -> None:
+    """Its share of all was small while slot 1 was in it, and it was not looked at again."""
+    driver = Driver(type="key_shared", lookahead=50)
+    driver.cursor.reassign(HALVES, 0)
+    driver.feed(4060, [1] * 4000 + [2] * 60)
+    assert driver.poll("a") == [0, 4000]
+    assert driver.cursor.wants_more("b")
+    assert [each.slot for each in driver.cursor.deep()] == [1, 2]
+
+
+def test_what_woke_waits_again_if_the_clock_is_set_back_and_the_gateway_dies() -> None:
+    """Its waking is not stored while another waits, and its time is yet to come: neither lost nor given too early."""
+    driver = Driver()
+    driver.feed(20, delayed=[(5, WALL + 1000), (6, WALL + 5000)])
+    driver.commit()
+    driver.pass_time(1000)
+    assert driver.state(5) == ["AVAILABLE"]
+    driver.commit()
+    driver.now = 300
+    driver.crash()
+    driver.pass_time(0)
+    assert driver.state(5) == ["DELAYED"]
+    driver.pass_time(699)
+    assert driver.state(5) == ["DELAYED"]
+    driver.pass_time(1)
+    assert driver.state(5) == ["AVAILABLE"]
