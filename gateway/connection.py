@@ -16,15 +16,18 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
-from gateway.apis.by_hand import BY_HAND, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH, Waiting, take
+from gateway.apis.by_hand import BY_HAND, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH, Answer, Waiting, take
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
 from gateway.apis.registry import APIS, Context
+from gateway.broker.fetching import Fetch
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
+from gateway.large_answers import LARGE, LargeAnswer, frame_size
 from gateway.strangers import not_kafka
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed
@@ -75,6 +78,7 @@ class Connection(asyncio.Protocol):
         "_fetch",
         "_have",
         "_in_flight",
+        "_large",
         "_largest",
         "_listener",
         "_need",
@@ -88,6 +92,7 @@ class Connection(asyncio.Protocol):
         "_stopping",
         "_task",
         "_unsent",
+        "_wrote",
         "closed",
         "host",
         "id",
@@ -123,6 +128,10 @@ class Connection(asyncio.Protocol):
         # the fetch that waits, or the task of a handler that waits
         self._fetch: Waiting | None = None
         self._task: asyncio.Future[Any] | None = None
+        # the answer that is sent by a thread
+        self._large: LargeAnswer | None = None
+        # True while the transport may hold bytes of which it says nothing: until the loop comes round
+        self._wrote = False
         # requests answered at once since others had their turn
         self._served = 0
         # the API of the fetch that is parked, or asks a disk, and when it came
@@ -178,6 +187,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         have = len(data)
         self._listener.received.value += have
+        if self._large is not None:
+            # the client may be faster than the loop
+            self._large.look()
         if self._need:
             # The rest of a frame, or a part of the rest.
             if have >= CRUMB:
@@ -355,18 +367,17 @@ class Connection(asyncio.Protocol):
             and (waiting := take(self._broker, self.id, self.host, data, position, stop)) is not None
         ):
             result = waiting.start()
-            if type(result) is list:
-                self._send_all(result)
-                self._listener.observe(key, perf_counter() - started)
-                return
             self._serving = key
             self._began = started
-            if result is None:
+            if type(result) is list:
+                if not self._blocked_by_sending(waiting, result):
+                    self._listener.observe(key, perf_counter() - started)
+            elif result is None:
                 self._blocked = True
                 self._fetch = waiting
-                waiting.done = self._fetched
+                waiting.done = partial(self._fetched, waiting)
             else:
-                self._wait(self._later_fetch(cast("Awaitable[list[Buffer]]", result)))
+                self._wait(self._later_fetch(waiting, cast("Awaitable[Answer]", result)))
             return
         frame = data[position + 4 : stop]
         *_, client_id, body = codec.decode_request_header(frame)
@@ -396,26 +407,32 @@ class Connection(asyncio.Protocol):
         self._listener.observe(key, perf_counter() - started)
         self._unblock(frame)
 
-    async def _later_fetch(self, answer: Awaitable[list[Buffer]]) -> None:
+    async def _later_fetch(self, waiting: Waiting, answer: Awaitable[Answer]) -> None:
         try:
-            buffers = await answer
+            pieces = await answer
         except Exception:
             log.exception("a fetch failed")
             self.close("an internal error, see the log")
             return
-        self._fetched(buffers)
+        self._fetched(waiting, pieces)
 
-    def _fetched(self, answer: list[Buffer] | Awaitable[list[Buffer]]) -> None:
+    def _fetched(self, waiting: Waiting, answer: Answer | Awaitable[Answer]) -> None:
         """A fetch that was parked, or asked a disk, has its answer."""
         self._fetch = None
         if not isinstance(answer, list):
-            self._wait(self._later_fetch(answer))
+            self._wait(self._later_fetch(waiting, cast("Awaitable[Answer]", answer)))
             return
+        self._task = None
+        if self.closed:
+            self._blocked = False
+        elif not self._blocked_by_sending(waiting, answer):
+            self._answered()
+
+    def _answered(self) -> None:
+        """What was waited for has been sent: go on."""
         if not self.closed:
-            self._send_all(answer)
             self._listener.observe(self._serving, perf_counter() - self._began)
         self._blocked = False
-        self._task = None
         if self._buffer or self._paused_reading or self._stopping:
             self._proceed()
 
@@ -430,12 +447,38 @@ class Connection(asyncio.Protocol):
 
     def _send(self, frames: bytes) -> None:
         self._listener.sent.value += len(frames)
+        self._wrote = True
         self.transport.write(frames)
 
-    def _send_all(self, buffers: list[Buffer]) -> None:
-        """One frame in pieces; its first four bytes say how long it is."""
-        self._listener.sent.value += int.from_bytes(buffers[0][:4], "big") + 4
-        self.transport.writelines(buffers)
+    def _blocked_by_sending(self, waiting: Waiting, pieces: Answer) -> bool:
+        """Send one frame, whose first four bytes say how long it is. True when a thread does that, or more is to come:
+        until then this connection is blocked, and goes on by itself.
+        """
+        size = frame_size(pieces)
+        self._listener.sent.value += size
+        if size < LARGE or type(waiting) is not Fetch:
+            self._wrote = True
+            self.transport.writelines(cast("list[bytes]", pieces))
+            return False
+        self._blocked = True
+        self._large = LargeAnswer(self, self._listener, waiting, pieces)
+        if self._wrote:
+            # what was written in this turn of the loop goes first
+            self._wrote = False
+            self._broker.loop.call_soon(self._large.send)
+        else:
+            self._large.send()
+        return True
+
+    def write_large(self, pieces: Sequence[Buffer]) -> None:
+        """Let the transport send what a thread did not."""
+        self._wrote = True
+        self.transport.writelines(cast("list[bytes]", pieces))
+
+    def sent_large(self) -> None:
+        """A large answer has left, or cannot any more."""
+        self._large = None
+        self._answered()
 
     # -- answers ----------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from gateway.acceptor import Acceptor
 from gateway.apis.registry import APIS
 from gateway.connection import Connection
 from gateway.open_files import shares
+from gateway.sending import Senders
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -30,9 +31,10 @@ CLOSING_SECONDS = 10
 class Listener:
     """What its connections share."""
 
-    def __init__(self, broker: Broker, setting: Setting, port: int) -> None:
+    def __init__(self, broker: Broker, setting: Setting, port: int, senders: Senders) -> None:
         settings = broker.settings
         self.broker = broker
+        self.senders = senders
         self.name = setting.name
         self.address = f"[{setting.host}]:{port}" if ":" in setting.host else f"{setting.host or '*'}:{port}"
         # what clients are told to come back to

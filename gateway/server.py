@@ -27,6 +27,7 @@ from gateway.clock import SystemClock, implausible
 from gateway.errors import StartError
 from gateway.listener import Listener
 from gateway.metrics_catalog import GatewayMetrics
+from gateway.sending import Senders
 from gateway.version import VERSION
 from gateway.wire import codec
 from store.api import DiskFull, Durability, Family, Put, Store, StoreError
@@ -123,10 +124,11 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     metrics.watch_store(store.stats)
 
     listeners: list[Listener] = []
+    senders = Senders(loop)
     for setting, sock in zip(settings.listeners, sockets, strict=True):
         port = sock.getsockname()[1]
         broker.endpoints[setting.name] = (setting.advertised_host, setting.advertised_port or port)
-        listeners.append(Listener(broker, setting, port))
+        listeners.append(Listener(broker, setting, port, senders))
     # What clients ask first should not wait for its codec to be made.
     codec.preload()
     # The rest is made when it is asked for, from memory: later there may be no file to be had (5 ms).
@@ -145,6 +147,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         broker.subscriptions.stop()
         timeout = settings.integer("shutdown.timeout.ms") / 1000
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
+        senders.stop()
         broker.subscriptions.close()
         broker.turn.end()
 

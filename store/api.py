@@ -10,11 +10,33 @@ there.
 
 from __future__ import annotations
 
+import abc
 import enum
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 Buffer = bytes | memoryview
+
+
+class Stored(abc.ABC):
+    """Bytes of a log that are known to be right and were not read yet: `len` of them."""
+
+    @abc.abstractmethod
+    def __len__(self) -> int: ...
+
+    @abc.abstractmethod
+    def read_into(self, buffer: memoryview) -> bool:
+        """Fill a buffer of this length. Never waits for a disk: False when that would have to be asked.
+
+        In any thread. Raises OSError.
+        """
+
+    @abc.abstractmethod
+    def release(self) -> None:
+        """It is not needed any more. To be called once it was read or not, in any thread; again does nothing."""
+
+
+Piece = Buffer | Stored
 
 
 class Family(enum.StrEnum):
@@ -226,6 +248,11 @@ class Log(Protocol):
         damaged batches the answer ends. Raises (from the call or the awaitable) Corrupt when what holds the offset
         is damaged, StoreError when it cannot be read at present, IndexError for an offset outside [start, end].
         """
+
+    def lend(
+        self, offset: int, max_bytes: int, *, whole_first: bool = True
+    ) -> list[Piece] | Awaitable[list[Piece]]:
+        """As `read`, for who can send bytes from a thread: many of them may come as `Stored`, to be released."""
 
     def batch_at_or_after(
         self, timestamp: int, from_offset: int = 0

@@ -6,7 +6,7 @@ Each becomes an object that answers at once, or waits and calls back. `connectio
 from __future__ import annotations
 
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.acknowledging import ShareAcknowledge
@@ -14,7 +14,7 @@ from gateway.broker.fetching import Fetch
 from gateway.broker.sharing import ShareFetch
 from gateway.wire import fetch, share
 from gateway.wire.varint import skip_tags
-from store.api import Buffer
+from store.api import Piece
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -25,12 +25,16 @@ BY_HAND = frozenset((FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE))
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 
 
+Answer = Sequence[Piece]
+"""One frame in pieces; its first four bytes, and more, are in the first."""
+
+
 class Waiting(Protocol):
     """A request with a codec of its own that may have to wait: for data, or for its acknowledgements to be stored."""
 
-    done: Callable[[list[Buffer] | Awaitable[list[Buffer]]], None] | None
+    done: Callable[[Answer | Awaitable[Answer]], None] | None
 
-    def start(self) -> list[Buffer] | Awaitable[list[Buffer]] | None:
+    def start(self) -> Answer | Awaitable[Answer] | None:
         """The answer, at once or to wait for, or None: `done` will be called with it."""
 
     def expire(self) -> None:

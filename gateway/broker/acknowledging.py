@@ -14,13 +14,13 @@ from gateway.broker.share_sessions import FINAL_EPOCH, Key, Peer
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
-from store.api import Buffer, Durability, Outcome
+from store.api import Durability, Outcome, Piece
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.subscriptions.partition import SubscriptionPartition
 
-Answer = list[Buffer]
+Answer = Sequence[Piece]
 Result = tuple[int, str | None]
 """Error code and what to say of it."""
 

@@ -16,15 +16,16 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
 from gateway.wire import fetch as wire
 from gateway.wire.errors import Error
-from store.api import Buffer, Corrupt, StoreError
+from store.api import Corrupt, Piece, Stored, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.partition import Partition, TopicRuntime
 
-Answer = list[Buffer]
+Answer = Sequence[Piece]
+"""One frame in pieces. Bytes that lie in a file may be lent: to be read by whoever sends them, and released."""
 
-_NOTHING: Sequence[Buffer] = ()
+_NOTHING: Sequence[Piece] = ()
 # what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
 _SCARCE_BYTES = 64 * 1024
 
@@ -48,6 +49,7 @@ class Fetch:
         "_request",
         "_state",
         "_timer",
+        "_told",
         "_version",
         "done",
     )
@@ -64,6 +66,8 @@ class Fetch:
         self._appended = 0
         self._timer: asyncio.TimerHandle | None = None
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        # what was told, while some of it is lent
+        self._told: list[_Found] = []
         # called with the answer of a parked fetch
         self.done: Callable[[Answer | Awaitable[Answer]], None] | None = None
 
@@ -201,7 +205,7 @@ class Fetch:
             limit = max(0, min(wanted.max_bytes, budget))
             try:
                 # The first batch comes whole whatever the limits say: else a client could never pass it.
-                data = partition.log.read(offset, limit, whole_first=first)
+                data = partition.log.lend(offset, limit, whole_first=first)
             except (IndexError, StoreError) as error:
                 if isinstance(error, Corrupt) and partition.topic.config.skip_corrupt:
                     result.waits = _around(partition, _failed(error), limit, first)
@@ -212,6 +216,7 @@ class Fetch:
                 result.take(data)
             else:
                 result.waits = _around(partition, data, limit, first)  # type: ignore[arg-type]
+            result.partition, result.limit, result.whole_first = partition, limit, first
         return result
 
     async def _finish_cold(self, found: list[_Found]) -> Answer:
@@ -230,20 +235,19 @@ class Fetch:
         state = self._state
         ready = state.ready
         full = self._full
-        topics: list[wire.TopicResult] = []
-        by_topic: dict[bytes, list[wire.PartitionResult]] = {}
+        told: list[_Found] = []
         sent = 0
         for result in found:
             wanted = result.wanted
             size = result.size
             if result.error:
-                high = start = -1
                 wanted.told_high = wanted.told_start = -2
                 # An error is told in every answer until it is over.
-                told = True
+                told.append(result)
             else:
                 high, start = result.high, result.start
-                told = full or size > 0 or high != wanted.told_high or start != wanted.told_start
+                if full or size > 0 or high != wanted.told_high or start != wanted.told_start:
+                    told.append(result)
                 wanted.told_high, wanted.told_start = high, start
                 if size:
                     sent += size
@@ -255,18 +259,43 @@ class Fetch:
                     ready[wanted] = None
                 elif wanted.offset == high:
                     ready.pop(wanted, None)
-            if told:
-                results = by_topic.get(wanted.topic)
-                if results is None:
-                    results = by_topic[wanted.topic] = []
-                    topics.append((wanted.topic, results))
-                results.append((wanted.index, result.error, high, high, start, result.buffers, size))
         self._broker.metrics.fetch_bytes.value += sent
         if state.session_id == 0:
             state.close()
+        self._told = told
+        return self._encode(told)
+
+    def _encode(self, told: list[_Found]) -> Answer:
+        topics: list[wire.TopicResult[Piece]] = []
+        by_topic: dict[bytes, list[wire.PartitionResult[Piece]]] = {}
+        for result in told:
+            wanted = result.wanted
+            results = by_topic.get(wanted.topic)
+            if results is None:
+                results = by_topic[wanted.topic] = []
+                topics.append((wanted.topic, results))
+            high, start = (-1, -1) if result.error else (result.high, result.start)
+            results.append((wanted.index, result.error, high, high, start, result.buffers, result.size))
         return wire.encode(
-            self._version, self._correlation_id, self._request.isolation, 0, state.session_id, topics
+            self._version, self._correlation_id, self._request.isolation, 0, self._state.session_id, topics
         )
+
+    async def again(self) -> Answer:
+        """The same answer with its bytes in memory, for what was lent could not be read."""
+        for result in self._told:
+            if any(isinstance(each, Stored) for each in result.buffers):
+                await self._read_again(result)
+        return self._encode(self._told)
+
+    async def _read_again(self, result: _Found) -> None:
+        partition, limit, first = result.partition, result.limit, result.whole_first
+        assert partition is not None, "what was lent was read from it"
+        result.buffers, result.size = _NOTHING, 0
+        try:
+            data = partition.log.read(result.wanted.offset, limit, whole_first=first)
+            result.take(data if isinstance(data, list) else await _around(partition, data, limit, first))
+        except (IndexError, StoreError) as error:
+            result.fail(partition, error)
 
     # -- waiting ----------------------------------------------------------------------------------------------------
 
@@ -304,17 +333,32 @@ class Fetch:
 class _Found:
     """What a look at one partition gave."""
 
-    __slots__ = ("buffers", "error", "high", "size", "start", "waits", "wanted")
+    __slots__ = (
+        "buffers",
+        "error",
+        "high",
+        "limit",
+        "partition",
+        "size",
+        "start",
+        "waits",
+        "wanted",
+        "whole_first",
+    )
 
     def __init__(self, wanted: Wanted, error: int) -> None:
         self.wanted = wanted
         self.error = error
         self.high = self.start = -1
-        self.buffers: Sequence[Buffer] = _NOTHING
+        self.buffers: Sequence[Piece] = _NOTHING
         self.size = 0
-        self.waits: Awaitable[list[Buffer]] | None = None
+        self.waits: Awaitable[Sequence[Piece]] | None = None
+        # of whom how much was asked for
+        self.partition: Partition | None = None
+        self.limit = 0
+        self.whole_first = False
 
-    def take(self, buffers: list[Buffer]) -> None:
+    def take(self, buffers: Sequence[Piece]) -> None:
         self.buffers = buffers
         self.size = sum(map(len, buffers))
 
@@ -330,13 +374,13 @@ class _Found:
             partition.broker.damage.unreadable(partition, error)
 
 
-async def _failed(error: Exception) -> list[Buffer]:
+async def _failed(error: Exception) -> Sequence[Piece]:
     raise error
 
 
 async def _around(
-    partition: Partition, data: Awaitable[list[Buffer]], limit: int, whole_first: bool
-) -> list[Buffer]:
+    partition: Partition, data: Awaitable[Sequence[Piece]], limit: int, whole_first: bool
+) -> Sequence[Piece]:
     """What a disk gives; where that is damaged and the topic's policy is to skip it, what is behind."""
     try:
         return await data

@@ -375,7 +375,7 @@ class ShareFetch(Acknowledging):
             self._held = self._encode()
             self.done = durable.set_result
             answer = await durable
-            return answer if isinstance(answer, list) else await answer
+            return await answer if isinstance(answer, Awaitable) else answer
         return self._encode()
 
     # -- the answer -------------------------------------------------------------------------------------------------

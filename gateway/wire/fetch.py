@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import TypeVar
 
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import encode_uvarint, skip_tags, uvarint
@@ -14,7 +15,8 @@ from gateway.wire.varint import encode_uvarint, skip_tags, uvarint
 MIN_VERSION = 4
 MAX_VERSION = 18
 
-Buffer = bytes | memoryview
+P = TypeVar("P")
+"""What an answer is made of beside the bytes that describe it: buffers, or what stands for them."""
 
 _HEAD_4 = struct.Struct(">iiiib")  # replica id, max wait, min bytes, max bytes, isolation
 _HEAD_15 = struct.Struct(">iiib")
@@ -203,9 +205,9 @@ def _string(frame: bytes, position: int) -> tuple[bytes, int]:
 
 # -- answers -------------------------------------------------------------------------------------------------------
 
-PartitionResult = tuple[int, int, int, int, int, Sequence[Buffer], int]
+PartitionResult = tuple[int, int, int, int, int, Sequence[P], int]
 """partition, error code, high watermark, last stable offset, log start offset, buffers of batches, their bytes."""
-TopicResult = tuple[bytes, list[PartitionResult]]
+TopicResult = tuple[bytes, list[PartitionResult[P]]]
 
 _RESULT_4 = struct.Struct(">ihqq")
 _RESULT_5 = struct.Struct(">ihqqq")
@@ -216,13 +218,18 @@ _FRAME_FLEXIBLE = struct.Struct(">iiBihi")
 
 
 def encode(
-    version: int, correlation_id: int, isolation: int, error: int, session_id: int, topics: list[TopicResult]
-) -> list[Buffer]:
+    version: int,
+    correlation_id: int,
+    isolation: int,
+    error: int,
+    session_id: int,
+    topics: list[TopicResult[P]],
+) -> list[bytes | P]:
     """The whole answer frame, header and length included, as buffers for one `writelines`.
 
     There are no transactions yet, so the list of aborted ones is empty for read_committed (1), null otherwise.
     """
-    out: list[Buffer] = [b""]
+    out: list[bytes | P] = [b""]
     total = 0
     flexible = version >= 12
     # what describes the next partition, until a buffer of records ends the run

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from store import batch, limits
-from store.api import Append, Buffer, LedgerInfo, Position, SegmentInfo
+from store.api import Append, Buffer, LedgerInfo, Piece, Position, SegmentInfo
 
 
 @dataclass(slots=True)
@@ -130,6 +130,9 @@ class MemoryLog:
             found.append(data)
             max_bytes -= len(data)
         return found
+
+    def lend(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> list[Piece]:
+        return [*self.read(offset, max_bytes, whole_first=whole_first)]
 
     def batch_at_or_after(self, timestamp: int, from_offset: int = 0) -> list[Buffer]:
         first = bisect_right(self._nexts, max(self.start_offset, from_offset))

@@ -191,6 +191,19 @@ class Files:
             raise
         return memoryview(buffer) if done == size else None
 
+    def read_cached_into(self, descriptor: int, buffer: memoryview, position: int) -> bool:
+        """Fill the buffer if the page cache has all of it, else False. In any thread."""
+        try:
+            return os.preadv(descriptor, [buffer], position, _NOWAIT) == len(buffer)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                return False
+            raise
+
+    def copy(self, descriptor: int) -> int:
+        """A descriptor of the same file, that others do not close."""
+        return os.dup(descriptor)
+
     def read(self, descriptor: int, size: int, position: int) -> bytes:
         """At most `size` bytes, fewer at the file's end, or where it cannot be read further. May wait for the disk.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
-from store.api import Buffer, Corrupt, StoreError
+from store.api import Buffer, Corrupt, Stored, StoreError
 from store.rocksdb.files import TOO_MANY, Files
 
 T = TypeVar("T")
@@ -37,6 +37,31 @@ class Request(NamedTuple):
     segment: Segment
     size: int
     position: int
+
+
+class Lent(Stored):
+    """See `store.api.Stored`. Holds a descriptor of its own: the file may go meanwhile."""
+
+    __slots__ = ("_descriptor", "_files", "_position", "_size")
+
+    def __init__(self, files: Files, descriptor: int, position: int, size: int) -> None:
+        self._files = files
+        self._descriptor = descriptor
+        self._position = position
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read_into(self, buffer: memoryview) -> bool:
+        return self._files.read_cached_into(self._descriptor, buffer, self._position)
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._files.close(descriptor)
+
+    __del__ = release
 
 
 class Work(NamedTuple):
@@ -94,6 +119,18 @@ class Reader:
             return self.files.read_cached(self._descriptor(request), request.size, request.position)
         except OSError as error:
             raise self.unreadable(error, request) from error
+
+    def lend(self, request: Request) -> Lent | None:
+        """The bytes of a request, for a thread; None when the system cannot say whether a disk must be asked, or there
+        are too many open files.
+        """
+        if not self.files.tells:
+            return None
+        try:
+            descriptor = self.files.copy(self._descriptor(request))
+        except OSError:
+            return None
+        return Lent(self.files, descriptor, request.position, request.size)
 
     def now(self, reading: Reading[T], missed: Missed) -> T:
         """Run a read to its end, waiting for the disk here: for small ones that have no awaitable."""

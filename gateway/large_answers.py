@@ -1,0 +1,94 @@
+"""The large answer of a Fetch on its way: by a thread, and by the transport where a thread cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from gateway.sending import Sending, in_memory, release
+from store.api import Buffer, Piece
+
+if TYPE_CHECKING:
+    from gateway.broker.fetching import Fetch
+    from gateway.connection import Connection
+    from gateway.listener import Listener
+
+log = logging.getLogger("magnetar.connection")
+
+LARGE = 256 * 1024
+"""Bytes of an answer from which on it is worth the way to a thread and back: some 20 us."""
+
+
+def frame_size(pieces: Sequence[Piece]) -> int:
+    """Bytes of a frame, as its first four say."""
+    return int.from_bytes(cast(bytes, pieces[0])[:4], "big") + 4
+
+
+class LargeAnswer:
+    """What a blocked connection sends. It ends with `Connection.sent_large`, or with the connection."""
+
+    __slots__ = ("_connection", "_fetch", "_listener", "_pieces", "_sending", "_task")
+
+    def __init__(
+        self, connection: Connection, listener: Listener, fetch: Fetch, pieces: Sequence[Piece]
+    ) -> None:
+        self._connection = connection
+        self._listener = listener
+        self._fetch = fetch
+        self._pieces = pieces
+        self._sending: Sending | None = None
+        self._task: asyncio.Future[None] | None = None
+
+    def send(self) -> None:
+        """Begin. Nothing that was written before may be waiting in the transport unseen."""
+        connection = self._connection
+        if connection.closed:
+            release(self._pieces)
+            connection.sent_large()
+            return
+        if not connection.transport.get_write_buffer_size():
+            number = connection.transport.get_extra_info("socket").fileno()
+            self._sending = self._listener.senders.send(number, self._pieces, self._sent)
+            if self._sending is not None:
+                return
+        self._write(in_memory(self._pieces))
+
+    def look(self) -> None:
+        """Go on if the thread is done: the loop learns of it later."""
+        if self._sending is not None and self._sending.ended:
+            self._sending.finish()
+
+    def _sent(self, sending: Sending) -> None:
+        """A thread has sent it, or could not."""
+        self._sending = None
+        connection = self._connection
+        if sending.missed and not connection.closed:
+            self._write(None)
+            return
+        if sending.failed:
+            connection.close("its client is gone, or its answer could not be read")
+        elif sending.left and not connection.closed:
+            connection.write_large([sending.left])
+        connection.sent_large()
+
+    def _write(self, buffers: Sequence[Buffer] | None) -> None:
+        """Let the transport send it, once its bytes are in memory."""
+        if buffers is None:
+            self._listener.sent.value -= frame_size(self._pieces)
+            self._task = asyncio.ensure_future(self._read_again())
+            return
+        self._connection.write_large(buffers)
+        self._connection.sent_large()
+
+    async def _read_again(self) -> None:
+        try:
+            self._pieces = await self._fetch.again()
+        except Exception:
+            log.exception("a fetch failed")
+            self._connection.close("an internal error, see the log")
+            return
+        if not self._connection.closed:
+            self._listener.sent.value += frame_size(self._pieces)
+            self._write(cast("Sequence[Buffer]", self._pieces))

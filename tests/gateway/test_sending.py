@@ -1,0 +1,282 @@
+"""Large answers: they leave whole and in order, whoever sends them and whatever comes between."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from gateway import sending
+from gateway.sending import Senders, Sending
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from store.api import Stored
+from store.rocksdb.files import Files
+from tests.gateway.serving import Client, batch, create, fetch_body, produce_body, serving
+
+BIG = 300_000
+
+
+class Kept(Stored):
+    """Bytes that a page cache has, or not."""
+
+    def __init__(self, data: bytes, *, there: bool = True) -> None:
+        self.data = data
+        self.there = there
+        self.released = 0
+        self.thread = ""
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def read_into(self, buffer: memoryview) -> bool:
+        self.thread = threading.current_thread().name
+        buffer[:] = self.data
+        return self.there
+
+    def release(self) -> None:
+        self.released += 1
+
+
+async def sent(senders: Senders, number: int, pieces: list[Any]) -> Sending:
+    ended: asyncio.Future[Sending] = asyncio.get_running_loop().create_future()
+    assert senders.send(number, pieces, ended.set_result) is not None
+    async with asyncio.timeout(10):
+        return await ended
+
+
+def alone(test: Callable[[Senders, socket.socket, socket.socket], Coroutine[Any, Any, None]]) -> None:
+    """Run a test with threads and both ends of a connection that does not wait."""
+
+    async def main() -> None:
+        senders = Senders(asyncio.get_running_loop())
+        here, there = socket.socketpair()
+        here.setblocking(False)
+        with here, there:
+            await test(senders, here, there)
+            senders.stop()
+
+    uvloop.run(main())
+
+
+def taken(there: socket.socket, size: int) -> bytes:
+    there.settimeout(10)
+    found = b""
+    while len(found) < size:
+        found += there.recv(size - len(found))
+    return found
+
+
+def test_pieces_leave_in_their_order_read_in_a_thread() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        first, second = Kept(os.urandom(50_000)), Kept(os.urandom(20_000))
+        small = [os.urandom(3) for _ in range(3000)]
+        result = await sent(senders, here.fileno(), [b"head", first, b"between", second, *small])
+        whole = b"head" + first.data + b"between" + second.data + b"".join(small)
+        assert (result.missed, result.failed) == (False, False)
+        assert taken(there, len(whole) - len(result.left)) + result.left == whole
+        assert first.thread.startswith("send-")
+        assert first.released == second.released == 1
+
+    alone(test)
+
+
+def test_what_the_client_does_not_take_is_left_and_nobody_waits() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        pieces = [os.urandom(700_000), Kept(os.urandom(3_000_000)), os.urandom(5)]
+        result = await sent(senders, here.fileno(), pieces)
+        assert result.left
+        whole = pieces[0] + pieces[1].data + pieces[2]
+        assert taken(there, len(whole) - len(result.left)) + result.left == whole
+
+    alone(test)
+
+
+def test_of_an_answer_that_cannot_be_read_whole_nothing_leaves() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        lost = Kept(b"lost", there=False)
+        result = await sent(senders, here.fileno(), [b"head", Kept(b"here"), lost])
+        assert result.missed
+        assert lost.released == 1
+        there.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            there.recv(1)
+
+    alone(test)
+
+
+def test_a_client_that_is_gone_is_told() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        there.close()
+        result = await sent(senders, here.fileno(), [b"x" * BIG])
+        assert result.failed
+        # and the thread serves the next
+        mine, other = socket.socketpair()
+        with mine, other:
+            mine.setblocking(False)
+            assert (await sent(senders, mine.fileno(), [b"abc"])).left == b""
+            assert taken(other, 3) == b"abc"
+
+    alone(test)
+
+
+def test_a_stopped_gateway_sends_by_itself() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        await sent(senders, here.fileno(), [b"abc"])
+        senders.stop()
+        assert senders.send(here.fileno(), [b"def"], lambda _: None) is None
+        assert sending.in_memory([b"d", Kept(b"ef")]) == [b"d", b"ef"]
+        assert sending.in_memory([b"d", Kept(b"ef", there=False)]) is None
+
+    alone(test)
+
+
+# -- through the gateway
+
+
+def run(folder: Path, test: Callable[[Gateway, Client], Coroutine[Any, Any, None]], *flags: str) -> None:
+    """Run a test with a gateway that keeps nothing of what was written in memory, and a connection."""
+
+    async def body() -> None:
+        own = ["store.driver=rocksdb", f"data={folder}", "store.tail.cache.bytes=0", *flags]
+        async with serving(*own) as gateway:
+            client = await Client.connect(gateway)
+            try:
+                await create(client, "t", max__message__bytes="2000000")
+                await test(gateway, client)
+            finally:
+                client.close()
+
+    uvloop.run(body())
+
+
+def records_of(answer: Any) -> bytes:
+    return bytes(answer.responses[0].partitions[0].records)
+
+
+async def filled(client: Client, count: int = 4) -> list[bytes]:
+    """So many large batches, as they are stored."""
+    batches = [batch(os.urandom(BIG)) for _ in range(count)]
+    for each in batches:
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", each))
+    return batches
+
+
+def same(stored: bytes, produced: bytes) -> bool:
+    return stored[21:] == produced[21:]  # offset and epoch are the gateway's
+
+
+def test_large_answers_among_small_ones_keep_their_order(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        asked, expected = [], []
+        for nth in range(40):
+            asked.append(client.send(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest()))
+            expected.append(b"")
+            asked.append(client.send(ApiKey.FETCH, 11, fetch_body("t", nth % 4, partition_max_bytes=250_000)))
+            expected.append(batches[nth % 4])
+            if nth % 3:
+                asked.append(client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v"))))
+                expected.append(b"")
+        got = [await client.receive() for _ in asked]
+        assert [correlation for correlation, _ in got] == asked
+        for (_, answer), produced in zip(got, expected, strict=True):
+            assert not produced or same(records_of(answer), produced)
+
+    run(tmp_path, test)
+
+
+def test_many_connections_get_each_its_own(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+
+        async def reader(first: int) -> None:
+            mine = await Client.connect(gateway)
+            for nth in range(first, first + 12):
+                answer = await mine.ask(
+                    ApiKey.FETCH, 11, fetch_body("t", nth % 4, partition_max_bytes=250_000)
+                )
+                assert same(records_of(answer), batches[nth % 4])
+            mine.close()
+
+        await asyncio.gather(*(reader(nth) for nth in range(8)))
+        assert gateway.broker.metrics.network_out_bytes.labels("PLAINTEXT").value > 8 * 12 * BIG, (
+            "what threads send is counted"
+        )
+
+    run(tmp_path, test)
+
+
+def test_what_the_page_cache_has_lost_comes_from_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[int] = []
+
+    def miss(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
+        lost.append(len(buffer))
+        return False
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        monkeypatch.setattr(Files, "read_cached_into", miss)
+        for nth in range(4):
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", nth, partition_max_bytes=250_000))
+            assert same(records_of(answer), batches[nth])
+            assert answer.responses[0].partitions[0].high_watermark == 4
+        assert len(lost) == 4
+        # and in a session, whose next answer tells what is new
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 3, session=(0, 0)))
+        assert same(records_of(answer), batches[3])
+        assert len(lost) == 5
+
+    run(tmp_path, test)
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        await client.ask(ApiKey.FETCH, 11, fetch_body("t", 0))
+        descriptors = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            leaver = await Client.connect(gateway)
+            for _ in range(5):
+                leaver.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+            await leaver.writer.drain()
+            leaver.writer.transport.abort()
+        async with asyncio.timeout(10):
+            while len(gateway.listeners[0].connections) > 1 or len(os.listdir("/proc/self/fd")) > descriptors:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 3))
+        assert same(records_of(answer), batches[3])
+
+    run(tmp_path, test)
+
+
+def test_a_slow_client_holds_up_no_other_and_is_bounded(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        slow = []
+        for _ in range(4):
+            each = await Client.connect(gateway)
+            for _ in range(30):
+                each.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+            slow.append(each)
+        for _ in range(20):
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 2, partition_max_bytes=250_000))
+            assert same(records_of(answer), batches[2])
+        assert gateway.broker.unsent_bytes < 4 * (65536 + 4 * BIG)
+        for each in slow:
+            for _ in range(30):
+                _, answer = await each.receive()
+                assert same(records_of(answer)[: len(batches[0])], batches[0])
+            each.close()
+
+    run(tmp_path, test, "memory.connection.max.bytes=65536")
