@@ -25,9 +25,9 @@ from gateway.apis.by_hand import BY_HAND, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH,
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
 from gateway.apis.registry import APIS, Context
-from gateway.broker.fetching import Fetch
+from gateway.broker.fetching import LARGE, Fetch
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
-from gateway.large_answers import LARGE, LargeAnswer, frame_size
+from gateway.large_answers import LargeAnswer, frame_size
 from gateway.strangers import not_kafka
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed

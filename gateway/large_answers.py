@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.connection")
 
-LARGE = 256 * 1024
-"""Bytes of an answer from which on it is worth the way to a thread and back: some 20 us."""
-
 
 def frame_size(pieces: Sequence[Piece]) -> int:
     """Bytes of a frame, as its first four say."""

@@ -250,9 +250,11 @@ class Log(Protocol):
         """
 
     def lend(
-        self, offset: int, max_bytes: int, *, whole_first: bool = True
+        self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
     ) -> list[Piece] | Awaitable[list[Piece]]:
-        """As `read`, for who can send bytes from a thread: many of them may come as `Stored`, to be released."""
+        """As `read`, for who can send bytes from a thread: `least` or more of them may come as `Stored`, to be
+        released.
+        """
 
     def batch_at_or_after(
         self, timestamp: int, from_offset: int = 0

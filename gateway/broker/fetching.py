@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Answer = Sequence[Piece]
 """One frame in pieces. Bytes that lie in a file may be lent: to be read by whoever sends them, and released."""
 
+LARGE = 256 * 1024
+"""Bytes of an answer from which on it is worth the way to a thread and back, some 20 us. Less is never lent."""
 _NOTHING: Sequence[Piece] = ()
 # what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
 _SCARCE_BYTES = 64 * 1024
@@ -205,7 +207,7 @@ class Fetch:
             limit = max(0, min(wanted.max_bytes, budget))
             try:
                 # The first batch comes whole whatever the limits say: else a client could never pass it.
-                data = partition.log.lend(offset, limit, whole_first=first)
+                data = partition.log.lend(offset, limit, least=LARGE, whole_first=first)
             except (IndexError, StoreError) as error:
                 if isinstance(error, Corrupt) and partition.topic.config.skip_corrupt:
                     result.waits = _around(partition, _failed(error), limit, first)

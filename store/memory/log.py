@@ -131,7 +131,7 @@ class MemoryLog:
             max_bytes -= len(data)
         return found
 
-    def lend(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> list[Piece]:
+    def lend(self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True) -> list[Piece]:
         return [*self.read(offset, max_bytes, whole_first=whole_first)]
 
     def batch_at_or_after(self, timestamp: int, from_offset: int = 0) -> list[Buffer]:

@@ -27,8 +27,6 @@ from store.rocksdb.rows import LogRow
 _WALK_BYTES = 64 * 1024
 _CHECK_BYTES = 64 * 1024
 """As much is checked on the loop (some 50 us), more in a thread."""
-_LENT_BYTES = 128 * 1024
-"""As much is lent to whoever can read it in a thread; less costs more on its way than its reading."""
 
 _key = rows.PARTITION_OFFSET.pack
 
@@ -121,23 +119,22 @@ class RocksLog:
         return self._drive(cast("Reading[list[Buffer]]", self._read(offset, max_bytes, whole_first)))
 
     def lend(
-        self, offset: int, max_bytes: int, *, whole_first: bool = True
+        self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
     ) -> list[Piece] | Awaitable[list[Piece]]:
         firsts = self.tail.firsts
-        if max_bytes < _LENT_BYTES or offset == self.end_offset or (firsts and firsts[0] <= offset):
+        if max_bytes < least or offset == self.end_offset or (firsts and firsts[0] <= offset):
             return cast("list[Piece]", self.read(offset, max_bytes, whole_first=whole_first))
         if not self.start_offset <= offset <= self.end_offset:
             raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         self._reader.misses += 1
-        return cast("list[Piece]", self._drive(self._read(offset, max_bytes, whole_first, lend=True)))
+        return cast("list[Piece]", self._drive(self._read(offset, max_bytes, whole_first, least)))
 
-    def _read(
-        self, offset: int, max_bytes: int, whole_first: bool, *, lend: bool = False
-    ) -> Reading[list[Piece]]:
+    def _read(self, offset: int, max_bytes: int, whole_first: bool, least: int = 0) -> Reading[list[Piece]]:
+        """`least`: see `lend`; 0: nothing is lent."""
         # the offset that is due at `position`; `exact` when a row says that it stands there
         segment, due, row = self._place(offset)
         position, exact = row.position, True
-        want = (batch.HEADER_BYTES if lend else max(max_bytes, batch.HEADER_BYTES)) + LOOK_AHEAD
+        want = (batch.HEADER_BYTES if least else max(max_bytes, batch.HEADER_BYTES)) + LOOK_AHEAD
         data: Buffer = b""
         begin = position
         while True:
@@ -174,7 +171,8 @@ class RocksLog:
             if not problem:
                 if size > max_bytes and not whole_first:
                     return []
-                if lend and (lent := self._lent(segment, position, max(size, max_bytes))) is not None:
+                lent = self._lent(segment, position, max(size, max_bytes), least) if least else None
+                if lent is not None:
                     return [lent]
                 found, problem = yield from self._checked(
                     segment, position, due, memoryview(data)[at:], size, max_bytes
@@ -184,10 +182,10 @@ class RocksLog:
             position, due = yield from self._go_on(segment, position, due, problem, offset)
             exact, data, begin = True, b"", position
 
-    def _lent(self, segment: Segment, position: int, size: int) -> Piece | None:
+    def _lent(self, segment: Segment, position: int, size: int, least: int) -> Piece | None:
         """The batches from a position on, if they are many bytes and need no check."""
         total = min(size, segment.size - position)
-        if total < _LENT_BYTES or self._trust.until(segment, position)[0] < position + total:
+        if total < least or self._trust.until(segment, position)[0] < position + total:
             return None
         return self._reader.lend(Request(self.partition, segment, total, position))
 

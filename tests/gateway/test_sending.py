@@ -14,6 +14,7 @@ import pytest
 import uvloop
 
 from gateway import sending
+from gateway.broker.fetching import LARGE
 from gateway.sending import Senders, Sending
 from gateway.server import Gateway
 from gateway.wire import messages
@@ -181,7 +182,7 @@ def test_large_answers_among_small_ones_keep_their_order(tmp_path: Path) -> None
         for nth in range(40):
             asked.append(client.send(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest()))
             expected.append(b"")
-            asked.append(client.send(ApiKey.FETCH, 11, fetch_body("t", nth % 4, partition_max_bytes=250_000)))
+            asked.append(client.send(ApiKey.FETCH, 11, fetch_body("t", nth % 4, partition_max_bytes=300_000)))
             expected.append(batches[nth % 4])
             if nth % 3:
                 asked.append(client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v"))))
@@ -194,6 +195,18 @@ def test_large_answers_among_small_ones_keep_their_order(tmp_path: Path) -> None
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize("size", [*range(100_000, 300_000, 10_000), LARGE - 200, LARGE - 100, LARGE])
+def test_answers_of_any_size_leave_whole(tmp_path: Path, size: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        stored = batch(os.urandom(size))
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", stored))
+        for most in (1, size, 1 << 20):
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=most))
+            assert same(records_of(answer), stored)
+
+    run(tmp_path, test)
+
+
 def test_many_connections_get_each_its_own(tmp_path: Path) -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         batches = await filled(client)
@@ -202,7 +215,7 @@ def test_many_connections_get_each_its_own(tmp_path: Path) -> None:
             mine = await Client.connect(gateway)
             for nth in range(first, first + 12):
                 answer = await mine.ask(
-                    ApiKey.FETCH, 11, fetch_body("t", nth % 4, partition_max_bytes=250_000)
+                    ApiKey.FETCH, 11, fetch_body("t", nth % 4, partition_max_bytes=300_000)
                 )
                 assert same(records_of(answer), batches[nth % 4])
             mine.close()
@@ -228,7 +241,7 @@ def test_what_the_page_cache_has_lost_comes_from_the_disk(
         batches = await filled(client)
         monkeypatch.setattr(Files, "read_cached_into", miss)
         for nth in range(4):
-            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", nth, partition_max_bytes=250_000))
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", nth, partition_max_bytes=300_000))
             assert same(records_of(answer), batches[nth])
             assert answer.responses[0].partitions[0].high_watermark == 4
         assert len(lost) == 4
@@ -270,7 +283,7 @@ def test_a_slow_client_holds_up_no_other_and_is_bounded(tmp_path: Path) -> None:
                 each.send(ApiKey.FETCH, 11, fetch_body("t", 0))
             slow.append(each)
         for _ in range(20):
-            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 2, partition_max_bytes=250_000))
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 2, partition_max_bytes=300_000))
             assert same(records_of(answer), batches[2])
         assert gateway.broker.unsent_bytes < 4 * (65536 + 4 * BIG)
         for each in slow:

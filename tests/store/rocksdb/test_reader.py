@@ -18,6 +18,7 @@ from tests.store.making import soon
 
 BATCHES = 100
 MIB = 1 << 20
+LEAST = 100_000
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "RWF_NOWAIT"), reason="the system does not say what is in memory"
@@ -68,14 +69,14 @@ def test_what_is_lent_are_the_bytes_of_a_read(tmp_path: Path) -> None:
             (BATCHES, MIB),
             (99, 200_000),
         ]:
-            pieces = await soon(log.lend(offset, most))
+            pieces = await soon(log.lend(offset, most, least=LEAST))
             assert lent(pieces) == (most > 10 and offset < 90), "small ones are not worth it"
             assert read_in(pieces) == b"".join(await soon(log.read(offset, most)))
         assert len(os.listdir("/proc/self/fd")) <= descriptors + 1, "one is kept open to read"
-        assert await soon(log.lend(0, 200_000, whole_first=False))
+        assert await soon(log.lend(0, 200_000, whole_first=False, least=LEAST))
         for offset in (-1, BATCHES + 1):
             with pytest.raises(IndexError):
-                await soon(log.lend(offset, MIB))
+                await soon(log.lend(offset, MIB, least=LEAST))
         await store.close()
 
     asyncio.run(main())
@@ -94,10 +95,10 @@ def test_what_is_not_known_to_be_right_is_checked_and_not_lent(
         store = await rocksdb.open(tmp_path / "data", tail_cache_bytes=0)
         log = store.log(1)
         checked.clear()
-        first = await soon(log.lend(0, MIB))
+        first = await soon(log.lend(0, MIB, least=LEAST))
         assert not lent(first)
         assert len(checked) == BATCHES
-        again = await soon(log.lend(0, MIB))
+        again = await soon(log.lend(0, MIB, least=LEAST))
         assert lent(again)
         assert len(checked) == BATCHES
         assert read_in(first) == read_in(again) == data
@@ -112,14 +113,14 @@ def test_what_the_page_cache_has_let_go_of_is_not_waited_for(
     async def main() -> None:
         store, data = await made(tmp_path / "data")
         log = store.log(1)
-        (piece,) = await soon(log.lend(0, MIB))
+        (piece,) = await soon(log.lend(0, MIB, least=LEAST))
         assert isinstance(piece, Stored)
         with monkeypatch.context() as patch:
             patch.setattr(os, "preadv", lambda *_: 4096)  # the first page, and no more
             assert not piece.read_into(memoryview(bytearray(len(piece))))
         piece.release()
         piece.release()
-        assert read_in(await soon(log.lend(0, MIB))) == data
+        assert read_in(await soon(log.lend(0, MIB, least=LEAST))) == data
         await store.close()
 
     asyncio.run(main())
@@ -128,7 +129,7 @@ def test_what_the_page_cache_has_let_go_of_is_not_waited_for(
 def test_a_log_may_go_while_its_bytes_are_lent(tmp_path: Path) -> None:
     async def main() -> None:
         store, data = await made(tmp_path / "data")
-        pieces = await soon(store.log(1).lend(0, MIB))
+        pieces = await soon(store.log(1).lend(0, MIB, least=LEAST))
         await store.write([DropLog(1)], Durability.OS)
         await store.close()
         assert lent(pieces)
@@ -146,7 +147,7 @@ def test_without_descriptors_bytes_are_read_and_not_lent(
     async def main() -> None:
         store, data = await made(tmp_path / "data")
         monkeypatch.setattr(Files, "copy", none_left)
-        pieces = await soon(store.log(1).lend(0, MIB))
+        pieces = await soon(store.log(1).lend(0, MIB, least=LEAST))
         assert not lent(pieces)
         assert read_in(pieces) == data
         await store.close()
