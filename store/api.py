@@ -26,7 +26,7 @@ class Stored(abc.ABC):
 
     @abc.abstractmethod
     def read_into(self, buffer: memoryview) -> bool:
-        """Fill a buffer of this length. Never waits for a disk: False when that would have to be asked.
+        """Fill a buffer of this length. Never waits for a disk: False when that would have to be asked, or was since.
 
         In any thread. Raises OSError.
         """

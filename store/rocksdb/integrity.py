@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_left, bisect_right
+from collections import deque
 
 from store.api import Family
 from store.batch import HEADER_BYTES
@@ -78,19 +79,24 @@ class Extents:
 class Trust:
     """What is known of the bytes of one log."""
 
-    __slots__ = ("_checked", "fresh", "number")
+    __slots__ = ("_checked", "_lost", "fresh", "misses", "number")
 
     def __init__(self, number: int, size: int) -> None:
         # from this byte on the active segment's were appended by this process
         self.number = number
         self.fresh = size
         self._checked: dict[int, Extents] = {}
+        # how often the page cache had let go of something, and what threads found so that is not among these yet
+        self.misses = 0
+        self._lost: deque[tuple[Segment, int, int]] = deque()
 
     def until(self, segment: Segment, position: int) -> tuple[int, int]:
         """(up to where the bytes from a position on are known to be right, the next offset there).
 
         The offset is -1 when that is within a batch, or nothing is known.
         """
+        while self._lost:
+            self.missed(*self._lost.popleft())
         if segment.number == self.number and position >= self.fresh:
             return segment.size, segment.next_offset
         known = self._checked.get(segment.number)
@@ -121,6 +127,7 @@ class Trust:
 
     def missed(self, segment: Segment, position: int, size: int) -> None:
         """The page cache has let go of some of these bytes of a segment: all their pages count as unknown."""
+        self.misses += 1
         if segment.number == self.number and self.fresh < segment.size:
             self.add(segment.number, self.fresh, segment.size, segment.next_offset)
             self.fresh = segment.size
@@ -128,6 +135,14 @@ class Trust:
         if known is not None:
             first, stop = position // mmap.PAGESIZE, -(-(position + size) // mmap.PAGESIZE)
             known.cut(first * mmap.PAGESIZE, stop * mmap.PAGESIZE)
+
+    def lost(self, segment: Segment, position: int, size: int) -> None:
+        """As `missed`, in any thread."""
+        self._lost.append((segment, position, size))
+
+    def missed_none(self, misses: int) -> bool:
+        """Whether nothing was missed since there were so many misses. In any thread."""
+        return self.misses == misses and not self._lost
 
 
 def go_on(

@@ -187,7 +187,7 @@ class RocksLog:
         total = min(size, segment.size - position)
         if total < least or self._trust.until(segment, position)[0] < position + total:
             return None
-        return self._reader.lend(Request(self.partition, segment, total, position))
+        return self._reader.lend(Request(self.partition, segment, total, position), self._trust)
 
     def _checked(
         self, segment: Segment, position: int, due: int, data: Buffer, size: int, max_bytes: int

@@ -7,10 +7,13 @@ import errno
 import os
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from store.api import Buffer, Corrupt, Stored, StoreError
 from store.rocksdb.files import TOO_MANY, Files
+
+if TYPE_CHECKING:
+    from store.rocksdb.integrity import Trust
 
 T = TypeVar("T")
 
@@ -42,19 +45,26 @@ class Request(NamedTuple):
 class Lent(Stored):
     """See `store.api.Stored`. Holds a descriptor of its own: the file may go meanwhile."""
 
-    __slots__ = ("_descriptor", "_files", "_position", "_size")
+    __slots__ = ("_descriptor", "_files", "_misses", "_request", "_trust")
 
-    def __init__(self, files: Files, descriptor: int, position: int, size: int) -> None:
+    def __init__(self, files: Files, descriptor: int, request: Request, trust: Trust) -> None:
         self._files = files
         self._descriptor = descriptor
-        self._position = position
-        self._size = size
+        self._request = request
+        self._trust = trust
+        self._misses = trust.misses
 
     def __len__(self) -> int:
-        return self._size
+        return self._request.size
 
     def read_into(self, buffer: memoryview) -> bool:
-        return self._files.read_cached_into(self._descriptor, buffer, self._position)
+        _, segment, size, position = self._request
+        if not self._files.read_cached_into(self._descriptor, buffer, position):
+            # the system may have begun to read it: whoever asks next finds it in memory, and unchecked
+            self._trust.lost(segment, position, size)
+            return False
+        # what somebody missed since it was lent has come from the disk
+        return self._trust.missed_none(self._misses)
 
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -120,9 +130,9 @@ class Reader:
         except OSError as error:
             raise self.unreadable(error, request) from error
 
-    def lend(self, request: Request) -> Lent | None:
-        """The bytes of a request, for a thread; None when the system cannot say whether a disk must be asked, or there
-        are too many open files.
+    def lend(self, request: Request, trust: Trust) -> Lent | None:
+        """The bytes of a request, which are trusted now, for a thread; None when the system cannot say whether a disk
+        must be asked, or there are too many open files.
         """
         if not self.files.tells:
             return None
@@ -130,7 +140,7 @@ class Reader:
             descriptor = self.files.copy(self._descriptor(request))
         except OSError:
             return None
-        return Lent(self.files, descriptor, request.position, request.size)
+        return Lent(self.files, descriptor, request, trust)
 
     def now(self, reading: Reading[T], missed: Missed) -> T:
         """Run a read to its end, waiting for the disk here: for small ones that have no awaitable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,6 +122,51 @@ def test_what_the_page_cache_has_let_go_of_is_not_waited_for(
         piece.release()
         piece.release()
         assert read_in(await soon(log.lend(0, MIB, least=LEAST))) == data
+        await store.close()
+
+    asyncio.run(main())
+
+
+def damage(data: Path) -> None:
+    """A byte of the log is another now, in memory too: as if the disk had given it."""
+    (path,) = data.rglob("*.seg")
+    with path.open("r+b") as file:
+        file.seek(500_000)
+        byte = file.read(1)
+        file.seek(500_000)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+@pytest.mark.parametrize("by", ["whom it was lent", "another"])
+def test_what_was_not_in_memory_is_checked_when_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    def none(*_: object) -> int:
+        raise BlockingIOError(errno.EAGAIN, "not in memory, but the system has begun to read it")
+
+    async def main() -> None:
+        store, _ = await made(tmp_path / "data")
+        log = store.log(1)
+        (piece,) = await soon(log.lend(0, MIB))
+        (other,) = await soon(log.lend(0, MIB))
+        assert isinstance(piece, Stored)
+        assert isinstance(other, Stored)
+        into = memoryview(bytearray(len(piece)))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "preadv", none)
+            if by == "another":
+                reading = log.read(0, MIB)
+                damage(tmp_path / "data")
+                assert len(read_in(await soon(reading))) < 500_000
+            else:
+                assert not other.read_into(into)
+                damage(tmp_path / "data")
+        assert not piece.read_into(into), "lent before that"
+        found = await soon(log.lend(0, MIB))
+        assert not lent(found)
+        assert len(read_in(found)) < 500_000, "up to the damage"
+        piece.release()
+        other.release()
         await store.close()
 
     asyncio.run(main())
