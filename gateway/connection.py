@@ -461,6 +461,8 @@ class Connection(asyncio.Protocol):
             self.transport.writelines(cast("list[bytes]", pieces))
             return False
         self._blocked = True
+        # it may all be in memory before the loop hears of it, and others must be given less from now on
+        self._account_unsent(size)
         self._large = LargeAnswer(self, self._listener, waiting, pieces)
         if self._wrote:
             # what was written in this turn of the loop goes first
@@ -476,8 +478,10 @@ class Connection(asyncio.Protocol):
         self.transport.writelines(cast("list[bytes]", pieces))
 
     def sent_large(self) -> None:
-        """A large answer has left, or cannot any more."""
+        """A large answer has left, or cannot any more; or the transport has what is left of it."""
         self._large = None
+        if not self.closed:
+            self._account_unsent(self.transport.get_write_buffer_size() if self._paused_writing else 0)
         self._answered()
 
     # -- answers ----------------------------------------------------------------------------------------------------

@@ -293,3 +293,35 @@ def test_a_slow_client_holds_up_no_other_and_is_bounded(tmp_path: Path) -> None:
             each.close()
 
     run(tmp_path, test, "memory.connection.max.bytes=65536")
+
+
+def test_answers_on_their_way_count_as_unsent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many clients that ask at once must not be given together what none of them may have after the other."""
+    going = threading.Event()
+    plain = sending.Sending.run
+
+    def held(self: Sending, scratch: memoryview) -> None:
+        going.wait(10)
+        plain(self, scratch)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        monkeypatch.setattr(Sending, "run", held)
+        many = [await Client.connect(gateway) for _ in range(8)]
+        for each in many:
+            each.send(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=900_000))
+            # the gateway has seen it, for it answers this one later
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert gateway.broker.unsent_bytes > 1_048_576
+        going.set()
+        sizes = [len(records_of((await each.receive())[1])) for each in many]
+        assert sorted(sizes) == [BIG + 72] * 6 + [900_000] * 2, "beyond memory.max.bytes one batch each"
+        assert gateway.broker.unsent_bytes == 0
+        for each in many:
+            each.send(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=900_000))
+            each.close()
+        while len(gateway.listeners[0].connections) > 1:
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert gateway.broker.unsent_bytes == 0, "nothing is left of those who went"
+
+    run(tmp_path, test, "memory.max.bytes=1048576")
