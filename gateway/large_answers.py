@@ -45,11 +45,12 @@ class LargeAnswer:
             release(self._pieces)
             connection.sent_large()
             return
-        if not connection.transport.get_write_buffer_size():
+        if not connection.transport.get_write_buffer_size() and self._listener.take_file():
             number = connection.transport.get_extra_info("socket").fileno()
             self._sending = self._listener.senders.send(number, self._pieces, self._sent)
             if self._sending is not None:
                 return
+            self._listener.return_file()
         self._write(in_memory(self._pieces))
 
     def look(self) -> None:
@@ -60,6 +61,7 @@ class LargeAnswer:
     def _sent(self, sending: Sending) -> None:
         """A thread has sent it, or could not."""
         self._sending = None
+        self._listener.return_file()
         connection = self._connection
         if sending.missed and not connection.closed:
             self._write(None)

@@ -121,6 +121,16 @@ class Listener:
         if self._stopping is not None and not self.connections:
             self._stopping.set()
 
+    def take_file(self) -> bool:
+        """One file more, if there is room: a connection whose answer a thread sends has two. `return_file` follows."""
+        if self._files >= self._room:
+            return False
+        self._files += 1
+        return True
+
+    def return_file(self) -> None:
+        self._files -= 1
+
     def observe(self, api_key: int, seconds: float) -> None:
         """A request was answered."""
         histogram = self._seconds.get(api_key)

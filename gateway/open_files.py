@@ -30,7 +30,7 @@ class Shares(NamedTuple):
     http: int
     """connections of HTTP clients"""
     segments: int
-    """held open for writing, and as many for reading"""
+    """held open for writing, and as many for reading; half as many are lent to the threads that send"""
     tables: int
     """of RocksDB"""
 
@@ -44,7 +44,7 @@ def shares() -> Shares:
     http, segments = min(256, rest // 8), min(1024, rest // 16)
     # RocksDB takes 20 if it gets less
     tables = max(20, min(256, rest // 8))
-    return Shares(rest - http - 2 * segments - tables, http, segments, tables)
+    return Shares(rest - http - 2 * segments - segments // 2 - tables, http, segments, tables)
 
 
 def too_few() -> str:

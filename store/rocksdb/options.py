@@ -22,7 +22,7 @@ class Options:
     # of large streams, left in the system's page cache (see behind.py); None: as the machine has memory
     page_cache_bytes: int | None = None
     block_cache_bytes: int = 64 * MEGABYTE
-    # segments kept open, for writing and again for reading
+    # segments kept open, for writing and again for reading; half as many may be lent
     open_files: int = field(default_factory=_open_files)
     # files that RocksDB keeps open; it takes 20 at least
     table_files: int = 256

@@ -45,10 +45,13 @@ class Request(NamedTuple):
 class Lent(Stored):
     """See `store.api.Stored`. Holds a descriptor of its own: the file may go meanwhile."""
 
-    __slots__ = ("_descriptor", "_files", "_misses", "_request", "_trust")
+    __slots__ = ("_descriptor", "_files", "_lent", "_misses", "_request", "_trust")
 
-    def __init__(self, files: Files, descriptor: int, request: Request, trust: Trust) -> None:
+    def __init__(self, files: Files, descriptor: int, request: Request, trust: Trust, lent: set[int]) -> None:
+        """`lent` are the descriptors of all that are not released, and has this one from now on."""
         self._files = files
+        self._lent = lent
+        lent.add(descriptor)
         self._descriptor = descriptor
         self._request = request
         self._trust = trust
@@ -69,6 +72,8 @@ class Lent(Stored):
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            # first: once it is closed, its number may be another's
+            self._lent.discard(descriptor)
             self._files.close(descriptor)
 
     __del__ = release
@@ -97,6 +102,8 @@ class Reader:
         self.files = files
         self._limit = open_files
         self._open: dict[tuple[int, int], int] = {}
+        # descriptors that are lent, half as many at most
+        self._lent: set[int] = set()
         self._pool: ThreadPoolExecutor | None = None
         # reads answered by the tail cache, and others
         self.hits = 0
@@ -132,15 +139,15 @@ class Reader:
 
     def lend(self, request: Request, trust: Trust) -> Lent | None:
         """The bytes of a request, which are trusted now, for a thread; None when the system cannot say whether a disk
-        must be asked, or there are too many open files.
+        must be asked, or so many are lent that files become scarce.
         """
-        if not self.files.tells:
+        if not self.files.tells or len(self._lent) >= self._limit // 2:
             return None
         try:
             descriptor = self.files.copy(self._descriptor(request))
         except OSError:
             return None
-        return Lent(self.files, descriptor, request, trust)
+        return Lent(self.files, descriptor, request, trust, self._lent)
 
     def now(self, reading: Reading[T], missed: Missed) -> T:
         """Run a read to its end, waiting for the disk here: for small ones that have no awaitable."""

@@ -325,3 +325,26 @@ def test_answers_on_their_way_count_as_unsent(tmp_path: Path, monkeypatch: pytes
         assert gateway.broker.unsent_bytes == 0, "nothing is left of those who went"
 
     run(tmp_path, test, "memory.max.bytes=1048576")
+
+
+def test_a_listener_without_room_for_a_file_sends_without_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_threads: list[int] = []
+    plain = Senders.send
+    monkeypatch.setattr(Senders, "send", lambda self, *more: by_threads.append(1) or plain(self, *more))
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        (listener,) = gateway.listeners
+        body = fetch_body("t", 1, partition_max_bytes=250_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(listener, "_room", 2)
+            for _ in range(4):
+                await client.ask(ApiKey.FETCH, 11, body)
+            assert len(by_threads) == 4, "each returns what it took"
+            patch.setattr(listener, "_room", 1)
+            assert same(records_of(await client.ask(ApiKey.FETCH, 11, body)), batches[1])
+            assert len(by_threads) == 4
+
+    run(tmp_path, test)

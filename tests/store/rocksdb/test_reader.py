@@ -199,3 +199,20 @@ def test_without_descriptors_bytes_are_read_and_not_lent(
         await store.close()
 
     asyncio.run(main())
+
+
+def test_no_more_is_lent_than_there_are_files_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        store, _ = await made(tmp_path / "data")
+        await store.close()
+        store = await rocksdb.open(tmp_path / "data", tail_cache_bytes=0, open_files=16)
+        log = store.log(1)
+        await soon(log.lend(0, MIB))
+        pieces = [await soon(log.lend(0, MIB)) for _ in range(10)]
+        assert [lent(each) for each in pieces] == [True] * 8 + [False] * 2
+        for each in pieces:
+            read_in(each)
+        assert lent(await soon(log.lend(0, MIB))), "what was released can be lent again"
+        await store.close()
+
+    asyncio.run(main())
