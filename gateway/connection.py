@@ -190,6 +190,8 @@ class Connection(asyncio.Protocol):
         if self._large is not None:
             # the client may be faster than the loop
             self._large.look()
+            if self.closed:
+                return
         if self._need:
             # The rest of a frame, or a part of the rest.
             if have >= CRUMB:

@@ -88,18 +88,25 @@ class Senders:
         """
         if self._stopped:
             return None
+        if len(self._threads) < THREADS and not self._start() and not self._threads:
+            return None
         try:
             own = os.dup(descriptor)  # whoever closes the other meanwhile does not make it another file's
         except OSError:
             return None
-        if len(self._threads) < THREADS:
-            number = len(self._threads)
-            thread = threading.Thread(target=self._run, name=f"send-{number}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
         sending = Sending(own, pieces, finish)
         self._queue.put(sending)
         return sending
+
+    def _start(self) -> bool:
+        """One thread more, if the system allows it."""
+        thread = threading.Thread(target=self._run, name=f"send-{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._threads.append(thread)
+        return True
 
     def _run(self) -> None:
         scratch = memoryview(bytearray(_SCRATCH))

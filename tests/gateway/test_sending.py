@@ -140,6 +140,20 @@ def test_a_stopped_gateway_sends_by_itself() -> None:
     alone(test)
 
 
+def test_without_threads_the_caller_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", none)
+            assert senders.send(here.fileno(), [b"abc"], lambda _: None) is None
+        assert (await sent(senders, here.fileno(), [b"def"])).left == b""
+        assert taken(there, 3) == b"def"
+
+    alone(test)
+
+
 # -- through the gateway
 
 
@@ -346,5 +360,34 @@ def test_a_listener_without_room_for_a_file_sends_without_a_thread(
             patch.setattr(listener, "_room", 1)
             assert same(records_of(await client.ask(ApiKey.FETCH, 11, body)), batches[1])
             assert len(by_threads) == 4
+
+    run(tmp_path, test)
+
+
+def test_what_comes_behind_an_answer_that_failed_has_no_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, told = threading.Event(), threading.Event()
+    plain = sending.Sending.run
+
+    def failing(self: Sending, scratch: memoryview) -> None:
+        plain(self, scratch)
+        self.failed = True
+        ended.set()
+        told.wait(10)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        monkeypatch.setattr(Sending, "run", failing)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+        while not ended.is_set():
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        other.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"too late")))
+        while len(gateway.listeners[0].connections) > 1:
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        told.set()
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 4))
+        assert answer.responses[0].partitions[0].high_watermark == 4
 
     run(tmp_path, test)
