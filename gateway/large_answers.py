@@ -87,7 +87,9 @@ class LargeAnswer:
         except Exception:
             log.exception("a fetch failed")
             self._connection.close("an internal error, see the log")
-            return
-        if not self._connection.closed:
+        if self._connection.closed:
+            # it would keep these bytes, and be kept by them
+            self._connection.sent_large()
+        else:
             self._listener.sent.value += frame_size(self._pieces)
             self._write(cast("Sequence[Buffer]", self._pieces))

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from gateway import sending
-from gateway.broker.fetching import LARGE
+from gateway.broker.fetching import LARGE, Answer, Fetch
 from gateway.sending import Senders, Sending
 from gateway.server import Gateway
 from gateway.wire import messages
@@ -334,8 +334,9 @@ def test_answers_on_their_way_count_as_unsent(tmp_path: Path, monkeypatch: pytes
         for each in many:
             each.send(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=900_000))
             each.close()
-        while len(gateway.listeners[0].connections) > 1:
-            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        async with asyncio.timeout(10):
+            while len(gateway.listeners[0].connections) > 1:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
         assert gateway.broker.unsent_bytes == 0, "nothing is left of those who went"
 
     run(tmp_path, test, "memory.max.bytes=1048576")
@@ -381,13 +382,55 @@ def test_what_comes_behind_an_answer_that_failed_has_no_effect(
         monkeypatch.setattr(Sending, "run", failing)
         other = await Client.connect(gateway)
         other.send(ApiKey.FETCH, 11, fetch_body("t", 0))
-        while not ended.is_set():
-            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        async with asyncio.timeout(10):
+            while not ended.is_set():
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
         other.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"too late")))
-        while len(gateway.listeners[0].connections) > 1:
-            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        async with asyncio.timeout(10):
+            while len(gateway.listeners[0].connections) > 1:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
         told.set()
         answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 4))
         assert answer.responses[0].partitions[0].high_watermark == 4
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("how", ["its client leaves", "it fails"])
+def test_of_an_answer_that_is_not_made_again_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    plain = Fetch.again
+
+    async def again(self: Fetch) -> Answer:
+        asked.set()
+        await go_on.wait()
+        if how == "it fails":
+            raise RuntimeError("on purpose")
+        return await plain(self)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        monkeypatch.setattr(Fetch, "again", again)
+        monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        (listener,) = gateway.listeners
+        before = set(listener.connections)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+        await asked.wait()
+        (connection,) = listener.connections - before
+        assert not connection.idle
+        if how == "its client leaves":
+            other.writer.transport.abort()
+            async with asyncio.timeout(10):
+                while connection in listener.connections:
+                    await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        go_on.set()
+        async with asyncio.timeout(10):
+            while not connection.idle or connection in listener.connections:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert ("on purpose" in caplog.text) == (how == "it fails")
+        assert gateway.broker.unsent_bytes == 0
 
     run(tmp_path, test)
