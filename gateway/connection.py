@@ -182,7 +182,11 @@ class Connection(asyncio.Protocol):
         self._proceed()
 
     def eof_received(self) -> bool:
-        return False
+        """The client sends no more. Told again, when reading goes on, if an answer to it is on its way."""
+        if self._large is None:
+            return False
+        self._pause_reading()
+        return True
 
     def data_received(self, data: bytes) -> None:
         have = len(data)

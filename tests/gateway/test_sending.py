@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -157,7 +158,12 @@ def test_without_threads_the_caller_sends(monkeypatch: pytest.MonkeyPatch) -> No
 # -- through the gateway
 
 
-def run(folder: Path, test: Callable[[Gateway, Client], Coroutine[Any, Any, None]], *flags: str) -> None:
+def run(
+    folder: Path,
+    test: Callable[[Gateway, Client], Coroutine[Any, Any, None]],
+    *flags: str,
+    loop: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run,
+) -> None:
     """Run a test with a gateway that keeps nothing of what was written in memory, and a connection."""
 
     async def body() -> None:
@@ -170,7 +176,7 @@ def run(folder: Path, test: Callable[[Gateway, Client], Coroutine[Any, Any, None
             finally:
                 client.close()
 
-    uvloop.run(body())
+    loop(body())
 
 
 def records_of(answer: Any) -> bytes:
@@ -422,6 +428,9 @@ def test_of_an_answer_that_is_not_made_again_nothing_is_kept(
         (connection,) = listener.connections - before
         assert not connection.idle
         if how == "its client leaves":
+            # without a farewell: it could mean that the client only sends no more
+            end = other.writer.get_extra_info("socket")
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             other.writer.transport.abort()
             async with asyncio.timeout(10):
                 while connection in listener.connections:
@@ -434,3 +443,35 @@ def test_of_an_answer_that_is_not_made_again_nothing_is_kept(
         assert gateway.broker.unsent_bytes == 0
 
     run(tmp_path, test)
+
+
+@pytest.mark.parametrize("loop", [uvloop.run, asyncio.run])
+def test_a_client_that_sends_no_more_gets_its_answer_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    going = threading.Event()
+    plain = sending.Sending.run
+
+    def held(self: Sending, scratch: memoryview) -> None:
+        going.wait(10)
+        plain(self, scratch)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client, 40)
+        whole = sum(map(len, batches))
+        monkeypatch.setattr(Sending, "run", held)
+        body = fetch_body("t", 0, max_bytes=2 * whole, partition_max_bytes=2 * whole)
+        for _ in range(2):
+            going.clear()
+            other = await Client.connect(gateway)
+            other.send(ApiKey.FETCH, 11, body)
+            other.writer.write_eof()
+            for _ in range(3):
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+            going.set()
+            _, answer = await other.receive()
+            assert len(records_of(answer)) == whole
+            assert await other.at_end()
+            other.close()
+
+    run(tmp_path, test, loop=loop)
