@@ -147,8 +147,8 @@ def test_what_was_not_in_memory_is_checked_when_it_is(
     async def main() -> None:
         store, _ = await made(tmp_path / "data")
         log = store.log(1)
-        (piece,) = await soon(log.lend(0, MIB))
-        (other,) = await soon(log.lend(0, MIB))
+        (piece,) = await soon(log.lend(0, MIB, least=LEAST))
+        (other,) = await soon(log.lend(0, MIB, least=LEAST))
         assert isinstance(piece, Stored)
         assert isinstance(other, Stored)
         into = memoryview(bytearray(len(piece)))
@@ -162,7 +162,7 @@ def test_what_was_not_in_memory_is_checked_when_it_is(
                 assert not other.read_into(into)
                 damage(tmp_path / "data")
         assert not piece.read_into(into), "lent before that"
-        found = await soon(log.lend(0, MIB))
+        found = await soon(log.lend(0, MIB, least=LEAST))
         assert not lent(found)
         assert len(read_in(found)) < 500_000, "up to the damage"
         piece.release()
@@ -207,12 +207,12 @@ def test_no_more_is_lent_than_there_are_files_for(tmp_path: Path) -> None:
         await store.close()
         store = await rocksdb.open(tmp_path / "data", tail_cache_bytes=0, open_files=16)
         log = store.log(1)
-        await soon(log.lend(0, MIB))
-        pieces = [await soon(log.lend(0, MIB)) for _ in range(10)]
+        await soon(log.lend(0, MIB, least=LEAST))
+        pieces = [await soon(log.lend(0, MIB, least=LEAST)) for _ in range(10)]
         assert [lent(each) for each in pieces] == [True] * 8 + [False] * 2
         for each in pieces:
             read_in(each)
-        assert lent(await soon(log.lend(0, MIB))), "what was released can be lent again"
+        assert lent(await soon(log.lend(0, MIB, least=LEAST))), "what was released can be lent again"
         await store.close()
 
     asyncio.run(main())
