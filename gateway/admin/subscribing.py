@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway import subscription_configs
 from gateway.admin import share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.groups import PAGE
 from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.topics import Found, find, named
 from gateway.broker.subscriptions import letter_names
+from gateway.config import subscription_configs
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context

@@ -6,9 +6,9 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway import topic_configs
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.config import topic_configs
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error

@@ -30,7 +30,7 @@ from gateway.broker.subscriptions.registry import Subscriptions
 from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
-from gateway.topic_configs import effective
+from gateway.config.topic_configs import effective
 from gateway.wire.errors import Error
 from store.api import Durability, Family, Log, Outcome, Put, Store, StoreError, Write
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from gateway.broker.share_groups import ShareGroups
     from gateway.clock import Clock
     from gateway.config import Settings
+    from gateway.config.topic_configs import TopicConfig
     from gateway.metrics_catalog import GatewayMetrics
-    from gateway.topic_configs import TopicConfig
 
 
 log = logging.getLogger("magnetar.broker")

@@ -1,4 +1,4 @@
-"""Configs of groups as rows: altered at run time, in force at once. What they mean is in `gateway.group_configs`."""
+"""Configs of groups as rows: altered at run time, in force at once. Their meaning is in `config/group_configs.py`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway import group_configs
 from gateway.broker.errors import KafkaError, from_store
-from gateway.group_configs import GroupConfig
+from gateway.config import group_configs
+from gateway.config.group_configs import GroupConfig
 from gateway.wire.errors import Error
 from store.api import Delete, Family, Put, StoreError, Write
 

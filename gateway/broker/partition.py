@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
-    from gateway.topic_configs import TopicConfig
+    from gateway.config.topic_configs import TopicConfig
 
     Bytes = list[Buffer] | Awaitable[list[Buffer]]
 

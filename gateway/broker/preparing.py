@@ -17,7 +17,7 @@ from gateway.wire.batch import BatchError, Header, header, reencode
 from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
-    from gateway.topic_configs import TopicConfig
+    from gateway.config.topic_configs import TopicConfig
 
 NAMED_AT_MOST = 10_000
 """Records of a refused batch that are named: looking for all of a million takes seconds, and the answer 30 MB."""

@@ -16,13 +16,13 @@ from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.machines import Live, Machines, Waiter
 from gateway.broker.share_sessions import Peer
 from gateway.broker.subscriptions import letter_names
+from gateway.config.group_configs import GroupConfig
+from gateway.config.group_table import KEY_SHARED, STICKY
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain
 from gateway.coordinators.group_rows import Kind, RowError, State
 from gateway.coordinators.share_events import Beat, Gone, Heartbeat, Leave, Make, TopicView
 from gateway.coordinators.share_group import ShareGroup
-from gateway.group_config_table import KEY_SHARED, STICKY
-from gateway.group_configs import GroupConfig
 from gateway.wire.errors import Error
 from store.api import Family, StoreError
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway import topic_configs
 from gateway.broker.catalog import Topic, plain
 from gateway.broker.errors import KafkaError, from_store
+from gateway.config import topic_configs
 from gateway.wire.errors import Error
 from semantics import names
 from store.api import Outcome, StoreError, Trim, Write

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway import subscription_configs
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.subscription import KEY_SHARED, Subscription
-from gateway.group_configs import effective, validate
+from gateway.config import subscription_configs
+from gateway.config.group_configs import effective, validate
 from gateway.wire.errors import Error
 from store.api import StoreError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.rows import SubscriptionRow
-    from gateway.group_configs import GroupConfig
+    from gateway.config.group_configs import GroupConfig
 
 
 def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int) -> bool:

@@ -9,7 +9,7 @@ from semantics import names
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
-    from gateway.group_configs import GroupConfig
+    from gateway.config.group_configs import GroupConfig
 
 RETRY = "-RETRY"
 DLQ = "-DLQ"

@@ -29,7 +29,7 @@ from store.api import Outcome, StoreError, Write
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
-    from gateway.group_configs import GroupConfig
+    from gateway.config.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.subscriptions")
 

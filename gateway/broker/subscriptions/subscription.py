@@ -25,7 +25,7 @@ from store.api import Outcome
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.subscriptions.rows import SubscriptionRow
-    from gateway.group_configs import GroupConfig
+    from gateway.config.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.subscriptions")
 

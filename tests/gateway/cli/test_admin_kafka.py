@@ -15,7 +15,7 @@ from gateway.cli.admin_options import Options
 from gateway.cli.admin_produce import LONGEST_DELAY_MS
 from gateway.cli.admin_records import Record
 from gateway.cli.admin_settling import Rules, asked
-from gateway.group_config_table import GROUP_CONFIGS
+from gateway.config.group_table import GROUP_CONFIGS
 
 
 def run(*arguments: str) -> Result:

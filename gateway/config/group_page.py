@@ -1,4 +1,4 @@
-"""The table of group configs in docs/SEMANTICS.md: `python -m gateway.group_config_page` writes it anew."""
+"""The table of group configs in docs/SEMANTICS.md: `python -m gateway.config.group_page` writes it anew."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from gateway.config.group_table import GROUP_CONFIGS, SLOTS, Row
 from gateway.config.schema import Kind
 from gateway.config.table import SETTINGS
-from gateway.group_config_table import GROUP_CONFIGS, SLOTS, Row
 
-PAGE = Path(__file__).parents[1] / "docs" / "SEMANTICS.md"
+PAGE = Path(__file__).parents[2] / "docs" / "SEMANTICS.md"
 
-BEGIN = "<!-- group configs: written by python -m gateway.group_config_page -->"
+BEGIN = "<!-- group configs: written by python -m gateway.config.group_page -->"
 END = "<!-- end of group configs -->"
 
 
@@ -58,7 +58,7 @@ def _values(row: Row) -> str:
 
 
 def main() -> int:
-    argparse.ArgumentParser(prog="python -m gateway.group_config_page", description=__doc__).parse_args()
+    argparse.ArgumentParser(prog="python -m gateway.config.group_page", description=__doc__).parse_args()
     PAGE.write_text(with_table(PAGE.read_text()))
     return 0
 

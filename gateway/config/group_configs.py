@@ -1,4 +1,4 @@
-"""Group configs: what is taken, what they come to, how they are shown. The table is `group_config_table.py`.
+"""Group configs: what is taken, what they come to, how they are shown. The table is `group_table.py`.
 
 A share group without any `pulsar.*` config behaves as Kafka's: released records come back at once, a lock lasts
 30 s, five deliveries.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from gateway.config.group_table import GROUP_CONFIGS, STICKY, OffsetReset, Row, offset_reset, sticky_ranges
 from gateway.config.schema import (
     INT_MAX,
     Described,
@@ -22,7 +23,6 @@ from gateway.config.schema import (
     quoted,
 )
 from gateway.config.settings import Settings
-from gateway.group_config_table import GROUP_CONFIGS, STICKY, OffsetReset, Row, offset_reset, sticky_ranges
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.group_config_page import PAGE, table, with_table
-from gateway.group_config_table import GROUP_CONFIGS
+from gateway.config.group_page import PAGE, table, with_table
+from gateway.config.group_table import GROUP_CONFIGS
 
 
 def test_the_page_is_current() -> None:
     page = PAGE.read_text()
-    assert page == with_table(page), "python -m gateway.group_config_page writes it anew"
+    assert page == with_table(page), "python -m gateway.config.group_page writes it anew"
 
 
 def test_every_config_has_a_line_with_its_default_and_its_values() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.config import SETTINGS, Kind
-from gateway.group_config_table import GROUP_CONFIGS
-from gateway.topic_configs import TOPIC_CONFIGS
+from gateway.config.group_table import GROUP_CONFIGS
+from gateway.config.topic_configs import TOPIC_CONFIGS
 
 BROKER = """
 advertised.listeners list null

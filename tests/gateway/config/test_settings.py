@@ -100,7 +100,7 @@ class TestSources:
 
     def test_no_variable_of_our_own_programs_stops_the_gateway(self) -> None:
         """A gateway may be started from a shell in which variables for the other programs are set."""
-        root = Path(__file__).parents[2]
+        root = Path(__file__).parents[3]
         used: set[str] = set()
         for folder in ("gateway", "pipeline", "compat", "tests/integration"):
             for source in (root / folder).rglob("*.py"):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gateway import group_configs
+from gateway.config import group_configs
+from gateway.config.group_table import GROUP_CONFIGS
 from gateway.config.schema import nearest
-from gateway.group_config_table import GROUP_CONFIGS
 
 if TYPE_CHECKING:
     from gateway.config.settings import Settings

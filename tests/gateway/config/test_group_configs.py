@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import Settings, Source
+from gateway.config.group_configs import describe, effective, is_list, validate
+from gateway.config.group_table import GROUP_CONFIGS, OffsetReset, duration_ms, sticky_ranges
 from gateway.config.schema import INT_MAX
-from gateway.group_config_table import GROUP_CONFIGS, OffsetReset, duration_ms, sticky_ranges
-from gateway.group_configs import describe, effective, is_list, validate
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
 

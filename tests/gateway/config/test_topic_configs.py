@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import SETTINGS, Settings, Source
-from gateway.topic_configs import TOPIC_CONFIGS, default_text, describe, effective, is_list, validate
+from gateway.config.topic_configs import TOPIC_CONFIGS, default_text, describe, effective, is_list, validate
 
 DEFAULTS = Settings.load()
 
