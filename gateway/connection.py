@@ -21,10 +21,10 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
-from gateway.apis.by_hand import BY_HAND, FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH, Answer, Waiting, take
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
-from gateway.apis.registry import APIS, Context
+from gateway.apis.registry import APIS, LARGEST, SMALL_REQUEST, Context
+from gateway.apis.waiting import Answer, Waiting, asked
 from gateway.broker.fetching import LARGE, Fetch
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
 from gateway.large_answers import LargeAnswer, frame_size
@@ -42,18 +42,7 @@ log = logging.getLogger("magnetar.connection")
 _HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
 MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
-PRODUCE, SYNC_GROUP, CREATE_TOPICS = 0, 14, 19
-SMALL_REQUEST = 1024 * 1024
-"""The largest frame of most APIs: decoding takes many times its bytes, and all of it in one turn of the loop."""
-LARGEST = {
-    FETCH: 2 * SMALL_REQUEST,
-    SYNC_GROUP: 8 * SMALL_REQUEST,
-    CREATE_TOPICS: 2 * SMALL_REQUEST,
-    SHARE_FETCH: 2 * SMALL_REQUEST,
-    SHARE_ACKNOWLEDGE: 2 * SMALL_REQUEST,
-}
-"""Those that may be larger: a fetch of 60,000 partitions without a session, the assignments of a large group, 10,000
-topics, 100,000 acknowledgements. Produce goes by socket.request.max.bytes."""
+PRODUCE, FETCH = 0, 1
 FIRST_REQUEST = 8 * SMALL_REQUEST
 """The largest frame that a connection may begin with: whoever has said nothing yet is not trusted with the memory of
 socket.request.max.bytes. Nearly all clients begin with ApiVersions; the others begin with an ordinary Produce."""
@@ -368,10 +357,9 @@ class Connection(asyncio.Protocol):
         """A request that is not pipelined: nothing before it is unanswered."""
         started = perf_counter()
         self._served += 1
-        if (
-            key in BY_HAND
-            and (waiting := take(self._broker, self.id, self.host, data, position, stop)) is not None
-        ):
+        api = APIS.get(key)
+        if api is not None and api.direct is not None and api.min_version <= version <= api.max_version:
+            waiting = api.direct(self._broker, asked(self.id, self.host, data, position, stop, api.flexible))
             result = waiting.start()
             self._serving = key
             self._began = started

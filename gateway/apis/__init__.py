@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib
 
 MODULES = (
+    "produce",
+    "fetch",
+    "share_fetch",
+    "share_acknowledge",
     "versions",
     "metadata",
     "list_offsets",
@@ -27,8 +31,5 @@ MODULES = (
 
 def load_all() -> None:
     """Import every module, and with it register every handler in `registry.APIS`."""
-    from gateway.apis.registry import register_by_hand
-
-    register_by_hand()
     for module in MODULES:
         importlib.import_module(f"gateway.apis.{module}")

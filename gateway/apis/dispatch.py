@@ -6,7 +6,7 @@ import struct
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.registry import APIS, Api, Context
+from gateway.apis.registry import APIS, Context, Handler
 from gateway.wire import codec
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -30,13 +30,13 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> b
     """
     key, version = context.api_key, context.api_version
     api = APIS.get(key)
-    if api is None or not api.min_version <= version <= api.max_version or key == ApiKey.PRODUCE:
+    if api is None or api.handler is None or not api.min_version <= version <= api.max_version:
         # Produce comes here only in the versions 0 to 2, which are advertised and not served.
         if key == ApiKey.API_VERSIONS:
             return _unsupported_api_versions(broker, context)
         raise Malformed(f"API {key} version {version} is not served")
     if key == ApiKey.METADATA:
-        return _metadata(broker, api, context, frame, position)
+        return _metadata(broker, api.handler, context, frame, position)
     answer = api.handler(broker, context, codec.decode_request(key, version, frame, position))
     if isinstance(answer, Awaitable):
         return _encode_later(context, answer)
@@ -56,14 +56,14 @@ async def _encode_later(context: Context, answer: Awaitable[Any]) -> bytes:
 
 
 def _metadata(
-    broker: Broker, api: Api, context: Context, frame: bytes, position: int
+    broker: Broker, handler: Handler, context: Context, frame: bytes, position: int
 ) -> bytes | Awaitable[bytes]:
     """Metadata, kept by the bytes of the question: the same answer holds until the catalog changes."""
     version = context.api_version
     question = (version, context.listener, frame[position:])
     body = broker.metadata_cache.get(question)
     if body is None:
-        answer = api.handler(broker, context, codec.decode_request(ApiKey.METADATA, version, frame, position))
+        answer = handler(broker, context, codec.decode_request(ApiKey.METADATA, version, frame, position))
         if isinstance(answer, Awaitable):
             return _encode_later(context, answer)
         body = codec.encode_response(ApiKey.METADATA, version, answer)
@@ -88,7 +88,9 @@ def _keep(
 
 def _unsupported_api_versions(broker: Broker, context: Context) -> bytes:
     """A version 0 body with error 35 that lists what is served, whatever version was asked (KIP-511)."""
-    message: Any = APIS[ApiKey.API_VERSIONS].handler(broker, context, None)
+    handler = APIS[ApiKey.API_VERSIONS].handler
+    assert handler is not None
+    message: Any = handler(broker, context, None)
     message.error_code = Error.UNSUPPORTED_VERSION
     header = codec.encode_response_header(ApiKey.API_VERSIONS, 0, context.correlation_id)
     body = codec.encode_response(ApiKey.API_VERSIONS, 0, message)

@@ -16,7 +16,7 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.registry import Context, handles
+from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.machines import Waiter
 from gateway.coordinators.classic_events import (
     Heartbeat,
@@ -102,7 +102,8 @@ def _join_response(version: int, answer: JoinAnswer) -> messages.JoinGroupRespon
     )
 
 
-@handles(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, parks=True)
+# the assignments of a large group
+@handles(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, parks=True, largest=8 * SMALL_REQUEST)
 def sync_group(broker: Broker, context: Context, request: messages.SyncGroupRequest) -> Any:
     if not request.group_id:
         return _sync_response(SyncAnswer(Error.INVALID_GROUP_ID))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.apis.registry import register_produce
 from gateway.broker.errors import KafkaError, RecordsRefused, from_store
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
@@ -24,6 +25,9 @@ from store.api import Outcome
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+
+
+register_produce(wire.MIN_VERSION, wire.MAX_VERSION)
 
 
 class Client(Protocol):

@@ -1,7 +1,8 @@
-"""Which Kafka APIs are served, in which versions, by which function.
+"""Which Kafka APIs are served, in which versions, by which function, and how large their requests may be.
 
 A handler takes `(broker, context, request)` and returns a response message, or an awaitable of one when it must
-wait. ApiVersions advertises exactly what is registered here.
+wait. Fetch, ShareFetch and ShareAcknowledge are decoded by hand, and become objects that wait (`waiting.py`). Produce
+is called by `connection.py`, for it is pipelined. ApiVersions advertises exactly what is registered here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from gateway.apis.waiting import Direct
     from gateway.broker.broker import Broker
+
+SMALL_REQUEST = 1024 * 1024
+"""The largest frame of most APIs: decoding takes many times its bytes, and all of it in one turn of the loop."""
 
 
 class Context:
@@ -59,7 +64,10 @@ class Api:
     name: str
     min_version: int
     max_version: int
-    handler: Handler
+    handler: Handler | None
+    # who answers where there is no handler, and from which version on a request's header has tags
+    direct: Direct | None = None
+    flexible: int = 0
     # True when a request may wait for long (JoinGroup, SyncGroup, Fetch): later requests of the connection
     # need not wait for it to take effect, though their answers leave after its answer.
     parks: bool = False
@@ -68,34 +76,59 @@ class Api:
 APIS: dict[int, Api] = {}
 """Served APIs by key. Filled when `gateway.apis` modules are imported (see `gateway.apis.load_all`)."""
 
+LARGEST: dict[int, int] = {}
+"""Bytes of the largest frame by key, where it is more than SMALL_REQUEST. Produce goes by socket.request.max.bytes."""
+
 F = TypeVar("F", bound=Handler)
+D = TypeVar("D", bound="Direct")
 
 
 def handles(
-    key: int, name: str, min_version: int, max_version: int, *, parks: bool = False
+    key: int,
+    name: str,
+    min_version: int,
+    max_version: int,
+    *,
+    parks: bool = False,
+    largest: int = SMALL_REQUEST,
 ) -> Callable[[F], F]:
-    """Register a handler for an API. Versions are inclusive, as in ApiVersions."""
+    """Register a handler for an API. Versions are inclusive, as in ApiVersions; `largest`: bytes of a frame."""
 
     def register(handler: F) -> F:
-        if key in APIS:
-            raise ValueError(f"API {key} ({name}) is registered twice")
-        APIS[key] = Api(key, name, min_version, max_version, handler, parks)
+        _register(Api(key, name, min_version, max_version, handler, parks=parks), largest)
         return handler
 
     return register
 
 
-def register_by_hand() -> None:
-    """Produce, Fetch, ShareFetch, ShareAcknowledge: served by `connection.py` with codecs of their own, listed here for
-    ApiVersions.
-    """
-    from gateway.wire import fetch, produce, share
+def serves(
+    key: int,
+    name: str,
+    min_version: int,
+    max_version: int,
+    *,
+    flexible: int,
+    parks: bool = False,
+    largest: int = SMALL_REQUEST,
+) -> Callable[[D], D]:
+    """Register what decodes and answers an API by hand. `flexible`: the first version whose header has tags."""
 
-    def by_hand(broker: Broker, context: Context, request: Any) -> Any:
-        raise AssertionError(f"{context.api_key} does not come this way")
+    def register(direct: D) -> D:
+        _register(Api(key, name, min_version, max_version, None, direct, flexible, parks), largest)
+        return direct
 
+    return register
+
+
+def _register(api: Api, largest: int) -> None:
+    if api.key in APIS:
+        raise ValueError(f"API {api.key} ({api.name}) is registered twice")
+    APIS[api.key] = api
+    if largest > SMALL_REQUEST:
+        LARGEST[api.key] = largest
+
+
+def register_produce(min_version: int, max_version: int) -> None:
+    """Produce, for ApiVersions: `connection.py` calls it."""
     if 0 not in APIS:
-        APIS[0] = Api(0, "Produce", produce.MIN_VERSION, produce.MAX_VERSION, by_hand)
-        APIS[1] = Api(1, "Fetch", fetch.MIN_VERSION, fetch.MAX_VERSION, by_hand, parks=True)
-        APIS[78] = Api(78, "ShareFetch", share.MIN_VERSION, share.MAX_VERSION, by_hand, parks=True)
-        APIS[79] = Api(79, "ShareAcknowledge", share.MIN_VERSION, share.MAX_VERSION, by_hand)
+        _register(Api(0, "Produce", min_version, max_version, None), SMALL_REQUEST)

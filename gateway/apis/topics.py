@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.apis.registry import Context, handles
+from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.config import topic_configs
 from gateway.wire import messages
@@ -25,7 +25,8 @@ Deleted = messages.DeleteTopicsResponse.DeletableTopicResult
 Grown = messages.CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-@handles(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7)
+# 10,000 topics
+@handles(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, largest=2 * SMALL_REQUEST)
 async def create_topics(
     broker: Broker, context: Context, request: messages.CreateTopicsRequest
 ) -> messages.CreateTopicsResponse:

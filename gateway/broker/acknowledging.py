@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
 
 Answer = Sequence[Piece]
+AckEncoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[wire.AckAnswer]]]], bytes]
+"""(error code, sentence, lock ms, what came of each topic's acknowledgements) -> the frame"""
 Result = tuple[int, str | None]
 """Error code and what to say of it."""
 
@@ -60,12 +62,12 @@ _SINGLE = frozenset((b"\x00", b"\x01", b"\x02", b"\x03"))
 """What may be said of a range in every version: gap, accept, release, reject."""
 
 
-def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> Error:
+def refusal(acks: Sequence[wire.Acknowledgement], renewing: bool) -> Error:
     """What is wrong with the acknowledgements of a partition by themselves, whatever their records' states are.
 
-    They must ascend, name one type for all of a range or one for each offset, and no type above `most`. RENEW needs
-    the request to say that it renews (KIP-1222). Two that meet in one offset are INVALID_RECORD_STATE, as in Kafka: the
-    first of them has settled it.
+    They must ascend, name one type for all of a range or one for each offset, and no type that there is not. RENEW
+    needs the request to say that it renews (KIP-1222). Two that meet in one offset are INVALID_RECORD_STATE, as in
+    Kafka: the first of them has settled it.
     """
     firsts, lasts, said = zip(*acks, strict=True)
     ascend = firsts[0] >= 0 and all(map(le, firsts, lasts)) and all(map(lt, lasts, firsts[1:]))
@@ -81,7 +83,7 @@ def refusal(acks: Sequence[wire.Acknowledgement], most: int, renewing: bool) -> 
         number = len(types)
         if number != 1 and (not number or number != last - first + 1):
             return Error.INVALID_REQUEST
-        if max(types) > most or (not renewing and wire.RENEW in types):
+        if max(types) > (wire.RENEW if renewing else wire.REJECT):
             return Error.INVALID_REQUEST
         end = last
     return Error.NONE
@@ -93,23 +95,17 @@ class Acknowledging:
     __slots__ = (
         "_acks",
         "_broker",
-        "_correlation_id",
         "_held",
         "_peer",
         "_uncommitted",
-        "_version",
         "connection",
         "done",
     )
 
-    def __init__(
-        self, broker: Broker, connection: int, peer: Peer, version: int, correlation_id: int
-    ) -> None:
+    def __init__(self, broker: Broker, connection: int, peer: Peer) -> None:
         self._broker = broker
         self.connection = connection
         self._peer = peer
-        self._version = version
-        self._correlation_id = correlation_id
         # what came of the acknowledgements of each partition
         self._acks: dict[Key, Result] = {}
         # True while acknowledgements are on their way to the disk
@@ -121,7 +117,6 @@ class Acknowledging:
 
     def _acknowledge(self, group: str, member: str, topics: Sequence[wire.TopicAcks], renewing: bool) -> None:
         """Apply what the request acknowledges, partition by partition: all of one or nothing of it."""
-        most = wire.RENEW if self._version >= 2 else wire.REJECT
         taken = False
         for topic_id, partitions in topics:
             for index, acks in partitions:
@@ -131,7 +126,7 @@ class Acknowledging:
                     taken = True
                     self._acks[topic_id, index] = _OK
                     continue
-                error = refusal(acks, most, renewing)
+                error = refusal(acks, renewing)
                 if not error and renewing and not self._may_renew(group, acks):
                     error = Error.INVALID_RECORD_STATE
                 if not error:
@@ -200,19 +195,19 @@ class Acknowledging:
 class ShareAcknowledge(Acknowledging):
     """One ShareAcknowledge request."""
 
-    __slots__ = ("_request",)
+    __slots__ = ("_encoder", "_request")
 
     def __init__(
         self,
         broker: Broker,
         connection: int,
         peer: Peer,
-        version: int,
-        correlation_id: int,
         request: wire.ShareAcknowledgeRequest,
+        encode: AckEncoder,
     ) -> None:
-        super().__init__(broker, connection, peer, version, correlation_id)
+        super().__init__(broker, connection, peer)
         self._request = request
+        self._encoder = encode
 
     def start(self) -> Answer | None:
         """The answer, or None: `done` will be called with it."""
@@ -248,15 +243,11 @@ class ShareAcknowledge(Acknowledging):
         return self._encode()
 
     def _refuse(self, error: Error, text: str | None = None) -> Answer:
-        return [wire.encode_acknowledge(self._version, self._correlation_id, error, text, 0, ())]
+        return [self._encoder(error, text, 0, ())]
 
     def _encode(self) -> Answer:
         topics: dict[bytes, list[wire.AckAnswer]] = {}
         for (topic_id, index), (code, text) in self._acks.items():
             topics.setdefault(topic_id, []).append((index, code, text))
         lock_ms = self._broker.subscriptions.configs.lock_ms(self._request.group_id or "")
-        return [
-            wire.encode_acknowledge(
-                self._version, self._correlation_id, 0, None, lock_ms, list(topics.items())
-            )
-        ]
+        return [self._encoder(0, None, lock_ms, list(topics.items()))]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Answer = Sequence[Piece]
 """One frame in pieces. Bytes that lie in a file may be lent: to be read by whoever sends them, and released."""
 
+Encoder = Callable[[int, int, list[wire.TopicResult[Piece]]], Answer]
+"""(error code, session id, what is told of each topic) -> the frame"""
+
 LARGE = 256 * 1024
 """Bytes of an answer from which on it is worth the way to a thread and back, some 20 us. Less is never lent."""
 _NOTHING: Sequence[Piece] = ()
@@ -43,8 +46,9 @@ class Fetch:
     __slots__ = (
         "_appended",
         "_broker",
+        "_by_id",
         "_connection",
-        "_correlation_id",
+        "_encoder",
         "_full",
         "_max_bytes",
         "_missing",
@@ -52,18 +56,17 @@ class Fetch:
         "_state",
         "_timer",
         "_told",
-        "_version",
         "done",
     )
 
     def __init__(
-        self, broker: Broker, connection: int, version: int, correlation_id: int, request: wire.FetchRequest
+        self, broker: Broker, connection: int, request: wire.FetchRequest, by_id: bool, encode: Encoder
     ) -> None:
+        """`connection`: whose sessions it may use. `by_id`: topics are named by their ids."""
         self._broker = broker
-        # whose sessions it may use
         self._connection = connection
-        self._version = version
-        self._correlation_id = correlation_id
+        self._by_id = by_id
+        self._encoder = encode
         self._request = request
         self._appended = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -79,7 +82,7 @@ class Fetch:
         broker = self._broker
         state = self._open()
         if isinstance(state, Error):
-            return wire.encode(self._version, self._correlation_id, request.isolation, state, 0, [])
+            return self._encoder(state, 0, [])
         self._state = state
         # Everything is told in the first answer of a session, and in every answer without one.
         self._full = request.session_epoch <= 0
@@ -99,7 +102,7 @@ class Fetch:
     def _open(self) -> FetchState | Error:
         request, sessions, connection = self._request, self._broker.fetch_sessions, self._connection
         epoch = request.session_epoch
-        by_id = self._version >= 13
+        by_id = self._by_id
         now = self._broker.clock.monotonic_ms()
         if epoch in (0, FINAL_EPOCH):
             if (
@@ -278,9 +281,7 @@ class Fetch:
                 topics.append((wanted.topic, results))
             high, start = (-1, -1) if result.error else (result.high, result.start)
             results.append((wanted.index, result.error, high, high, start, result.buffers, result.size))
-        return wire.encode(
-            self._version, self._correlation_id, self._request.isolation, 0, self._state.session_id, topics
-        )
+        return self._encoder(0, self._state.session_id, topics)
 
     async def again(self) -> Answer:
         """The same answer with its bytes in memory, for what was lent could not be read."""

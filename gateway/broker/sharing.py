@@ -12,7 +12,7 @@ answer leaves: what it waits for (a sync, a disk) may take longer than a lock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.acknowledging import (
@@ -48,12 +48,17 @@ _BEYOND = 2
 _SCARCE_BYTES = 64 * 1024
 
 
+Encoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[wire.PartitionAnswer]]]], Answer]
+"""(error code, sentence, lock ms, what is told of each topic) -> the frame"""
+
+
 class ShareFetch(Acknowledging):
     """One ShareFetch request."""
 
     __slots__ = (
         "_ahead",
         "_budget",
+        "_encoder",
         "_full",
         "_gone",
         "_limit",
@@ -73,12 +78,12 @@ class ShareFetch(Acknowledging):
         broker: Broker,
         connection: int,
         peer: Peer,
-        version: int,
-        correlation_id: int,
         request: wire.ShareFetchRequest,
+        encode: Encoder,
     ) -> None:
-        super().__init__(broker, connection, peer, version, correlation_id)
+        super().__init__(broker, connection, peer)
         self._request = request
+        self._encoder = encode
         self._session: ShareSession | None = None
         # the member, as its partitions know it
         self.consumer = request.member_id or ""
@@ -143,10 +148,8 @@ class ShareFetch(Acknowledging):
         group, member = request.group_id, request.member_id
         if group is None or not member or len(member) > MAX_MEMBER_ID:
             return Error.INVALID_REQUEST
-        if (
-            request.is_renew_ack
-            and self._version >= 2
-            and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms)
+        if request.is_renew_ack and (
+            request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
         ):
             # KIP-1222: such a request fetches nothing, and says so by what it asks for
             return Error.INVALID_REQUEST
@@ -392,7 +395,7 @@ class ShareFetch(Acknowledging):
                 text = "The request that opens a session can acknowledge nothing."
             else:
                 text = "A request that renews fetches nothing: its limits and its wait must be 0."
-        return wire.encode_fetch(self._version, self._correlation_id, error, text, 0, ())
+        return self._encoder(error, text, 0, ())
 
     def _when_durable(self, answer: Answer) -> Answer | None:
         if self._uncommitted and self._size and self._session is not None:
@@ -444,7 +447,7 @@ class ShareFetch(Acknowledging):
             else:
                 topics[topic_id] = [answer]
         lock_ms = self._broker.subscriptions.configs.lock_ms(session.group)
-        return wire.encode_fetch(self._version, self._correlation_id, 0, None, lock_ms, list(topics.items()))
+        return self._encoder(0, None, lock_ms, list(topics.items()))
 
     # -- waiting ----------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ import pstats
 import random
 import struct
 from collections.abc import Awaitable
+from functools import partial
 from time import thread_time
 from typing import Any
 
@@ -176,7 +177,11 @@ async def measure(options: argparse.Namespace) -> float:
                 profile.enable()
             before = thread_time()
             request = share.decode_fetch(2, body, 0, len(body))
-            answer = await _answer(ShareFetch(world.broker, 1, ("/127.0.0.1", "bench"), 2, 7, request))
+            answer = await _answer(
+                ShareFetch(
+                    world.broker, 1, ("/127.0.0.1", "bench"), request, partial(share.encode_fetch, 2, 7)
+                )
+            )
             took += thread_time() - before
             if profile is not None:
                 profile.disable()

@@ -20,6 +20,7 @@ import random
 import struct
 from array import array
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -45,7 +46,13 @@ class Asking:
     def start(self) -> None:
         body = self.member.request()
         request = share.decode_fetch(2, body, 0, len(body))
-        fetch = ShareFetch(self._world.broker, self._connection, ("/127.0.0.1", "bench"), 2, 7, request)
+        fetch = ShareFetch(
+            self._world.broker,
+            self._connection,
+            ("/127.0.0.1", "bench"),
+            request,
+            partial(share.encode_fetch, 2, 7),
+        )
         fetch.done = self._told
         found = fetch.start()
         if found is not None:

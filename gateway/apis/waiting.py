@@ -1,0 +1,65 @@
+"""Requests with codecs of their own, that may have to wait: for data, a disk, or until what they say is stored.
+
+Each becomes an object that answers at once, or waits and calls back; `connection.py` runs it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from gateway.wire.varint import skip_tags
+from store.api import Piece
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+_HEAD = struct.Struct(">xxxxhhih")  # size, API key, version, correlation id, length of the client id
+
+Answer = Sequence[Piece]
+"""One frame in pieces; its first four bytes, and more, are in the first."""
+
+
+class Waiting(Protocol):
+    """One such request."""
+
+    done: Callable[[Answer | Awaitable[Answer]], None] | None
+
+    def start(self) -> Answer | Awaitable[Answer] | None:
+        """The answer, at once or to wait for, or None: `done` will be called with it."""
+
+    def expire(self) -> None:
+        """Do not wait for data any longer."""
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+
+
+class Asked(NamedTuple):
+    """The head of a request, and where its body stands in the bytes that came."""
+
+    connection: int
+    host: str
+    """as Kafka shows it, with a slash"""
+    version: int
+    correlation_id: int
+    client_id: bytes
+    data: bytes
+    position: int
+    stop: int
+
+
+Direct = Callable[["Broker", Asked], Waiting]
+"""Decodes a request and makes what answers it. Raises Malformed."""
+
+
+def asked(connection: int, host: str, data: bytes, position: int, stop: int, flexible: int) -> Asked:
+    """Of the frame at `data[position:stop]`. From version `flexible` on its header ends with tags."""
+    _, version, correlation_id, named = _HEAD.unpack_from(data, position)
+    name = position + 14
+    position = name + named if named > 0 else name
+    client_id = data[name:position]
+    if version >= flexible:
+        position = position + 1 if not data[position] else skip_tags(data, position)
+    return Asked(connection, host, version, correlation_id, client_id, data, position, stop)
