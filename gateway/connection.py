@@ -359,6 +359,15 @@ class Connection(asyncio.Protocol):
         self._served += 1
         api = APIS.get(key)
         if api is not None and api.direct is not None and api.min_version <= version <= api.max_version:
+            if (
+                api.quick is not None
+                and (found := api.quick(self._broker, self.id, data, position, stop)) is not None
+            ):
+                self._listener.sent.value += frame_size(found)
+                self._wrote = True
+                self.transport.writelines(cast("list[bytes]", found))
+                self._listener.observe(key, perf_counter() - started)
+                return
             waiting = api.direct(self._broker, asked(self.id, self.host, data, position, stop, api.flexible))
             result = waiting.start()
             self._serving = key

@@ -249,6 +249,9 @@ class Log(Protocol):
         is damaged, StoreError when it cannot be read at present, IndexError for an offset outside [start, end].
         """
 
+    def tail_read(self, offset: int, max_bytes: int) -> list[Buffer] | None:
+        """As `read`, of what was just written, for an offset within the log; None for all that lies further back."""
+
     def lend(
         self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
     ) -> list[Piece] | Awaitable[list[Piece]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from gateway.apis.waiting import Direct
+    from gateway.apis.waiting import Direct, Quick
     from gateway.broker.broker import Broker
 
 SMALL_REQUEST = 1024 * 1024
@@ -68,6 +68,8 @@ class Api:
     # who answers where there is no handler, and from which version on a request's header has tags
     direct: Direct | None = None
     flexible: int = 0
+    # the short way of the commonest request
+    quick: Quick | None = None
     # True when a request may wait for long (JoinGroup, SyncGroup, Fetch): later requests of the connection
     # need not wait for it to take effect, though their answers leave after its answer.
     parks: bool = False
@@ -108,13 +110,14 @@ def serves(
     max_version: int,
     *,
     flexible: int,
+    quick: Quick | None = None,
     parks: bool = False,
     largest: int = SMALL_REQUEST,
 ) -> Callable[[D], D]:
     """Register what decodes and answers an API by hand. `flexible`: the first version whose header has tags."""
 
     def register(direct: D) -> D:
-        _register(Api(key, name, min_version, max_version, None, direct, flexible, parks), largest)
+        _register(Api(key, name, min_version, max_version, None, direct, flexible, quick, parks), largest)
         return direct
 
     return register

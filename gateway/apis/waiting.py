@@ -50,6 +50,10 @@ class Asked(NamedTuple):
     stop: int
 
 
+Quick = Callable[["Broker", int, bytes, int, int], Answer | None]
+"""(broker, connection, data, position, stop) -> the answer to the frame there; None, and nothing has happened, for what
+is not of the commonest kind."""
+
 Direct = Callable[["Broker", Asked], Waiting]
 """Decodes a request and makes what answers it. Raises Malformed."""
 

@@ -118,6 +118,13 @@ class RocksLog:
         self._reader.misses += 1
         return self._drive(cast("Reading[list[Buffer]]", self._read(offset, max_bytes, whole_first)))
 
+    def tail_read(self, offset: int, max_bytes: int) -> list[Buffer] | None:
+        firsts = self.tail.firsts
+        if not firsts or offset < firsts[0] or offset >= self.end_offset:
+            return None
+        self._reader.hits += 1
+        return self.tail.read(offset, max_bytes, True)
+
     def lend(
         self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
     ) -> list[Piece] | Awaitable[list[Piece]]:

@@ -1,0 +1,76 @@
+"""The short way of a fetch of one partition whose records are in the tail cache: no request, no state is made.
+
+It declines (None, and nothing has happened) whatever is not as plain: `fetching.py` then answers, with the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.broker.fetch_sessions import MAX_EPOCH
+from store.api import Buffer
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+LARGE = 64 * 1024
+"""Bytes from which on an answer goes the long way: what that costs is lost in the copy, and a thread may send it."""
+
+
+class Found(NamedTuple):
+    """What is told of the partition."""
+
+    high: int
+    start: int
+    buffers: Sequence[Buffer]
+    size: int
+
+
+def fetch_one(
+    broker: Broker,
+    connection: int,
+    min_bytes: int,
+    max_bytes: int,
+    session_id: int,
+    session_epoch: int,
+    topic: bytes,
+    index: int,
+    leader_epoch: int,
+    offset: int,
+    limit: int,
+) -> Found | None:
+    """`min_bytes` of records at least; the session goes on (epoch above 0), or there is none (-1)."""
+    runtime = broker.topic_by_id(topic)
+    if runtime is None or not 0 <= index < len(runtime.partitions):
+        return None
+    partition = runtime.partitions[index]
+    if partition is None or partition.stale or 0 <= leader_epoch != partition.leader_epoch:
+        return None
+    log = partition.log
+    high, start = partition.high_watermark, log.start_offset
+    if not start <= offset < high or broker.unsent_bytes > broker.memory_limit:
+        return None
+    state = wanted = None
+    if session_epoch > 0:
+        state = broker.fetch_sessions.get(connection, session_id, broker.clock.monotonic_ms())
+        if state is None or state.epoch != session_epoch or state.parked is not None or not state.by_id:
+            return None
+        wanted = state.wanted.get((topic, index))
+        # others of the session may have something too
+        if wanted is None or wanted.partition is not partition or len(state.ready) != (wanted in state.ready):
+            return None
+    buffers = log.tail_read(offset, max(min(limit, max_bytes, broker.fetch_max_bytes), 0))
+    if buffers is None:
+        return None
+    size = sum(map(len, buffers))
+    if size < min_bytes or size >= LARGE:
+        return None
+    if state is not None and wanted is not None:
+        state.epoch = session_epoch + 1 if session_epoch < MAX_EPOCH else 1
+        wanted.leader_epoch, wanted.offset, wanted.max_bytes = leader_epoch, offset, limit
+        wanted.told_high, wanted.told_start = high, start
+        state.ready[wanted] = None
+    partition.bytes_out += size
+    broker.metrics.fetch_bytes.value += size
+    return Found(high, start, buffers, size)
