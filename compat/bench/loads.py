@@ -61,16 +61,30 @@ class Turn:
     def timed(self, load: str, *options: str) -> dict[str, float]:
         """Start the server and run a generator's load that lasts by the clock.
 
-        The warm-up is long because a JVM needs more than ten seconds of load until its figures settle.
+        The warm-up is long because a JVM needs more than ten seconds of load, and up to a minute, until its figures
+        settle; the loads in SETTLING wait for that.
         """
         warmup, duration = (2, 2) if self.quick else (12, 8)
+        settling = self._settling() if load in SETTLING else ()
         self.started()
-        return self.generate(load, *options, "-warmup", f"{warmup}s", "-duration", f"{duration}s")
+        return self.generate(load, *options, "-warmup", f"{warmup}s", *settling, "-duration", f"{duration}s")
+
+    def _settling(self) -> tuple[str, ...]:
+        """Warm up until the rate stands still."""
+        return () if self.quick else ("-settle", "60s")
+
+    def warmed_up(self, load: str, *options: str) -> None:
+        """The same, and nothing is measured."""
+        seconds = "1s" if self.quick else "12s"
+        self.generate(load, *options, "-warmup", seconds, *self._settling(), "-duration", "1s")
 
     def generate(self, load: str, *options: str) -> dict[str, float]:
         """Run a generator's load against the started server."""
         return generator.run(load, self.server.address, options, timeout=240)
 
+
+SETTLING = ("produce", "fetch", "list-offsets")
+"""Loads whose rate is what the server can do, so that it tells when that is warm"""
 
 Measure = Callable[[Turn], dict[str, float]]
 
@@ -183,8 +197,8 @@ def _librdkafka(turn: Turn) -> dict[str, float]:
 def _behind(turn: Turn) -> dict[str, float]:
     """4 GB are written, then read once from the start, after a warm-up on another topic."""
     turn.started()
-    warmup, fill = ("1s", "2000") if turn.quick else ("12s", "62500")
-    turn.generate("fetch", *LARGE, "-topic", "warm", "-records", "16", "-fill", "1000", "-duration", warmup)
+    fill = "2000" if turn.quick else "62500"
+    turn.warmed_up("fetch", *LARGE, "-topic", "warm", "-records", "16", "-fill", "1000")
     return turn.generate("fetch", *LARGE, "-topic", "behind", "-records", "16", "-fill", fill, "-once")
 
 

@@ -77,6 +77,25 @@ def test_both_servers_get_the_same_timed_load(quick: bool) -> None:
     assert int(duration.removesuffix("s")) <= (3 if quick else 15)
 
 
+def test_a_load_that_shows_what_the_server_can_do_waits_until_that_stands_still() -> None:
+    def asked(name: str, quick: bool = False) -> list[list[str]]:
+        turn = Recorder(quick)
+        next(load for load in LOADS if load.name == name).measure(turn)
+        return turn.asked  # type: ignore[attr-defined, no-any-return]
+
+    for name in ("produce-small", "fetch-small", "fetch-large", "list-offsets"):
+        (_, load) = asked(name)
+        assert load[load.index("-settle") + 1] == "60s", name
+        assert "-settle" not in asked(name, quick=True)[1]
+    # by a given rate, whatever the server can do
+    assert "-settle" not in asked("end-to-end")[1]
+    # and before what is read but once
+    _, warm, behind = asked("fetch-behind")
+    assert "-settle" in warm
+    assert "-once" in behind
+    assert warm[warm.index("-topic") + 1] != behind[behind.index("-topic") + 1]
+
+
 def test_durability_differs_only_where_the_row_says_so() -> None:
     tuned = {load.name for load in LOADS if load.kafka or load.magnetar}
     assert tuned == {"produce-fsync"}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"syscall"
 	"time"
@@ -49,7 +50,8 @@ type plan struct {
 	address     string
 	connections int
 	depth       int
-	warmup      time.Duration
+	warmup      time.Duration // at least
+	settle      time.Duration // at most, until the rate stands still; 0: no longer than warmup
 	duration    time.Duration
 	count       int64 // stop after so many requests of each connection instead (no warm-up)
 	inputSize   int   // bytes of each connection's read buffer to start with
@@ -58,6 +60,7 @@ type plan struct {
 // result is what a run prints.
 type result struct {
 	Load              string           `json:"load"`
+	WarmupSeconds     float64          `json:"warmup_seconds"`
 	Seconds           float64          `json:"seconds"`
 	Requests          int64            `json:"requests"`
 	RequestsPerSecond float64          `json:"requests_per_second"`
@@ -123,14 +126,15 @@ func run(p plan, j job) (*result, error) {
 	res := &result{}
 	hist := &histogram{}
 	start := time.Now()
-	measuredFrom, measuredTo := p.warmup, p.warmup+p.duration
+	// set anew when the warm-up ends
+	measuredFrom, measuredTo := time.Duration(0), p.duration
 	if p.count > 0 {
-		measuredFrom, measuredTo = 0, time.Hour
+		measuredTo = time.Hour
 	}
 	var flying int
 	var cpuFrom, cpuTo float64
 	cpuFrom = cpuSeconds()
-	measuring := measuredFrom == 0
+	measuring := p.count > 0 || (p.warmup == 0 && p.settle == 0)
 	running := true
 
 	issue := func(c *connection, now time.Duration) {
@@ -164,10 +168,11 @@ func run(p plan, j job) (*result, error) {
 			return nil, err
 		}
 		now := time.Since(start)
-		if !measuring && now >= measuredFrom {
+		if !measuring && now >= p.warmup && (now >= p.settle || settled(res.Series, int(now/time.Second))) {
 			measuring, cpuFrom = true, cpuSeconds()
+			measuredFrom, measuredTo = now, now+p.duration
 		}
-		if running && now >= measuredTo {
+		if running && measuring && now >= measuredTo {
 			running, ended, cpuTo = false, now, cpuSeconds()
 		}
 		if !running && now > ended+drainTime {
@@ -258,6 +263,7 @@ func run(p plan, j job) (*result, error) {
 		ended, cpuTo = time.Since(start), cpuSeconds()
 	}
 	seconds := (ended - measuredFrom).Seconds()
+	res.WarmupSeconds = round(measuredFrom.Seconds(), 3)
 	res.Seconds = round(seconds, 3)
 	res.Megabytes = round(res.Megabytes/1e6, 3)
 	if seconds > 0 {
@@ -268,6 +274,24 @@ func run(p plan, j job) (*result, error) {
 	res.Latency = hist.report()
 	res.CPUSeconds = round(cpuTo-cpuFrom, 3)
 	return res, nil
+}
+
+const (
+	window = 5    // seconds
+	still  = 0.03 // of the rate
+)
+
+// settled says whether the answers of the last whole seconds were as many as those of the seconds before them.
+func settled(series []int64, seconds int) bool {
+	if seconds < 2*window || len(series) < seconds {
+		return false
+	}
+	var last, before int64
+	for i := 1; i <= window; i++ {
+		last += series[seconds-i]
+		before += series[seconds-window-i]
+	}
+	return math.Abs(float64(last-before)) <= still*float64(before)
 }
 
 // flush gives the kernel what it takes, and waits for EPOLLOUT with the rest.

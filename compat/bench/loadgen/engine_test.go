@@ -116,6 +116,37 @@ func TestEngineEndsByTheClock(t *testing.T) {
 	}
 }
 
+func TestEngineWarmsUpUntilTheRateStandsStill(t *testing.T) {
+	address := broker(t, func(n int) []byte { return produceAnswer(0, 0, int64(n)) })
+	j, err := newProduceJob(address, "topic", 1, 2, 1, 100, -1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// there are not yet ten seconds to look at when it has to begin
+	most := 120 * time.Millisecond
+	res, err := run(plan{address: address, connections: 2, depth: 4, warmup: 20 * time.Millisecond, settle: most, duration: 50 * time.Millisecond}, j)
+	if err != nil || res.WarmupSeconds < 0.12 || res.Requests == 0 || res.Requests >= res.AllRecords {
+		t.Errorf("%+v %v", res, err)
+	}
+}
+
+func TestSettled(t *testing.T) {
+	rising := []int64{10, 20, 30, 40, 50, 60, 70, 80, 90, 100}
+	still := []int64{1, 2, 100, 101, 99, 100, 100, 98, 103, 100, 101, 100, 1}
+	for _, c := range []struct {
+		series  []int64
+		seconds int
+		settled bool
+	}{
+		{rising, 10, false}, {still, 9, false}, {still, 10, false}, {still, 12, true}, {still, 13, false}, {still, 20, false}, {nil, 0, false},
+		{make([]int64, 10), 10, true}, {[]int64{100, 100, 100, 100, 100, 102, 102, 102, 102, 102}, 10, true}, {[]int64{100, 100, 100, 100, 100, 104, 104, 104, 104, 104}, 10, false},
+	} {
+		if settled(c.series, c.seconds) != c.settled {
+			t.Errorf("%v at %d", c.series, c.seconds)
+		}
+	}
+}
+
 func TestUnknownLoad(t *testing.T) {
 	if _, _, err := load("nothing", nil); err == nil || !strings.Contains(err.Error(), "produce") {
 		t.Error(err)

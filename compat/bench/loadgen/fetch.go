@@ -126,13 +126,13 @@ func (j *fetchJob) check(c *connection, s *slot, answer []byte) (int, int, error
 }
 
 type fetchOptions struct {
-	address, topic          string
-	connections, partitions int
-	fillBatches             int // of each partition
-	records, size           int // of each batch
-	maxBytes                int
-	oneBatch, once          bool // once: as many answers as one pass has, and no warm-up
-	warmup, duration        time.Duration
+	address, topic           string
+	connections, partitions  int
+	fillBatches              int // of each partition
+	records, size            int // of each batch
+	maxBytes                 int
+	oneBatch, once           bool // once: as many answers as one pass has, and no warm-up
+	warmup, settle, duration time.Duration
 }
 
 func fetch(o fetchOptions) (*result, error) {
@@ -181,7 +181,7 @@ func fetch(o fetchOptions) (*result, error) {
 	}
 	res, err := run(plan{
 		address: o.address, connections: o.connections, depth: 1, count: count,
-		warmup: o.warmup, duration: o.duration, inputSize: o.maxBytes + o.maxBytes/4,
+		warmup: o.warmup, settle: o.settle, duration: o.duration, inputSize: o.maxBytes + o.maxBytes/4,
 	}, j)
 	if err != nil {
 		return nil, err

@@ -27,12 +27,12 @@ func (j *listOffsetsJob) check(_ *connection, _ *slot, answer []byte) (int, int,
 	return 0, 0, err
 }
 
-func listOffsets(address, topic string, partitions, connections, depth int, warmup, duration time.Duration) (*result, error) {
+func listOffsets(address, topic string, partitions, connections, depth int, warmup, settle, duration time.Duration) (*result, error) {
 	if _, err := prepareTopic(address, topic, partitions); err != nil {
 		return nil, err
 	}
 	res, err := run(plan{
-		address: address, connections: connections, depth: depth, warmup: warmup, duration: duration,
+		address: address, connections: connections, depth: depth, warmup: warmup, settle: settle, duration: duration,
 	}, &listOffsetsJob{topic, partitions})
 	if err == nil {
 		res.Verified = res.Errors == 0

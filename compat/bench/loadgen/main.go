@@ -52,6 +52,7 @@ func load(name string, arguments []string) (any, bool, error) {
 	records := flags.Int("records", 1, "records in a batch")
 	size := flags.Int("size", 100, "bytes of a record's value")
 	warmup := flags.Duration("warmup", 2*time.Second, "not measured, at the start")
+	settle := flags.Duration("settle", 0, "produce, fetch, list-offsets: go on warming up until the rate stands still, so long at most")
 	duration := flags.Duration("duration", 5*time.Second, "measured")
 	acks := flags.Int("acks", -1, "produce: acknowledgements, -1 or 1")
 	idempotent := flags.Bool("idempotent", false, "produce: one idempotent producer a connection")
@@ -81,18 +82,18 @@ func load(name string, arguments []string) (any, bool, error) {
 		res, err := produce(produceOptions{
 			address: *address, topic: *topic, connections: *connections, depth: *depth, records: *records,
 			size: *size, partitions: *partitions, acks: *acks, idempotent: *idempotent,
-			warmup: *warmup, duration: *duration, count: *count,
+			warmup: *warmup, settle: *settle, duration: *duration, count: *count,
 		})
 		return named(res, err, name)
 	case "fetch":
 		res, err := fetch(fetchOptions{
 			address: *address, topic: *topic, connections: *connections, partitions: *partitions,
 			fillBatches: *fill, records: *records, size: *size, maxBytes: *maxBytes, oneBatch: *oneBatch,
-			warmup: *warmup, duration: *duration, once: *once,
+			warmup: *warmup, settle: *settle, duration: *duration, once: *once,
 		})
 		return named(res, err, name)
 	case "list-offsets":
-		res, err := listOffsets(*address, *topic, *partitions, *connections, *depth, *warmup, *duration)
+		res, err := listOffsets(*address, *topic, *partitions, *connections, *depth, *warmup, *settle, *duration)
 		return named(res, err, name)
 	case "end-to-end":
 		res, err := endToEnd(endToEndOptions{

@@ -127,7 +127,7 @@ type produceOptions struct {
 	connections, depth, records, size, partitions int
 	acks                                          int
 	idempotent                                    bool
-	warmup, duration                              time.Duration
+	warmup, settle, duration                      time.Duration
 	count                                         int64
 }
 
@@ -150,7 +150,7 @@ func produce(o produceOptions) (*result, error) {
 	}
 	res, err := run(plan{
 		address: o.address, connections: o.connections, depth: o.depth,
-		warmup: o.warmup, duration: o.duration, count: o.count,
+		warmup: o.warmup, settle: o.settle, duration: o.duration, count: o.count,
 	}, j)
 	if err != nil {
 		return nil, err
