@@ -97,8 +97,8 @@ class ForgetsLetters(Cursor):
 
     __slots__ = ()
 
-    def buried(self, ranges: Sequence[tuple[int, int]]) -> None:
-        super().buried([] if len(ranges) % 3 == 1 else ranges)
+    def buried(self, ranges: Sequence[tuple[int, int]], *, dropped: bool = False) -> None:
+        super().buried([] if len(ranges) % 3 == 1 else ranges, dropped=dropped)
 
 
 class IgnoresOwners(Cursor):

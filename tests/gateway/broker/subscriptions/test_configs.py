@@ -13,6 +13,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions.rows import SubscriptionRow, find
 from gateway.wire.errors import Error
 from semantics.subscriptions.selectors import load
+from semantics.subscriptions.states import Ending
 from store.api import Family, Put, StoreError
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import RELEASE, World, run
@@ -151,7 +152,7 @@ def test_retries_follow_the_subscription_on_their_base(folder: Path | None) -> N
 def test_a_retry_topic_and_its_subscriptions_are_one_commit() -> None:
     async def test(world: World) -> None:
         store = HeldStore(world.store)
-        world.broker.store = store  # type: ignore[assignment]
+        world.broker.store = store
         await world.topic()
         before = len(store.commits)
         await make(world, "t", retries="t-g-RETRY")
@@ -174,7 +175,7 @@ def test_a_type_does_not_change_under_who_only_reads_the_retries(folder: Path | 
         await alter(world, "t", pulsar__subscription__type="key_shared", pulsar__max__redeliver__count="1")
         assert config(world, "t-g-RETRY").delivery_limit == 2, "what is not fixed follows"
         # one that says of itself what it is does not follow
-        retries.detach("c", True)
+        retries.detach("c", Ending.LEFT)
         await alter(world, "t-g-RETRY", pulsar__subscription__type="key_shared")
         world.at(topic="t-g-RETRY").attach("c")
         await alter(world, "t")
@@ -203,7 +204,7 @@ def test_a_type_does_not_change_by_the_name_of_the_retries(folder: Path | None, 
             await world.broker.group_configs.alter("g", lambda _: other)
         assert refused.value.code == Error.INVALID_CONFIG
         assert retries.key_shared is not named
-        retries.detach("c", True)
+        retries.detach("c", Ending.LEFT)
         await world.broker.group_configs.alter("g", lambda _: other)
         assert world.at(topic="t-g-RETRY").key_shared is named
 
@@ -220,7 +221,7 @@ def test_a_type_changes_only_while_nobody_is_there(folder: Path | None) -> None:
         ):
             await alter(world, "t", pulsar__subscription__type="key_shared")
         assert row(world, "t").properties == {}
-        world.at().detach("c", True)
+        world.at().detach("c", Ending.LEFT)
         await alter(world, "t", pulsar__subscription__type="key_shared")
         assert world.at().key_shared
 
@@ -234,7 +235,7 @@ def test_nobody_becomes_a_consumer_while_a_type_changes(whose: str, stored: bool
 
     async def test(world: World) -> None:
         store = HeldStore(world.store)
-        world.broker.store = store  # type: ignore[assignment]
+        world.broker.store = store
         await world.topic()
         await world.topic("again")
         own = {"pulsar__subscription__type": "key_shared"} if whose == "the retries' name" else {}
@@ -278,7 +279,7 @@ def test_nobody_becomes_a_consumer_while_a_type_changes(whose: str, stored: bool
 def test_a_change_of_something_else_keeps_nobody_out() -> None:
     async def test(world: World) -> None:
         store = HeldStore(world.store)
-        world.broker.store = store  # type: ignore[assignment]
+        world.broker.store = store
         await world.topic()
         await make(world, "t")
         store.holding = True
