@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from types import ModuleType
 
 import pytest
 
@@ -17,7 +18,7 @@ HEALTH = Path(__file__).parents[2] / "docker" / "health.py"
 
 
 @pytest.fixture(scope="module")
-def health():
+def health() -> ModuleType:
     spec = importlib.util.spec_from_file_location("health", HEALTH)
     assert spec is not None
     assert spec.loader is not None
@@ -63,7 +64,7 @@ def ready() -> Iterator[int]:
     "before",
     ["/opt/magnetar/bin/python /opt/magnetar/bin/magnetar serve", "/sbin/docker-init -- magnetar serve"],
 )
-def test_it_follows_the_admin_address(health, tmp_path: Path, ready: int, before: str):
+def test_it_follows_the_admin_address(health: ModuleType, tmp_path: Path, ready: int, before: str) -> None:
     line = f"{before} --listen 0.0.0.0:9092 --insecure --admin 0.0.0.0:{ready}"
 
     assert health.main(processes(tmp_path, line, "python /opt/magnetar/health.py")) == 0
@@ -72,8 +73,8 @@ def test_it_follows_the_admin_address(health, tmp_path: Path, ready: int, before
 
 
 def test_it_follows_a_setting_and_a_variable(
-    health, tmp_path: Path, ready: int, monkeypatch: pytest.MonkeyPatch
-):
+    health: ModuleType, tmp_path: Path, ready: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     by_variable = processes(tmp_path, "magnetar serve")
     monkeypatch.setenv("MAGNETAR_ADMIN_LISTEN", f"127.0.0.1:{ready}")
     assert health.main(by_variable) == 0
@@ -86,7 +87,7 @@ def test_it_follows_a_setting_and_a_variable(
     assert health.main(tmp_path) == 0
 
 
-def test_without_http_it_knocks_at_the_kafka_port(health, tmp_path: Path):
+def test_without_http_it_knocks_at_the_kafka_port(health: ModuleType, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         line = f"magnetar serve --listen 127.0.0.1:{port} --set admin.listen="
@@ -94,13 +95,15 @@ def test_without_http_it_knocks_at_the_kafka_port(health, tmp_path: Path):
     assert health.main(tmp_path) == 1
 
 
-def test_without_a_gateway_it_is_not_healthy(health, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_without_a_gateway_it_is_not_healthy(
+    health: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert health.main(processes(tmp_path, "magnetar config", "python health.py")) == 1
     assert capsys.readouterr().out == "no magnetar serve runs here\n"
 
 
 @pytest.mark.integration
-def test_a_gateway_that_runs_is_found(tmp_path: Path):
+def test_a_gateway_that_runs_is_found(tmp_path: Path) -> None:
     """As the image runs it, but for the container."""
     from tests.integration.process import GatewayProcess
 

@@ -27,7 +27,7 @@ def run(sample: str, gateway: GatewayProcess) -> None:
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_the_samples(gateway: GatewayProcess, capsys: pytest.CaptureFixture[str]):
+def test_the_samples(gateway: GatewayProcess, capsys: pytest.CaptureFixture[str]) -> None:
     consume, share = SAMPLES
     feed = Feed(gateway.bootstrap)
     feed.create("orders")
@@ -42,7 +42,7 @@ def test_the_samples(gateway: GatewayProcess, capsys: pytest.CaptureFixture[str]
     assert [record.value for record in feed.records("orders-packing-DLQ")[0]] == [b"1 pear"]
 
 
-def test_the_client_is_new_enough():
+def test_the_client_is_new_enough() -> None:
     """The lock pins one that the README's least version allows."""
     (least,) = set(re.findall(r"confluent-kafka>=([\d.]+)", README))
     pinned = metadata.version("confluent-kafka")

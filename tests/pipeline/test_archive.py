@@ -16,7 +16,7 @@ def report(ends: object, latest: object) -> dict[str, object]:
     return {"sources": [{"endOffset": ends, "latestOffset": latest}]}
 
 
-def test_lag_is_what_lies_beyond_the_batch():
+def test_lag_is_what_lies_beyond_the_batch() -> None:
     ends = {"a": {"0": 10, "1": 5}, "b": {"0": 0}}
     latest = {"a": {"0": 12, "1": 5}, "b": {"0": 7}}
 
@@ -24,11 +24,11 @@ def test_lag_is_what_lies_beyond_the_batch():
     assert lag(report(json.dumps(ends), json.dumps(latest))) == 9
 
 
-def test_partitions_that_are_new_count_whole_and_a_log_that_went_back_counts_nothing():
+def test_partitions_that_are_new_count_whole_and_a_log_that_went_back_counts_nothing() -> None:
     assert lag(report({"a": {"0": 10}}, {"a": {"0": 4, "1": 6}})) == 6
 
 
-def test_no_report_no_lag():
+def test_no_report_no_lag() -> None:
     assert lag(report(None, None)) == 0
     assert lag(report("", "")) == 0
 
@@ -52,7 +52,7 @@ class Topics:
         self.kept.append(dict(identity.topics))
 
 
-def test_a_topic_that_is_made_again_while_the_archive_runs_ends_it():
+def test_a_topic_that_is_made_again_while_the_archive_runs_ends_it() -> None:
     there = Topics({"a": "1"})
     job = ArchiveJob("h:1", "out", pattern=".*")
     watch = _Watch(there, job, there, Identity(topics={"a": "1"}))  # type: ignore[arg-type]

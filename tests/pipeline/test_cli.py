@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import click
 import pytest
@@ -32,17 +33,17 @@ DAY = 1_772_323_200_000  # 2026-03-01 00:00 UTC
         (str(DAY), DAY),
     ],
 )
-def test_times(text: str, ms: int):
+def test_times(text: str, ms: int) -> None:
     assert Instant().convert(text, None, None) == ms
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "", "20"])
-def test_what_is_no_time(text: str):
+def test_what_is_no_time(text: str) -> None:
     with pytest.raises(click.UsageError, match="is no time"):
         Instant().convert(text, None, None)
 
 
-def test_starting_takes_words_too():
+def test_starting_takes_words_too() -> None:
     assert [Starting().convert(text, None, None) for text in ("earliest", "latest", "2026-03-01")] == [
         "earliest",
         "latest",
@@ -50,7 +51,7 @@ def test_starting_takes_words_too():
     ]
 
 
-def test_pairs():
+def test_pairs() -> None:
     assert Pair().convert("kafka.sasl.jaas.config=a b=c;", None, None) == ("kafka.sasl.jaas.config", "a b=c;")
     with pytest.raises(click.UsageError, match="expected name=value"):
         Pair().convert("=x", None, None)
@@ -69,7 +70,7 @@ def test_pairs():
         ("replay --input i --to t --bootstrap h:1 --rate 0", "x>0"),
     ],
 )
-def test_combinations_that_make_no_sense(arguments: str, sentence: str):
+def test_combinations_that_make_no_sense(arguments: str, sentence: str) -> None:
     result = CliRunner().invoke(main, arguments.split())
 
     assert result.exit_code == 2
@@ -77,14 +78,14 @@ def test_combinations_that_make_no_sense(arguments: str, sentence: str):
 
 
 @pytest.mark.parametrize("command", [[], ["archive"], ["replay"]])
-def test_help_shows_examples(command: list[str]):
+def test_help_shows_examples(command: list[str]) -> None:
     result = CliRunner().invoke(main, [*command, "--help"])
 
     assert result.exit_code == 0
     assert "magnetar-pipeline" in result.output
 
 
-def test_help_does_not_wait_for_pyspark():
+def test_help_does_not_wait_for_pyspark() -> None:
     code = "import sys, pipeline.cli; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -109,7 +110,7 @@ def without_pyspark(*arguments: str) -> subprocess.CompletedProcess[str]:
         "replay --input i --to t --dry-run",
     ],
 )
-def test_without_pyspark_it_says_what_to_install(arguments: str):
+def test_without_pyspark_it_says_what_to_install(arguments: str) -> None:
     result = without_pyspark(*arguments.split())
 
     assert result.returncode == 1
@@ -117,11 +118,13 @@ def test_without_pyspark_it_says_what_to_install(arguments: str):
     assert result.stderr.count("\n") == 1
 
 
-def test_the_version_needs_no_pyspark():
+def test_the_version_needs_no_pyspark() -> None:
     assert without_pyspark("--version").stdout == f"magnetar-pipeline {metadata.version('magnetar')}\n"
 
 
-def test_spark_that_dies_of_its_memory_is_said_to_have(monkeypatch: pytest.MonkeyPatch, tmp_path):
+def test_spark_that_dies_of_its_memory_is_said_to_have(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     class Dead:
         def stop(self) -> None:
             raise ConnectionRefusedError
@@ -139,7 +142,7 @@ def test_spark_that_dies_of_its_memory_is_said_to_have(monkeypatch: pytest.Monke
         pass
 
 
-def test_the_dry_runs_table():
+def test_the_dry_runs_table() -> None:
     job = ReplayJob("in", None, suffix=".again", rate=50)
     planned = Plan(
         {
@@ -157,7 +160,7 @@ def test_the_dry_runs_table():
     ]
 
 
-def test_what_an_archive_run_says():
+def test_what_an_archive_run_says() -> None:
     done = Archived(rows=2_000, seconds=4.0, lag=12, finished=False, swept=3)
 
     assert archived_sentence(done, "/data") == (
@@ -166,7 +169,7 @@ def test_what_an_archive_run_says():
     )
 
 
-def test_an_error_is_one_sentence_and_an_exit_code_before_spark_starts():
+def test_an_error_is_one_sentence_and_an_exit_code_before_spark_starts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         nobody = f"127.0.0.1:{server.getsockname()[1]}"
 

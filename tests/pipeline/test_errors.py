@@ -39,11 +39,11 @@ KAFKA = "org.apache.kafka.common.errors."
         ),
     ],
 )
-def test_known_errors(text: str, sentence: str):
+def test_known_errors(text: str, sentence: str) -> None:
     assert sentence in explain(Exception(f"An error occurred while calling o1.get.\n: {text}"))
 
 
-def test_kafkas_own_words_about_a_large_record_are_kept():
+def test_kafkas_own_words_about_a_large_record_are_kept() -> None:
     text = f"SparkException: Job aborted\nCaused by: {KAFKA}RecordTooLargeException: The message is 5068 bytes\n\tat x"
 
     assert explain(Exception(text)) == (
@@ -51,7 +51,7 @@ def test_kafkas_own_words_about_a_large_record_are_kept():
     )
 
 
-def test_of_an_unknown_error_the_first_line_that_says_something():
+def test_of_an_unknown_error_the_first_line_that_says_something() -> None:
     text = "An error occurred while calling o7.x.\n: java.lang.IllegalStateException: out of cheese\n\tat a.b(C.java)"
 
     assert explain(Exception(text)) == "out of cheese"
@@ -59,7 +59,7 @@ def test_of_an_unknown_error_the_first_line_that_says_something():
     assert len(explain(Exception("x" * 1000))) == 300
 
 
-def test_py4js_own_connection_is_not_the_brokers():
+def test_py4js_own_connection_is_not_the_brokers() -> None:
     assert "Java process has ended" in explain(ConnectionRefusedError(111, "Connection refused"))
 
 
@@ -76,7 +76,7 @@ Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: o
 """
 
 
-def test_a_connector_that_cannot_be_fetched_is_named_with_where_it_was_looked_for():
+def test_a_connector_that_cannot_be_fetched_is_named_with_where_it_was_looked_for() -> None:
     assert start_failure(IVY).splitlines() == [
         "the Kafka connector could not be fetched:",
         "  Host repo.example not found. url=https://repo.example/org/a/1/a-1.pom",
@@ -86,7 +86,7 @@ def test_a_connector_that_cannot_be_fetched_is_named_with_where_it_was_looked_fo
     ]
 
 
-def test_of_another_failed_start_the_cause_and_not_the_frames():
+def test_of_another_failed_start_the_cause_and_not_the_frames() -> None:
     log = "WARN x\nError: A JNI error\nCaused by: java.io.IOException: b\n\tat c.d(E.java)\n\t... 3 more\n"
 
     assert start_failure(log).splitlines() == ["Error: A JNI error", "  java.io.IOException: b"]

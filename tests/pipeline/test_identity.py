@@ -8,7 +8,7 @@ from pipeline.errors import PipelineError
 from pipeline.identity import Identity, adopted
 
 
-def test_it_is_read_as_it_was_written():
+def test_it_is_read_as_it_was_written() -> None:
     kept = Identity(output="file:/a", checkpoint="file:/a/c", topics={"t": "1"})
 
     assert Identity.parse(kept.text()) == kept
@@ -18,12 +18,12 @@ def test_it_is_read_as_it_was_written():
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", '{"archive": 1, "output": "", "checkpoint": "", "topics": 3}']
 )
-def test_what_is_no_identity(text: str):
+def test_what_is_no_identity(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         Identity.parse(text)
 
 
-def test_new_topics_are_taken_and_known_ones_must_be_the_same():
+def test_new_topics_are_taken_and_known_ones_must_be_the_same() -> None:
     kept = Identity(topics={"a": "1"})
 
     assert kept.meet({"a": "1", "b": "2"}) == ["b"]
@@ -34,7 +34,7 @@ def test_new_topics_are_taken_and_known_ones_must_be_the_same():
     assert kept.meet({}) == []
 
 
-def test_only_topics_that_were_read_before_are_adopted_with_a_word():
+def test_only_topics_that_were_read_before_are_adopted_with_a_word() -> None:
     assert adopted(["new"], ["old"]) is None
     assert "knows a by id" in str(adopted(["a", "new"], ["a"]))
     assert "a, b, c and 2 more" in str(adopted(list("abcde"), list("abcde")))

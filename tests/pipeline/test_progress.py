@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,7 +11,7 @@ from pipeline.progress import Progress, Stop
 
 
 @pytest.fixture
-def stop():
+def stop() -> Iterator[Stop]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     stop = Stop()
     stop.listen()
@@ -20,7 +21,7 @@ def stop():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_and_the_second_ends(stop: Stop, number: signal.Signals):
+def test_the_first_signal_asks_and_the_second_ends(stop: Stop, number: signal.Signals) -> None:
     signal.raise_signal(number)
     assert stop.asked
 
@@ -28,13 +29,13 @@ def test_the_first_signal_asks_and_the_second_ends(stop: Stop, number: signal.Si
         signal.raise_signal(number)
 
 
-def test_a_stop_cuts_a_sleep_short(stop: Stop):
+def test_a_stop_cuts_a_sleep_short(stop: Stop) -> None:
     stop.asked = True
 
     stop.sleep(3_600)
 
 
-def test_a_line_names_rows_speed_and_note():
+def test_a_line_names_rows_speed_and_note() -> None:
     progress = Progress("archived")
     progress.expect(5_000)
     progress.add(1_200, "lag 3,800")

@@ -11,11 +11,11 @@ from pipeline.session import SparkOptions, _local_settings
 
 
 @pytest.fixture(autouse=True)
-def _no_variable(monkeypatch: pytest.MonkeyPatch):
+def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MAGNETAR_SPARK_JARS", raising=False)
 
 
-def test_a_folder_of_jars(tmp_path: Path):
+def test_a_folder_of_jars(tmp_path: Path) -> None:
     for name in ("b.jar", "a.jar", "readme.txt"):
         (tmp_path / name).touch()
 
@@ -25,12 +25,12 @@ def test_a_folder_of_jars(tmp_path: Path):
     )
 
 
-def test_a_folder_without_jars_is_named(tmp_path: Path):
+def test_a_folder_without_jars_is_named(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="no jars in"):
         _local_settings(SparkOptions(jars=str(tmp_path)))
 
 
-def test_a_list_of_jars_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_a_list_of_jars_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGNETAR_SPARK_JARS", "/x/a.jar, s3a://y/b.jar")
 
     settings = _local_settings(SparkOptions())
@@ -39,11 +39,11 @@ def test_a_list_of_jars_may_come_from_the_environment(monkeypatch: pytest.Monkey
     assert "spark.jars.packages" not in settings
 
 
-def test_packages_as_asked_for():
+def test_packages_as_asked_for() -> None:
     assert _local_settings(SparkOptions(packages="g:a:1"))["spark.jars.packages"] == "g:a:1"
 
 
-def test_settings_of_the_user_win_and_only_a_local_driver_is_bound_to_loopback():
+def test_settings_of_the_user_win_and_only_a_local_driver_is_bound_to_loopback() -> None:
     local = _local_settings(SparkOptions(packages="g:a:1", conf={"spark.sql.shuffle.partitions": "3"}))
     cluster = _local_settings(SparkOptions(packages="g:a:1", master="spark://host:7077"))
 

@@ -18,7 +18,9 @@ def buckets(archive: dict[Place, dict[int, int]]) -> dict[Place, list[tuple[int,
 
 
 @given(archives, st.integers(1, 20), st.integers(1, 200))
-def test_every_bucket_is_in_exactly_one_slice(archive, width, target):
+def test_every_bucket_is_in_exactly_one_slice(
+    archive: dict[Place, dict[int, int]], width: int, target: int
+) -> None:
     slices = cut(buckets(archive), width, target)
 
     for place, found in archive.items():
@@ -30,7 +32,9 @@ def test_every_bucket_is_in_exactly_one_slice(archive, width, target):
 
 
 @given(archives, st.integers(1, 20), st.integers(1, 200))
-def test_ranges_of_a_partition_follow_each_other_in_offset_order(archive, width, target):
+def test_ranges_of_a_partition_follow_each_other_in_offset_order(
+    archive: dict[Place, dict[int, int]], width: int, target: int
+) -> None:
     slices = cut(buckets(archive), width, target)
 
     for place in archive:
@@ -39,14 +43,16 @@ def test_ranges_of_a_partition_follow_each_other_in_offset_order(archive, width,
 
 
 @given(archives, st.integers(1, 200))
-def test_a_slice_is_no_larger_than_asked_but_for_one_bucket_a_partition(archive, target):
+def test_a_slice_is_no_larger_than_asked_but_for_one_bucket_a_partition(
+    archive: dict[Place, dict[int, int]], target: int
+) -> None:
     largest = {place: max(found.values()) for place, found in archive.items()}
 
     for part in cut(buckets(archive), 1, target):
         assert part.records <= target + sum(largest[place] + 1 for place in part.ranges)
 
 
-def test_partitions_move_on_together():
+def test_partitions_move_on_together() -> None:
     archive = {Place("t", 0): [(n, 1) for n in range(900)], Place("t", 1): [(n, 1) for n in range(100)]}
 
     slices = cut(archive, 1, 100)
@@ -56,11 +62,11 @@ def test_partitions_move_on_together():
     ] * 10
 
 
-def test_nothing_gives_no_slice():
+def test_nothing_gives_no_slice() -> None:
     assert cut({}, 1, 100) == []
 
 
-def test_counting_is_bounded_and_no_finer_than_it_needs_to_be():
+def test_counting_is_bounded_and_no_finer_than_it_needs_to_be() -> None:
     huge = {Place("t", 0): Span(records=10**9, first=0, last=10**9 - 1, earliest=0, latest=1)}
     small = {Place("t", 0): Span(records=100, first=0, last=99, earliest=0, latest=1)}
 

@@ -17,7 +17,7 @@ def digest(records: list[Record]) -> Digest:
     return found
 
 
-def test_equal_sequences_have_no_difference():
+def test_equal_sequences_have_no_difference() -> None:
     assert differences("x", {0: digest(RECORDS)}, {0: digest(list(RECORDS))}) == []
     assert digest(RECORDS).tombstones == 1
 
@@ -33,19 +33,19 @@ def test_equal_sequences_have_no_difference():
     ],
     ids=["order", "tombstone", "null header", "headers", "key"],
 )
-def test_one_thing_wrong(wrong: list[Record]):
+def test_one_thing_wrong(wrong: list[Record]) -> None:
     assert differences("x", {0: digest(wrong)}, {0: digest(RECORDS)}) == [
         "x, partition 0: 3 records, 3 expected, of which some differ or are out of order"
     ]
 
 
-def test_one_missing():
+def test_one_missing() -> None:
     assert differences("x", {0: digest(RECORDS[:2])}, {0: digest(RECORDS)}) == [
         "x, partition 0: 2 records, 3 expected"
     ]
 
 
-def test_made_up_records_are_of_all_kinds_and_the_same_each_time():
+def test_made_up_records_are_of_all_kinds_and_the_same_each_time() -> None:
     records = list(made_up(500, 3))
 
     assert records == list(made_up(500, 3))

@@ -23,13 +23,13 @@ def run(program: str, **variables: str) -> str:
     return done.stdout
 
 
-def test_the_readme_names_all_three():
+def test_the_readme_names_all_three() -> None:
     assert sorted(TAUGHT.values()) == PROGRAMS
 
 
 @pytest.mark.parametrize("variable", TAUGHT, ids=TAUGHT.values())
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_it_prints_what_the_shell_takes_in(variable: str, shell: str):
+def test_it_prints_what_the_shell_takes_in(variable: str, shell: str) -> None:
     if shell == "bash" and not Path("/bin/bash").exists():
         pytest.fail("bash is needed: click asks it for its version")
 
@@ -44,7 +44,7 @@ def test_it_prints_what_the_shell_takes_in(variable: str, shell: str):
         ("_MAGNETAR_PIPELINE_COMPLETE", "magnetar-pipeline archive --boo", "plain,--bootstrap"),
     ],
 )
-def test_it_completes(variable: str, words: str, found: str):
+def test_it_completes(variable: str, words: str, found: str) -> None:
     program = words.split()[0]
     answer = run(
         program,

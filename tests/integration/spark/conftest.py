@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -26,6 +26,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OTHER_BROKER = os.environ.get("MAGNETAR_TEST_BOOTSTRAP", "")
+
+
+class Keep(Protocol):
+    """What the fixture `keep` gives."""
+
+    def __call__(self, *topics: str, output: str = "archive", **options: Any) -> Archived: ...
+
+
+class Play(Protocol):
+    """What the fixture `play` gives."""
+
+    def __call__(
+        self, stop: Stop | None = None, source: str = "archive", **options: Any
+    ) -> tuple[Plan, Replayed]: ...
 
 
 @dataclass
@@ -81,7 +95,7 @@ def feed(broker: Broker) -> Feed:
 
 
 @pytest.fixture(scope="session")
-def job_spark(spark):
+def job_spark(spark: SparkSession) -> SparkSession:
     own = spark.newSession()
     for name, value in JOB_SETTINGS.items():
         own.conf.set(name, value)
@@ -89,7 +103,7 @@ def job_spark(spark):
 
 
 @pytest.fixture
-def keep(job_spark, feed: Feed, tmp_path: Path):
+def keep(job_spark: SparkSession, feed: Feed, tmp_path: Path) -> Keep:
     """Archive into tmp_path/archive, or another folder there."""
 
     def run(*topics: str, output: str = "archive", **options: Any) -> Archived:
@@ -100,7 +114,7 @@ def keep(job_spark, feed: Feed, tmp_path: Path):
 
 
 @pytest.fixture
-def play(job_spark, feed: Feed, tmp_path: Path):
+def play(job_spark: SparkSession, feed: Feed, tmp_path: Path) -> Play:
     """Replay from tmp_path/archive, or another folder there; the plan and what was done."""
 
     def run(stop: Stop | None = None, source: str = "archive", **options: Any) -> tuple[Plan, Replayed]:

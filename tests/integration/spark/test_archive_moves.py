@@ -6,6 +6,7 @@ import json
 import shutil
 import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from compat.spark.feed import Feed, Record, topic_name
 from pipeline.errors import PipelineError
 from pipeline.identity import FILE
 from tests.integration.spark.archives import content, table
+
+if TYPE_CHECKING:
+    from tests.integration.spark.conftest import Keep, Play
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -29,7 +33,9 @@ def parquet(folder: Path) -> list[Path]:
     return sorted(folder.glob("topic=*/date=*/*.parquet"))
 
 
-def test_a_copy_keeps_its_files_and_goes_on_by_itself(keep, play, feed: Feed, tmp_path: Path):
+def test_a_copy_keeps_its_files_and_goes_on_by_itself(
+    keep: Keep, play: Play, feed: Feed, tmp_path: Path
+) -> None:
     # a name that is percent-encoded both in folders' names and in Spark's list
     topic = feed.create(topic_name("copied"))
     feed.produce(topic, numbers(0, 30))
@@ -50,7 +56,9 @@ def test_a_copy_keeps_its_files_and_goes_on_by_itself(keep, play, feed: Feed, tm
     assert played.rows == 40
 
 
-def test_a_moved_archive_goes_on_and_is_played_back_before_that(keep, play, feed: Feed, tmp_path: Path):
+def test_a_moved_archive_goes_on_and_is_played_back_before_that(
+    keep: Keep, play: Play, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("moved"))
     feed.produce(topic, numbers(0, 20))
     keep(topic, max_offsets=7)
@@ -67,7 +75,7 @@ def test_a_moved_archive_goes_on_and_is_played_back_before_that(keep, play, feed
     assert keep(topic, output="elsewhere").notes == ()
 
 
-def test_a_copy_of_a_part_is_refused_and_left_as_it_is(keep, feed: Feed, tmp_path: Path):
+def test_a_copy_of_a_part_is_refused_and_left_as_it_is(keep: Keep, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("part"))
     feed.produce(topic, numbers(0, 20))
     keep(topic, max_offsets=10)
@@ -81,7 +89,7 @@ def test_a_copy_of_a_part_is_refused_and_left_as_it_is(keep, feed: Feed, tmp_pat
     assert parquet(tmp_path / "copy") == rest
 
 
-def test_a_copy_has_a_checkpoint_of_its_own(keep, feed: Feed, tmp_path: Path):
+def test_a_copy_has_a_checkpoint_of_its_own(keep: Keep, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("apart"))
     feed.produce(topic, numbers(0, 5))
     apart = str(tmp_path / "apart")
@@ -98,7 +106,7 @@ def test_a_copy_has_a_checkpoint_of_its_own(keep, feed: Feed, tmp_path: Path):
     assert values(table(tmp_path)) == values(table(tmp_path, "copy")) == [b"%d" % n for n in range(9)]
 
 
-def test_what_other_hands_put_there_is_left_alone(keep, feed: Feed, tmp_path: Path):
+def test_what_other_hands_put_there_is_left_alone(keep: Keep, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("strangers"))
     feed.produce(topic, numbers(0, 5))
     keep(topic)
@@ -117,7 +125,7 @@ def test_what_other_hands_put_there_is_left_alone(keep, feed: Feed, tmp_path: Pa
     assert stranger.name in done.notes[0]
 
 
-def test_a_topic_that_was_made_again_is_refused(keep, feed: Feed, tmp_path: Path):
+def test_a_topic_that_was_made_again_is_refused(keep: Keep, feed: Feed, tmp_path: Path) -> None:
     topic, other = feed.create(topic_name("again")), feed.create(topic_name("again-other"))
     feed.produce(topic, numbers(0, 10))
     feed.produce(other, numbers(0, 3))
@@ -139,7 +147,9 @@ def test_a_topic_that_was_made_again_is_refused(keep, feed: Feed, tmp_path: Path
     assert values([row for row in kept if row["topic"] == other]) == [b"%d" % n for n in range(6)]
 
 
-def test_an_archive_from_before_ids_were_kept_takes_them_with_a_note(keep, feed: Feed, tmp_path: Path):
+def test_an_archive_from_before_ids_were_kept_takes_them_with_a_note(
+    keep: Keep, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("adopted"))
     feed.produce(topic, numbers(0, 4))
     keep(topic)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from compat.spark.feed import COMPRESSIONS, Feed, Record, topic_name
 from compat.spark.reading import Place, batch, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # One group: pytest-xdist then starts one Spark, in one of its workers.
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -30,7 +34,7 @@ def offsets(found: dict[Place, Record]) -> dict[int, list[int]]:
     return by_partition
 
 
-def test_everything_comes_as_it_was_produced(spark, feed: Feed):
+def test_everything_comes_as_it_was_produced(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-all"), 2)
     now = int(time.time() * 1000) - HOUR
     sent = [
@@ -50,7 +54,7 @@ def test_everything_comes_as_it_was_produced(spark, feed: Feed):
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_compressions(spark, feed: Feed, compression: str):
+def test_compressions(spark: SparkSession, feed: Feed, compression: str) -> None:
     topic = feed.create(topic_name(f"batch-{compression}"))
     sent = [Record(b"k%d" % n, b"squeeze me " * (n % 50)) for n in range(300)]
     feed.produce(topic, sent, compression, linger_ms=50)
@@ -62,7 +66,7 @@ def test_compressions(spark, feed: Feed, compression: str):
     ]
 
 
-def test_by_offsets(spark, feed: Feed):
+def test_by_offsets(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-offsets"), 3)
     feed.produce(topic, numbered(60, 3))
 
@@ -80,7 +84,7 @@ def test_by_offsets(spark, feed: Feed):
     assert found[Place(topic, 0, 5)].value == b"v15"
 
 
-def test_by_timestamp_for_all_partitions(spark, feed: Feed):
+def test_by_timestamp_for_all_partitions(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-timestamp"), 2)
     base = int(time.time() * 1000) - HOUR
     feed.produce(topic, numbered(40, 2, base_ms=base))
@@ -98,7 +102,7 @@ def test_by_timestamp_for_all_partitions(spark, feed: Feed):
     assert sorted(record.timestamp - base for record in found.values()) == [n * 1000 for n in range(10, 20)]
 
 
-def test_by_timestamp_of_each_partition(spark, feed: Feed):
+def test_by_timestamp_of_each_partition(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-timestamps"), 2)
     base = int(time.time() * 1000) - HOUR
     feed.produce(topic, numbered(40, 2, base_ms=base))
@@ -116,7 +120,9 @@ def test_by_timestamp_of_each_partition(spark, feed: Feed):
     assert offsets(found) == {0: [19], 1: [0, 1]}
 
 
-def test_a_timestamp_after_the_last_record_is_an_error_unless_latest_is_asked_for(spark, feed: Feed):
+def test_a_timestamp_after_the_last_record_is_an_error_unless_latest_is_asked_for(
+    spark: SparkSession, feed: Feed
+) -> None:
     topic = feed.create(topic_name("batch-late"))
     feed.produce(topic, numbered(3, 1))
     late = {"subscribe": topic, "startingTimestamp": int(time.time() * 1000) + HOUR}
@@ -126,7 +132,7 @@ def test_a_timestamp_after_the_last_record_is_an_error_unless_latest_is_asked_fo
     assert rows(batch(spark, feed.bootstrap, **late, startingOffsetsByTimestampStrategy="latest")) == {}
 
 
-def test_subscribe_pattern_takes_the_topics_that_match(spark, feed: Feed):
+def test_subscribe_pattern_takes_the_topics_that_match(spark: SparkSession, feed: Feed) -> None:
     stem = topic_name("batch-pattern")
     for suffix, count in (("-a", 3), ("-b", 4), ("x-c", 5)):
         feed.produce(feed.create(stem + suffix), numbered(count, 1))
@@ -137,7 +143,7 @@ def test_subscribe_pattern_takes_the_topics_that_match(spark, feed: Feed):
     assert len(found) == 7
 
 
-def test_subscribe_several_topics(spark, feed: Feed):
+def test_subscribe_several_topics(spark: SparkSession, feed: Feed) -> None:
     one = feed.create(topic_name("batch-one"))
     two = feed.create(topic_name("batch-two"))
     feed.produce(one, numbered(2, 1))
@@ -150,7 +156,7 @@ def test_subscribe_several_topics(spark, feed: Feed):
     )
 
 
-def test_assign_reads_only_the_named_partitions(spark, feed: Feed):
+def test_assign_reads_only_the_named_partitions(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-assign"), 3)
     feed.produce(topic, numbered(30, 3))
 
@@ -159,7 +165,7 @@ def test_assign_reads_only_the_named_partitions(spark, feed: Feed):
     assert offsets(found) == {0: list(range(10)), 2: list(range(10))}
 
 
-def test_min_partitions_splits_the_read_and_loses_nothing(spark, feed: Feed):
+def test_min_partitions_splits_the_read_and_loses_nothing(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-min"), 2)
     feed.produce(topic, numbered(400, 2))
 
@@ -169,7 +175,7 @@ def test_min_partitions_splits_the_read_and_loses_nothing(spark, feed: Feed):
     assert offsets(rows(frame)) == {0: list(range(200)), 1: list(range(200))}
 
 
-def test_more_rows_than_one_fetch_and_one_poll_hold(spark, feed: Feed):
+def test_more_rows_than_one_fetch_and_one_poll_hold(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-many"), 2)
     sent = [Record(None, b"%06d" % n + b"." * 1000, (), n % 2) for n in range(6000)]
     feed.produce(topic, sent, "lz4")
@@ -180,7 +186,7 @@ def test_more_rows_than_one_fetch_and_one_poll_hold(spark, feed: Feed):
     assert frame.selectExpr("cast(substr(value, 1, 6) as string) as n").distinct().count() == 6000
 
 
-def test_read_committed(spark, feed: Feed):
+def test_read_committed(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-committed"))
     feed.produce(topic, numbered(50, 1))
 
@@ -189,7 +195,7 @@ def test_read_committed(spark, feed: Feed):
     assert offsets(rows(frame)) == {0: list(range(50))}
 
 
-def test_an_empty_topic_and_an_empty_partition_are_no_error(spark, feed: Feed):
+def test_an_empty_topic_and_an_empty_partition_are_no_error(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-empty"), 2)
     assert rows(batch(spark, feed.bootstrap, subscribe=topic)) == {}
 
@@ -198,7 +204,7 @@ def test_an_empty_topic_and_an_empty_partition_are_no_error(spark, feed: Feed):
     assert offsets(rows(batch(spark, feed.bootstrap, subscribe=topic))) == {0: [0, 1, 2, 3]}
 
 
-def test_a_missing_topic_is_an_error_and_is_not_created(spark, feed: Feed):
+def test_a_missing_topic_is_an_error_and_is_not_created(spark: SparkSession, feed: Feed) -> None:
     topic = topic_name("batch-missing")
 
     with pytest.raises(Exception, match=r"UnknownTopicOrPartition|does not host"):

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from compat.spark.feed import Record, topic_name
 from compat.spark.reading import Place, batch, drain, drained, rows, running, stream, until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.integration.spark.conftest import Broker
 
 # One group: pytest-xdist then starts one Spark, in one of its workers.
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -21,7 +27,9 @@ def values(found: dict[Place, Record]) -> list[int]:
     return sorted(int(record.value[1:]) for record in found.values() if record.value)
 
 
-def test_a_checkpoint_resumes_exactly_after_the_broker_restarted(spark, broker, tmp_path: Path):
+def test_a_checkpoint_resumes_exactly_after_the_broker_restarted(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
     feed = broker.feed
     topic = feed.create(topic_name("restart-between"), 2)
     feed.produce(topic, numbered(0, 100))
@@ -38,7 +46,9 @@ def test_a_checkpoint_resumes_exactly_after_the_broker_restarted(spark, broker, 
     assert values(rows(batch(spark, feed.bootstrap, subscribe=topic))) == list(range(150))
 
 
-def test_a_running_stream_survives_a_restart_of_the_broker(spark, broker, tmp_path: Path):
+def test_a_running_stream_survives_a_restart_of_the_broker(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
     feed = broker.feed
     topic = feed.create(topic_name("restart-within"), 2)
     feed.produce(topic, numbered(0, 50))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from compat.spark.feed import Feed, Record, topic_name
 from compat.spark.reading import Place, batch, drain, drained, rows, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # One group: pytest-xdist then starts one Spark, in one of its workers.
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -25,7 +29,7 @@ def values(found: dict[Place, Record]) -> list[int]:
     return sorted(int(record.value[1:]) for record in found.values() if record.value)
 
 
-def test_a_stream_notices_deleted_records(spark, feed: Feed, tmp_path: Path):
+def test_a_stream_notices_deleted_records(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("loss-deleted"))
     feed.produce(topic, numbered(0, 20))
     options = {"subscribe": topic, "startingOffsets": "earliest"}
@@ -40,7 +44,9 @@ def test_a_stream_notices_deleted_records(spark, feed: Feed, tmp_path: Path):
     assert values(drained(spark, tmp_path)) == [*range(20), *range(30, 40)]
 
 
-def test_a_stream_notices_that_a_topic_was_made_again(spark, feed: Feed, tmp_path: Path):
+def test_a_stream_notices_that_a_topic_was_made_again(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("loss-recreated"))
     feed.produce(topic, numbered(0, 20))
     options = {"subscribe": topic, "startingOffsets": "earliest"}
@@ -61,7 +67,7 @@ def test_a_stream_notices_that_a_topic_was_made_again(spark, feed: Feed, tmp_pat
     assert sorted(int(value[1:]) for value in written) == [*range(20), *range(105, 108)]
 
 
-def test_a_batch_notices_deleted_records(spark, feed: Feed):
+def test_a_batch_notices_deleted_records(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("loss-batch"))
     feed.produce(topic, numbered(0, 30))
     feed.delete_records(topic, {0: 12})
@@ -76,7 +82,7 @@ def test_a_batch_notices_deleted_records(spark, feed: Feed):
     assert values(rows(batch(spark, feed.bootstrap, subscribe=topic))) == list(range(12, 30))
 
 
-def test_a_batch_reads_a_topic_that_was_made_again(spark, feed: Feed):
+def test_a_batch_reads_a_topic_that_was_made_again(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("loss-again"))
     feed.produce(topic, numbered(0, 20))
     assert values(rows(batch(spark, feed.bootstrap, subscribe=topic))) == list(range(20))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from compat.spark.feed import Feed, Record, topic_name
 from compat.spark.reading import batch
 from tests.integration.sharing import ACCEPT, REJECT, RELEASE, make_group, member, poll, until
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-def test_the_dead_letter_topic_is_a_table(spark, feed: Feed):
+def test_the_dead_letter_topic_is_a_table(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("dead-letters"), 2)
     group = make_group(feed.bootstrap, topic_name("group"), pulsar__max__redeliver__count=1)
     feed.produce(topic, [Record(b"k%d" % (n % 3), b"v%d" % n, (("n", b"%d" % n),), n % 2) for n in range(40)])

@@ -39,7 +39,7 @@ def nobody_serves(data: str) -> bool:
     return True
 
 
-def test_the_whole_tour(tmp_path: Path):
+def test_the_whole_tour(tmp_path: Path) -> None:
     process = demo(tmp_path)
     try:
         said, errors = process.communicate(timeout=240)
@@ -61,7 +61,7 @@ def test_the_whole_tour(tmp_path: Path):
     assert nobody_serves(str(tmp_path))
 
 
-def test_ctrl_c_cleans_up(tmp_path: Path):
+def test_ctrl_c_cleans_up(tmp_path: Path) -> None:
     process = demo(tmp_path)
     try:
         assert process.stdout is not None

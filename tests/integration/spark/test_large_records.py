@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.dataset as ds
 import pytest
@@ -16,6 +17,9 @@ from compat.spark.feed import Feed, Record, topic_name
 from compat.spark.jars import PROJECT
 from compat.spark.roundtrip import environment
 from tests.integration.sharing import make_group, member
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -38,7 +42,7 @@ def digest(message: Message) -> bytes:
     return hashlib.md5(message.value() or b"").digest()
 
 
-def test_64_mb_come_whole_to_a_consumer_a_share_group_and_spark(spark, feed: Feed):
+def test_64_mb_come_whole_to_a_consumer_a_share_group_and_spark(spark: SparkSession, feed: Feed) -> None:
     topic, wanted = large(feed, "large")
 
     consumer = Consumer(
@@ -82,7 +86,9 @@ def collect(found: list[bytes], messages: list[Message], wanted: list[bytes]) ->
     return len(found) >= len(wanted)
 
 
-def test_large_records_are_archived_with_the_heap_that_spark_has_by_default(feed: Feed, tmp_path: Path):
+def test_large_records_are_archived_with_the_heap_that_spark_has_by_default(
+    feed: Feed, tmp_path: Path
+) -> None:
     # 840 MB that come as a few KB: one fetch brings many, one poll would unpack them all, and Parquet would take a
     # hundred before it looks at its memory
     topic, output = (

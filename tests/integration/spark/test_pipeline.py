@@ -8,6 +8,7 @@ import socket
 import time
 import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,11 +20,18 @@ from pipeline.replay import ReplayJob, plan, select
 from pipeline.slices import Place
 from tests.integration.spark.archives import content, midnight, table
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.integration.spark.conftest import Keep, Play
+
 # One group: pytest-xdist then starts one Spark, in one of its workers.
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-def test_everything_of_a_record_is_kept_under_its_topic_and_utc_day(keep, feed: Feed, tmp_path: Path):
+def test_everything_of_a_record_is_kept_under_its_topic_and_utc_day(
+    keep: Keep, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("keep-all"), 2)
     first = midnight()
     sent = [
@@ -50,7 +58,7 @@ def test_everything_of_a_record_is_kept_under_its_topic_and_utc_day(keep, feed: 
     ]
 
 
-def test_a_second_run_adds_what_is_new_and_nothing_twice(keep, feed: Feed, tmp_path: Path):
+def test_a_second_run_adds_what_is_new_and_nothing_twice(keep: Keep, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("keep-twice"))
     feed.produce(topic, [Record(None, b"%d" % n) for n in range(30)])
     first = keep(topic, max_offsets=12)
@@ -60,7 +68,7 @@ def test_a_second_run_adds_what_is_new_and_nothing_twice(keep, feed: Feed, tmp_p
     assert [row["value"] for row in table(tmp_path)] == [b"%d" % n for n in range(45)]
 
 
-def test_a_pattern_and_where_to_start(keep, feed: Feed, tmp_path: Path):
+def test_a_pattern_and_where_to_start(keep: Keep, feed: Feed, tmp_path: Path) -> None:
     stem = topic_name("keep-pattern")
     first = midnight()
     for suffix in ("-a", "-b"):
@@ -71,7 +79,7 @@ def test_a_pattern_and_where_to_start(keep, feed: Feed, tmp_path: Path):
     assert [row["value"] for row in table(tmp_path)] == [b"7", b"8", b"9"] * 2
 
 
-def test_records_that_are_gone_are_an_error_unless_allowed(keep, feed: Feed, tmp_path: Path):
+def test_records_that_are_gone_are_an_error_unless_allowed(keep: Keep, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("keep-loss"))
     feed.produce(topic, [Record(None, b"%d" % n) for n in range(10)])
     keep(topic)
@@ -85,7 +93,7 @@ def test_records_that_are_gone_are_an_error_unless_allowed(keep, feed: Feed, tmp
     assert [row["offset"] for row in table(tmp_path)] == [*range(10), *range(15, 20)]
 
 
-def test_what_an_archive_refuses(keep, job_spark, feed: Feed, tmp_path: Path):
+def test_what_an_archive_refuses(keep: Keep, job_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("keep-refuse"))
     with pytest.raises(PipelineError, match=f"topic {topic}x does not exist. Did you mean {topic}"):
         keep(f"{topic}x")
@@ -106,7 +114,9 @@ def test_what_an_archive_refuses(keep, job_spark, feed: Feed, tmp_path: Path):
         keep(topic)
 
 
-def test_an_output_and_a_checkpoint_that_do_not_belong_together(keep, feed: Feed, tmp_path: Path):
+def test_an_output_and_a_checkpoint_that_do_not_belong_together(
+    keep: Keep, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("keep-pair"))
     feed.produce(topic, [Record(None, b"1")])
     keep(topic)
@@ -119,7 +129,9 @@ def test_an_output_and_a_checkpoint_that_do_not_belong_together(keep, feed: Feed
         keep(topic, checkpoint=str(tmp_path / "moved"))
 
 
-def test_files_of_an_unfinished_batch_are_removed_and_nothing_else(keep, feed: Feed, tmp_path: Path):
+def test_files_of_an_unfinished_batch_are_removed_and_nothing_else(
+    keep: Keep, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("keep-sweep"))
     feed.produce(topic, [Record(None, b"1")])
     keep(topic)
@@ -133,7 +145,7 @@ def test_files_of_an_unfinished_batch_are_removed_and_nothing_else(keep, feed: F
     assert sorted((tmp_path / "archive").glob("topic=*/date=*/*.parquet")) == sorted([written, mine])
 
 
-def test_one_writer_at_a_time(keep, feed: Feed, tmp_path: Path):
+def test_one_writer_at_a_time(keep: Keep, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("keep-writer"))
     mark = tmp_path / "archive" / "_magnetar" / "writer"
     mark.parent.mkdir(parents=True)
@@ -151,7 +163,7 @@ def test_one_writer_at_a_time(keep, feed: Feed, tmp_path: Path):
     assert not mark.exists()
 
 
-def test_a_replay_gives_back_keys_values_headers_and_order(keep, play, feed: Feed):
+def test_a_replay_gives_back_keys_values_headers_and_order(keep: Keep, play: Play, feed: Feed) -> None:
     topic = feed.create(topic_name("play-all"), 3)
     sent = [
         Record(b"k%d" % (n % 11), None if n % 7 == 0 else b"%d" % n, (("n", b"%d" % n),) * (n % 3), n % 3)
@@ -170,7 +182,7 @@ def test_a_replay_gives_back_keys_values_headers_and_order(keep, play, feed: Fee
     }
 
 
-def test_filters_and_the_timestamp_header(keep, play, feed: Feed):
+def test_filters_and_the_timestamp_header(keep: Keep, play: Play, feed: Feed) -> None:
     one, two = feed.create(topic_name("play-one"), 2), feed.create(topic_name("play-two"))
     first = midnight()
     feed.produce(one, [Record(b"k%d" % (n % 4), b"%d" % n, (), n % 2, first + n) for n in range(40)])
@@ -197,8 +209,8 @@ def test_filters_and_the_timestamp_header(keep, play, feed: Feed):
 
 
 def test_a_plan_counts_and_a_topic_that_looks_like_a_number_keeps_its_name(
-    keep, job_spark, feed: Feed, tmp_path: Path
-):
+    keep: Keep, job_spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     number = feed.create(str(time.time_ns()), 2)
     first = midnight()
     feed.produce(number, [Record(None, b"x", (), n % 2, first + n) for n in range(7)])
@@ -214,7 +226,9 @@ def test_a_plan_counts_and_a_topic_that_looks_like_a_number_keeps_its_name(
     }
 
 
-def test_what_a_replay_refuses(keep, play, job_spark, feed: Feed, tmp_path: Path):
+def test_what_a_replay_refuses(
+    keep: Keep, play: Play, job_spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     with pytest.raises(PipelineError, match="no archive at"):
         play(suffix=".x")
     topic = feed.create(topic_name("play-refuse"), 3)
@@ -249,7 +263,7 @@ class Clock(Stop):
         self.asked = len(self.sleeps) == self._stop_after
 
 
-def test_a_rate_writes_a_seconds_worth_at_a_time_in_order(keep, play, feed: Feed):
+def test_a_rate_writes_a_seconds_worth_at_a_time_in_order(keep: Keep, play: Play, feed: Feed) -> None:
     topic = feed.create(topic_name("play-rate"), 2)
     feed.produce(topic, [Record(None, b"%d" % n, (), n % 2) for n in range(50)])
     keep(topic)
@@ -270,7 +284,7 @@ def test_a_rate_writes_a_seconds_worth_at_a_time_in_order(keep, play, feed: Feed
     ]
 
 
-def test_a_stopped_replay_says_where_to_go_on(keep, play, feed: Feed):
+def test_a_stopped_replay_says_where_to_go_on(keep: Keep, play: Play, feed: Feed) -> None:
     topic = feed.create(topic_name("play-stop"))
     feed.produce(topic, [Record(None, b"%d" % n) for n in range(100)])
     keep(topic)

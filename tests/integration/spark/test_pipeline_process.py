@@ -58,7 +58,7 @@ class Archiver:
         return self.process.returncode, said
 
 
-def test_every_record_is_there_once_after_a_kill_and_a_stop(feed: Feed, tmp_path: Path):
+def test_every_record_is_there_once_after_a_kill_and_a_stop(feed: Feed, tmp_path: Path) -> None:
     topic, output = feed.create(topic_name("process-kill"), 2), tmp_path / "archive"
     feed.produce(topic, [Record(b"k", b"%d" % n, (), n % 2) for n in range(20_000)])
 

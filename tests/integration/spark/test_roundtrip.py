@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +13,17 @@ from compat.spark.roundtrip import roundtrip
 from pipeline import session
 from pipeline.cli import main
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.integration.spark.conftest import Broker
+
 # One group: pytest-xdist then starts one Spark, in one of its workers.
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 @pytest.fixture
-def run(spark, monkeypatch: pytest.MonkeyPatch):
+def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """`magnetar-pipeline` in this process and its Spark: two starts of a JVM less than in processes of their own."""
     own = spark.newSession()
     for name, value in session.JOB_SETTINGS.items():
@@ -30,7 +36,7 @@ def run(spark, monkeypatch: pytest.MonkeyPatch):
         signal.signal(number, handler)
 
 
-def test_a_round_trip_compares_equal(broker, run: Callable[..., None], tmp_path: Path):
+def test_a_round_trip_compares_equal(broker: Broker, run: Callable[..., None], tmp_path: Path) -> None:
     figures, problems = roundtrip(broker.bootstrap, 50_000, 4, tmp_path, run)
 
     assert problems == []

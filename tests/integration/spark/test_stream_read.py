@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from compat.spark.feed import COMPRESSIONS, Feed, Record, topic_name
 from compat.spark.reading import Place, drain, drained, running, stream, until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 # One group: pytest-xdist then starts one Spark, in one of its workers.
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -29,7 +34,9 @@ def values(found: dict[Place, Record]) -> set[int]:
     return {int(record.value[1:]) for record in found.values() if record.value}
 
 
-def test_available_now_reads_all_that_is_there_and_goes_on_later(spark, feed: Feed, tmp_path: Path):
+def test_available_now_reads_all_that_is_there_and_goes_on_later(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("stream-now"), 2)
     feed.produce(topic, numbered(0, 40, 2))
     frame = stream(spark, feed.bootstrap, subscribe=topic, startingOffsets="earliest")
@@ -43,7 +50,9 @@ def test_available_now_reads_all_that_is_there_and_goes_on_later(spark, feed: Fe
     assert values(drained(spark, tmp_path)) == set(range(70))
 
 
-def test_latest_is_the_default_and_sees_only_what_comes_after_the_start(spark, feed: Feed, tmp_path: Path):
+def test_latest_is_the_default_and_sees_only_what_comes_after_the_start(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("stream-latest"), 2)
     feed.produce(topic, numbered(0, 10, 2))
     frame = stream(spark, feed.bootstrap, subscribe=topic)
@@ -55,7 +64,7 @@ def test_latest_is_the_default_and_sees_only_what_comes_after_the_start(spark, f
     assert values(drained(spark, tmp_path)) == set(range(10, 16))
 
 
-def test_starting_offsets_of_each_partition(spark, feed: Feed, tmp_path: Path):
+def test_starting_offsets_of_each_partition(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("stream-offsets"), 2)
     feed.produce(topic, numbered(0, 20, 2))
 
@@ -66,7 +75,7 @@ def test_starting_offsets_of_each_partition(spark, feed: Feed, tmp_path: Path):
     assert values(drained(spark, tmp_path)) == {14, 16, 18} | set(range(1, 20, 2))
 
 
-def test_starting_timestamp(spark, feed: Feed, tmp_path: Path):
+def test_starting_timestamp(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("stream-timestamp"), 2)
     base = int(time.time() * 1000) - HOUR
     feed.produce(topic, numbered(0, 20, 2, base))
@@ -76,7 +85,7 @@ def test_starting_timestamp(spark, feed: Feed, tmp_path: Path):
     assert values(drained(spark, tmp_path)) == set(range(15, 20))
 
 
-def test_max_offsets_per_trigger_bounds_each_batch(spark, feed: Feed, tmp_path: Path):
+def test_max_offsets_per_trigger_bounds_each_batch(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("stream-max"), 2)
     feed.produce(topic, numbered(0, 60, 2))
 
@@ -90,7 +99,9 @@ def test_max_offsets_per_trigger_bounds_each_batch(spark, feed: Feed, tmp_path: 
     assert values(drained(spark, tmp_path)) == set(range(60))
 
 
-def test_min_partitions_and_max_records_per_partition(spark, feed: Feed, tmp_path: Path):
+def test_min_partitions_and_max_records_per_partition(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("stream-min"), 2)
     feed.produce(topic, numbered(0, 120, 2))
 
@@ -109,7 +120,7 @@ def test_min_partitions_and_max_records_per_partition(spark, feed: Feed, tmp_pat
     assert values(drained(spark, tmp_path)) == set(range(120))
 
 
-def test_assign(spark, feed: Feed, tmp_path: Path):
+def test_assign(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("stream-assign"), 3)
     feed.produce(topic, numbered(0, 30, 3))
 
@@ -118,7 +129,7 @@ def test_assign(spark, feed: Feed, tmp_path: Path):
     assert values(drained(spark, tmp_path)) == set(range(1, 30, 3))
 
 
-def test_headers_and_tombstones_and_compressions(spark, feed: Feed, tmp_path: Path):
+def test_headers_and_tombstones_and_compressions(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("stream-headers"))
     now = int(time.time() * 1000)
     sent: list[Record] = []
@@ -141,8 +152,8 @@ def test_headers_and_tombstones_and_compressions(spark, feed: Feed, tmp_path: Pa
 
 
 def test_new_partitions_and_new_topics_of_a_pattern_are_found_while_it_runs(
-    spark, feed: Feed, tmp_path: Path
-):
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     stem = topic_name("stream-grow")
     first = feed.create(f"{stem}-a")
     feed.produce(first, numbered(0, 10, 1))
@@ -166,7 +177,9 @@ def test_new_partitions_and_new_topics_of_a_pattern_are_found_while_it_runs(
     }
 
 
-def test_a_query_stopped_in_the_middle_goes_on_exactly_where_it_was(spark, feed: Feed, tmp_path: Path):
+def test_a_query_stopped_in_the_middle_goes_on_exactly_where_it_was(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
     topic = feed.create(topic_name("stream-stop"), 2)
     feed.produce(topic, numbered(0, 200, 2))
     frame = stream(
@@ -181,7 +194,7 @@ def test_a_query_stopped_in_the_middle_goes_on_exactly_where_it_was(spark, feed:
     assert values(drained(spark, tmp_path)) == set(range(230))
 
 
-def test_a_consumer_group_by_the_old_offset_fetching(spark, feed: Feed, tmp_path: Path):
+def test_a_consumer_group_by_the_old_offset_fetching(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     topic = feed.create(topic_name("stream-group"), 2)
     feed.produce(topic, numbered(0, 20, 2))
     setting = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
@@ -198,6 +211,6 @@ def plain(feed: Feed, topic: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": feed.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
 
 
-def rows_read(query) -> int:
+def rows_read(query: StreamingQuery) -> int:
     """Rows of all batches that ended; a batch's progress is there after its commit."""
     return sum(progress["numInputRows"] for progress in query.recentProgress)
