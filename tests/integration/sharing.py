@@ -77,7 +77,12 @@ def poll(consumer: ShareConsumer, seconds: float = 0.2) -> list[Message]:
 def some(consumer: ShareConsumer) -> list[Message]:
     """What the next poll that gives anything gives."""
     found: list[Message] = []
-    until(lambda: found.extend(poll(consumer)) or found, "records")
+
+    def more() -> bool:
+        found.extend(poll(consumer))
+        return bool(found)
+
+    until(more, "records")
     return found
 
 

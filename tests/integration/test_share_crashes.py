@@ -110,9 +110,13 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Message]:
     ]
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
     found: list[Message] = []
-    until(
-        lambda: found.extend(consumer.consume(1000, 0.1)) or len(found) >= sum(ends), f"{sum(ends)} records"
-    )
+    size: int = sum(ends)
+
+    def all_read() -> bool:
+        found.extend(consumer.consume(1000, 0.1))
+        return len(found) >= size
+
+    until(all_read, f"{size} records")
     consumer.close()
     return found
 

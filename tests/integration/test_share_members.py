@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.process import GatewayProcess
-from tests.integration.sharing import ACCEPT, make_group, make_topic, member, poll, send, until
+from tests.integration.sharing import ACCEPT, make_group, make_topic, member, poll, send, some, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -32,9 +32,7 @@ def test_a_record_that_makes_its_consumer_close_is_a_dead_letter_in_the_end(tmp_
         counts = []
         for _ in range(3):
             consumer = member(gateway.bootstrap, group, topic)
-            found = []
-            until(lambda consumer=consumer, found=found: found.extend(poll(consumer)) or found, "the record")
-            for each in found:
+            for each in some(consumer):
                 if each.value() == b"poison":
                     counts.append(each.delivery_count())
                 else:
@@ -43,9 +41,7 @@ def test_a_record_that_makes_its_consumer_close_is_a_dead_letter_in_the_end(tmp_
             consumer.close()
         assert counts == [1, 2, 3]
         reader = member(gateway.bootstrap, make_group(gateway.bootstrap, "h"), "t-g-DLQ")
-        letters = []
-        until(lambda: letters.extend(poll(reader)) or letters, "the dead letter")
-        assert [each.value() for each in letters] == [b"poison"]
+        assert [each.value() for each in some(reader)] == [b"poison"]
         reader.close()
     finally:
         gateway.stop()
@@ -67,8 +63,7 @@ def test_a_member_keeps_its_record_though_its_fetch_connection_idled(tmp_path: P
         group = make_group(gateway.bootstrap, "g", pulsar__ack__timeout__ms=600_000)
         send(gateway.bootstrap, topic, [(None, b"long")])
         first = member(gateway.bootstrap, group, topic)
-        found = []
-        until(lambda: found.extend(poll(first)) or found, "the record")
+        some(first)
         there, before = connections(gateway)
         until(
             lambda: connections(gateway)[1] - before >= there - 1,

@@ -134,7 +134,7 @@ def test_a_planted_crash_is_found_and_can_be_replayed(
 def test_a_planted_hang_is_found(monkeypatch: pytest.MonkeyPatch, seeds: list[bytes]) -> None:
     monkeypatch.setattr(codec_target, "HANG_SECONDS", 0.05)
 
-    hung = []
+    hung: list[bytes] = []
 
     def hang(frame: bytes) -> None:
         while not hung:
@@ -154,10 +154,13 @@ def test_a_planted_leak_is_found(monkeypatch: pytest.MonkeyPatch, seeds: list[by
     monkeypatch.setattr(codec_target, "_started_with", codec_target.peak())
     assert codec_target.work((5, 1)).failures == []
     right = codec.decode_request_header
-    # touched, so that the system counts it
-    monkeypatch.setattr(
-        codec, "decode_request_header", lambda frame: kept.append(bytearray(b"x" * 200_000)) or right(frame)
-    )
+
+    def leaking(frame: bytes) -> Any:
+        # touched, so that the system counts it
+        kept.append(bytearray(b"x" * 200_000))
+        return right(frame)
+
+    monkeypatch.setattr(codec, "decode_request_header", leaking)
     (failure,) = codec_target.work((5, 1)).failures
     assert "the process grew" in failure[0]
     kept.clear()

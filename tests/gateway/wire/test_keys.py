@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.wire import keys, records
-from gateway.wire.opened import Opened, Unreadable
+from gateway.wire.opened import Opened
 from gateway.wire.records import Record
+from gateway.wire.unreadable import Unreadable
 from semantics.subscriptions.hashing import slot_of
 from tests.examples import examples
 
@@ -65,9 +66,14 @@ def test_columns_say_what_a_walk_says(runs: list[tuple[int, int, int | None, int
 
 
 def test_records_of_one_shape_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
+    read: list[int] = []
     plain = keys.Keys._alike
-    monkeypatch.setattr(keys.Keys, "_alike", lambda *args: read.append(plain(*args)) or read[-1])
+
+    def alike(*args: Any) -> int:
+        read.append(plain(*args))
+        return read[-1]
+
+    monkeypatch.setattr(keys.Keys, "_alike", alike)
     opened = Opened(batch([(200, 90, 10, 0)]))
     assert len(opened.slots(keys.Slots(slot_of))) == 200
     assert sum(read) == 200
