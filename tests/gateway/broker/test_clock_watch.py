@@ -117,7 +117,7 @@ def test_retention_by_age_waits_while_retention_by_size_goes_on(clock: TwoClocks
             ("age", {"retention__ms": str(DAY)}),
             ("size", {"retention__bytes": "0", "retention__ms": "-1"}),
         ):
-            await create(client, topic, **configs)
+            await create(client, topic, 1, **configs)
             for _ in range(2):
                 await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, batch(b"x" * 500)))
         clock.wall += 50 * 365 * DAY

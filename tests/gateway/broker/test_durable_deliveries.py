@@ -138,7 +138,7 @@ def test_a_lock_begins_when_the_answer_leaves(waits: str) -> None:
         elif waits == "for a disk":
             # served last as it was served before, so that the other's records wait for the disk with it
             disk = Disk(at.partition.log)
-            at.partition.log = disk  # type: ignore[assignment]
+            at.partition.log = disk
             asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0, 1], acks=acks))
             await until(lambda: disk.waiting)
         else:

@@ -7,6 +7,7 @@ import pytest
 from gateway.broker import housekeeping
 from gateway.broker.broker import Broker
 from gateway.broker.housekeeping import Housekeeping
+from gateway.broker.subscriptions import left_dying
 from gateway.server import Gateway
 from gateway.wire import records
 from gateway.wire.api_keys import ApiKey
@@ -35,13 +36,13 @@ def test_retention_by_time_and_size_end_to_end() -> None:
 
     async def test(gateway: Gateway, client: Client) -> None:
         housekeeping = Housekeeping(gateway.broker, [])
-        await create(client, "time", retention__ms="1000", **small)
-        await create(client, "size", retention__ms="-1", retention__bytes="400", **small)
+        await create(client, "time", 1, retention__ms="1000", **small)
+        await create(client, "size", 1, retention__ms="-1", retention__bytes="400", **small)
         await create(
-            client, "keep", cleanup__policy="compact", retention__ms="1000", retention__bytes="1", **small
+            client, "keep", 1, cleanup__policy="compact", retention__ms="1000", retention__bytes="1", **small
         )
-        await create(client, "both", cleanup__policy="compact,delete", retention__ms="1000", **small)
-        await create(client, "ever", retention__ms="-1", **small)
+        await create(client, "both", 1, cleanup__policy="compact,delete", retention__ms="1000", **small)
+        await create(client, "ever", 1, retention__ms="-1", **small)
         for _ in range(5):
             for topic in ("time", "size", "keep", "both", "ever"):
                 await put(client, topic, clock.now, b"k")
@@ -140,7 +141,7 @@ def test_burials_that_a_stop_left_begin_with_the_gateway_and_again_when_the_disk
         return 1
 
     monkeypatch.setattr(housekeeping, "_BURY_SECONDS", 0.0)
-    monkeypatch.setattr(housekeeping.left_dying, "bury", bury)
+    monkeypatch.setattr(left_dying, "bury", bury)
 
     async def test(gateway: Gateway, client: Client) -> None:
         await until(lambda: len(asked) == 2)

@@ -189,7 +189,7 @@ def test_bounds_of_timestamps(codec: int) -> None:
 
     async def test(gateway: Gateway, client: Client) -> None:
         before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
-        await create(client, "t", **{before: "1000", after: "500"})
+        await create(client, "t", 1, **{before: "1000", after: "500"})
         now = clock.now
         assert await put(client, stamped(now - 1000, now + 500, codec=codec)) == (0, 0)
         assert await put(client, stamped(now, now - 1001, codec=codec)) == (Error.INVALID_TIMESTAMP, -1)
@@ -296,7 +296,7 @@ def test_what_unfolds_to_too_much_is_refused_where_it_would_be_unfolded(codec: i
             )
         ):
             topic = f"t{number}"
-            await create(client, topic, **config)
+            await create(client, topic, 1, **config)
             bomb = batches.bomb(codec, 2 << 20, content)
             answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, bomb))
             assert part(answer).error_code == Error.MESSAGE_TOO_LARGE

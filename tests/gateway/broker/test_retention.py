@@ -55,7 +55,7 @@ async def idle(world: World) -> None:
 
 
 async def subscribed(world: World, *, kind: str = "shared", **configs: str) -> SubscriptionPartition:
-    await world.topic(**SMALL, **configs)
+    await world.topic("t", 1, **SMALL, **configs)
     await world.configure("g", pulsar__subscription__type=kind, pulsar__nack__delay__ms="9000")
     return await world.subscribe()
 
@@ -201,7 +201,7 @@ def test_what_is_in_somebodys_hands_stays(folder: Path | None) -> None:
 def test_what_is_dying_stays_until_it_is_buried(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
-        await world.topic("t-g-DLQ", **SMALL, retention__ms="3000")
+        await world.topic("t-g-DLQ", 1, **SMALL, retention__ms="3000")
         at = await world.subscribe("g", "t-g-DLQ")
         await world.produce(b"x" * 100, topic="t-g-DLQ")
         assert list(await world.fetch(at)) == [0]
@@ -345,7 +345,7 @@ def test_a_limit_that_is_altered_at_run_time_is_set() -> None:
 
 def test_topics_that_nobody_is_subscribed_to_pay_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(world: World) -> None:
-        await world.topic(**SMALL, retention__ms="3000")
+        await world.topic("t", 1, **SMALL, retention__ms="3000")
         await put(world, 3, headers=later(world, 9_000))
         await world.pass_time(3_001)
         await world.broker.retention.apply()
@@ -357,7 +357,7 @@ def test_topics_that_nobody_is_subscribed_to_pay_nothing(monkeypatch: pytest.Mon
 
 def test_cursors_that_lose_nothing_are_not_loaded_and_segments_are_looked_through_once() -> None:
     async def test(world: World) -> None:
-        await world.topic(**SMALL, retention__ms="3000")
+        await world.topic("t", 1, **SMALL, retention__ms="3000")
         for number in range(250):
             await world.subscribe(f"g{number}")
         await put(world, headers=later(world, 9_000))
@@ -434,7 +434,7 @@ def test_the_time_of_a_retry_letter_counts(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
         await world.subscribe()
-        await world.topic("t-g-RETRY", **SMALL, retention__ms="3000")
+        await world.topic("t-g-RETRY", 1, **SMALL, retention__ms="3000")
         await world.subscribe("g", "t-g-RETRY")
         await world.produce(b"x" * 100, topic="t-g-RETRY", headers=[("DELAY_TIME", b"9000")])
         await idle(world)
@@ -515,7 +515,7 @@ def test_what_was_read_of_cursors_long_ago_does_not_hold() -> None:
 def test_a_commit_that_fails_takes_nothing_and_counts_nothing() -> None:
     async def test(world: World) -> None:
         store = HeldStore()
-        await world.start(store)  # type: ignore[arg-type]
+        await world.start(store)
         await subscribed(world, retention__ms="3000")
         await put(world, 3)
         await idle(world)

@@ -133,7 +133,8 @@ def test_a_member_that_never_asks_again_keeps_nothing_from_the_others() -> None:
         await share_fetch(client, "gone", 0, topic_id, [0])
         await share_fetch(client, "m", 0, topic_id, [0])
         await put(client, *[b"value"] * 64)
-        epoch, sizes = 1, []
+        epoch = 1
+        sizes: list[int] = []
         while sum(sizes) < 64:
             found = acquired(await share_fetch(client, "m", epoch))[0]
             sizes.append(len(found))

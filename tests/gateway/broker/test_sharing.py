@@ -163,7 +163,6 @@ def test_key_shared_gives_each_member_its_keys_and_waits_for_who_holds_one() -> 
         members = {"m": client, "n": other}
         for member, each in members.items():
             await share_fetch(each, member, 0, topic_id, [0])
-        held: dict[str, dict[int, int]] = {}
         for member, each in members.items():
             each.send(ApiKey.SHARE_FETCH, 2, share_fetch_body(member, 1, max_wait=FOR_LONG))
         await parked(gateway, 2)
@@ -245,7 +244,7 @@ def test_min_bytes_are_waited_for() -> None:
         topic_id = await topic(gateway, client, 2)
         producer = await Client.connect(gateway)
         # of records that nobody has read yet it guesses that they take 512 bytes
-        wanted = {"min_bytes": 4 * 512 + 1, "max_wait": FOR_LONG}
+        wanted: dict[str, Any] = {"min_bytes": 4 * 512 + 1, "max_wait": FOR_LONG}
         client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0], **wanted))
         await parked(gateway)
         for number in range(3):
@@ -345,7 +344,7 @@ def slow(gateway: Gateway, *partitions: int) -> list[Disk]:
     for index in partitions:
         partition = subscription.partition(index).partition
         disk = Disk(partition.log)
-        partition.log = disk  # type: ignore[assignment]
+        partition.log = disk
         disks.append(disk)
     return disks
 

@@ -252,7 +252,7 @@ def test_of_key_shared_one_looks_on_while_a_disk_is_asked_and_the_others_are_ser
         keys = [b"key-%d" % n for n in range(60)]
         await world.produce(*keys, key=list(keys))
         disk = Disk(at.partition.log)
-        at.partition.log = disk  # type: ignore[assignment]
+        at.partition.log = disk
         fetch = asyncio.ensure_future(at.fetch("a", 500, 1 << 20, 500))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         others = Taker("b"), Taker("c")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gateway.broker.subscriptions.partition import SubscriptionPartition
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.hashing import slot_of
 from semantics.subscriptions.states import Ending
@@ -15,7 +17,7 @@ from tests.gateway.broker.subscriptions.world import RELEASE, Taker, World, run
 KEYS = [b"key-%d" % n for n in range(40)]
 
 
-async def begin(world: World, group: str = "g", **configs: str):  # type: ignore[no-untyped-def]
+async def begin(world: World, group: str = "g", **configs: str) -> SubscriptionPartition:
     await world.topic()
     await world.configure(group, pulsar__subscription__type="key_shared", **configs)
     return await world.subscribe(group)
@@ -131,7 +133,7 @@ def test_a_consumer_that_crashes_gives_its_keys_to_others_at_once(folder: Path |
 def test_members_change_in_memory_only_when_that_is_stored() -> None:
     async def test(world: World) -> None:
         store = HeldStore()
-        await world.start(store)  # type: ignore[arg-type]
+        await world.start(store)
         at = await begin(world)
         await come(world, "a")
         await world.produce(*KEYS, key=list(KEYS))
@@ -245,8 +247,13 @@ def test_a_fetch_that_has_most_of_its_records_does_not_look_on_by_small_steps() 
             await world.produce(*keys[first : first + 25], key=keys[first : first + 25])
         feeds: list[int] = []
         plain = Cursor.feed
+
+        def feed(cursor: Cursor, *args: Any) -> Any:
+            feeds.append(cursor.read)
+            return plain(cursor, *args)
+
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Cursor, "feed", lambda *args: feeds.append(args[0].read) or plain(*args))
+            patch.setattr(Cursor, "feed", feed)
             others = 0
             while others < 4_000:
                 for consumer in "abcd":

@@ -90,7 +90,7 @@ def test_a_rejected_record_is_dead_at_once_and_stays_so_after_a_crash(folder: Pa
 def test_letter_and_acknowledgement_are_one_carried_commit_also_the_one_that_makes_the_topic() -> None:
     async def test(world: World) -> None:
         store = HeldStore()
-        await world.start(store)  # type: ignore[arg-type]
+        await world.start(store)
         at = await world.subscribed()
         for turn in range(2):
             await world.produce(b"bad")
@@ -110,7 +110,7 @@ def test_letter_and_acknowledgement_are_one_carried_commit_also_the_one_that_mak
 def test_a_burial_that_was_not_stored_is_done_again_once(exists: bool, outcome: StoreError) -> None:
     async def test(world: World) -> None:
         store = HeldStore()
-        await world.start(store)  # type: ignore[arg-type]
+        await world.start(store)
         await world.topic()
         if exists:
             await world.topic("t-g-DLQ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.gateway.broker.subscriptions.world import REJECT, Headers, World, run
 
@@ -98,7 +99,7 @@ def test_an_idempotent_producers_retry_is_stored_once(folder: Path | None) -> No
     async def test(world: World) -> None:
         await world.topic()
         await world.topic("t-g-RETRY")
-        options = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        options: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         for _ in range(2):
             assert await world.produce(b"x", topic="t-g-RETRY", **options) == 0
         assert len(await world.read("t-g-RETRY")) == 1

@@ -213,7 +213,7 @@ class Story:
 def test_nothing_answered_returns_and_nothing_else_is_lost(seed: int, kind: str) -> None:
     async def test(world: World) -> None:
         store = HeldStore()
-        await world.start(store)  # type: ignore[arg-type]
+        await world.start(store)
         story = Story(world, store, seed, kind)
         await story.begin()
         for _ in range(150):

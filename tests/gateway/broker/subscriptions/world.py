@@ -88,7 +88,7 @@ class Waiter:
         # the offsets that it has taken
         self.got: list[int] = []
 
-    def wake(self, at: object) -> None:
+    def wake(self, at: SubscriptionPartition) -> None:
         self.times += 1
 
 
