@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from gateway.connection import LARGEST, SMALL_REQUEST
+from gateway.apis.registry import LARGEST, SMALL_REQUEST
 from gateway.wire import codec, compiler, schema
 from gateway.wire.schema import Field
 

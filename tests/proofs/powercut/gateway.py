@@ -95,7 +95,7 @@ def answer_first() -> None:
         # who registers a subscription reads it again, and would not go on
         if all(
             type(write) is Append
-            or (type(write) in (Put, Delete) and write.family is not Family.SUBSCRIPTION)
+            or (isinstance(write, Put | Delete) and write.family is not Family.SUBSCRIPTION)
             for write in writes
         ):
             commit(self, writes, durability, lambda outcome: None)

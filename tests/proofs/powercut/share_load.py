@@ -170,7 +170,9 @@ async def _send(connection: Connection, topic: Topic, enough: asyncio.Event) -> 
             listed = []
             for each in range(5):
                 number += 1
-                headers = [("pulsar-deliver-after", b"%d" % (number % 300))] if number % 20 == 0 else []
+                headers: records.Headers = (
+                    [("pulsar-deliver-after", b"%d" % (number % 300))] if number % 20 == 0 else []
+                )
                 listed.append(
                     records.Record(each, now, None, b"task %d " % number + bytes(number % 200), headers)
                 )

@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
     """A delivery of a share group, and what was said of it by the request `key`; None: nothing yet."""
 
     offset: int
-    count: int
+    count: int  # type: ignore[assignment]
     kind: int = 0
     key: Key | None = None
 

@@ -14,6 +14,7 @@ import random
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from semantics.subscriptions import selectors
 from semantics.subscriptions.backoff import Backoff
@@ -391,13 +392,13 @@ class World:
                     self._later(
                         consumer,
                         at,
-                        lambda kind=kind, chosen=chosen: self._acknowledge(consumer, chosen, kind),
+                        partial(self._acknowledge, consumer, chosen, kind),
                     )
                 if kind == RENEW:
                     self._later(
                         consumer,
                         at + self.some(300),
-                        lambda chosen=chosen: self._acknowledge(consumer, chosen, ACCEPT),
+                        partial(self._acknowledge, consumer, chosen, ACCEPT),
                     )
         self._poll_later(consumer, at + 1)
 

@@ -201,9 +201,9 @@ def bury_in_two() -> None:
     Letters._append = lambda self, at, cursor, base, collected: append(  # type: ignore[method-assign]
         self,
         at,
-        _Late(at, cursor),
+        _Late(at, cursor),  # type: ignore[arg-type]
         base,
-        collected,  # type: ignore[arg-type]
+        collected,
     )
 
 

@@ -41,7 +41,7 @@ class Rules(NamedTuple):
 class Delivery(NamedTuple):
     place: Place
     offset: int
-    count: int
+    count: int  # type: ignore[assignment]
     # who it is by its value
     name: str
     key: bytes | None
@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
 
     place: Place
     offset: int
-    count: int
+    count: int  # type: ignore[assignment]
     kind: int
     sent_ns: int
     sent_ms: int

@@ -16,6 +16,8 @@ Place = tuple[str, int]
 """Topic and partition."""
 Acks = dict[Place, list[tuple[int, int, bytes]]]
 """By place, ascending: first and last offset, one type for all or one for each."""
+Sendable = tuple[int, bytes | None, bytes, list[tuple[str, bytes]]]
+"""A record to be: timestamp, key, value, headers."""
 
 
 class Given(NamedTuple):
@@ -23,7 +25,7 @@ class Given(NamedTuple):
 
     place: Place
     offset: int
-    count: int
+    count: int  # type: ignore[assignment]
     """DeliveryCount: 1 the first time."""
     timestamp: int
     key: bytes | None
@@ -41,10 +43,8 @@ class Stored(NamedTuple):
     headers: list[tuple[str, bytes]]
 
 
-def batch(
-    records: Sequence[tuple[int, bytes | None, bytes, list[tuple[str, bytes]]]], codec: int = 0
-) -> bytes:
-    """A batch of (timestamp, key, value, headers)."""
+def batch(records: Sequence[Sendable], codec: int = 0) -> bytes:
+    """One batch of them."""
     builder = MemoryRecordsBuilder(magic=2, compression_type=codec, batch_size=1 << 20)
     for timestamp, key, value, headers in records:
         builder.append(timestamp=timestamp, key=key, value=value, headers=headers)
@@ -175,12 +175,14 @@ class ShareWire(Wire):
                     index, start = answer.number("i"), answer.number("q")
                     answer.number("i")
                     lag, code = answer.number("q"), answer.number("h")
-                    answer.text(), answer.tags()
+                    answer.text()
+                    answer.tags()
                     _refuse(code)
                     found[name, index] = start, lag
                 answer.tags()
             code = answer.number("h")
-            answer.text(), answer.tags()
+            answer.text()
+            answer.tags()
             _refuse(code)
         return found
 
@@ -231,7 +233,8 @@ class ShareWire(Wire):
                 answer.text()
                 errors[place] = answer.number("h")
                 answer.text()
-                answer.number("i"), answer.number("i"), answer.tags()
+                answer.number("i"), answer.number("i")
+                answer.tags()
                 data = answer.blob()
                 counts: dict[int, int] = {}
                 for _ in answer.many():
@@ -264,7 +267,9 @@ class ShareWire(Wire):
             for _ in answer.many():
                 place = name, answer.number("i")
                 errors[place] = answer.number("h")
-                answer.text(), answer.number("i"), answer.number("i"), answer.tags(), answer.tags()
+                answer.text(), answer.number("i"), answer.number("i")
+                answer.tags()
+                answer.tags()
             answer.tags()
         return errors
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterable
+from typing import Self
 
 
 class Answer:
@@ -64,7 +65,7 @@ class Wire:
     def close(self) -> None:
         self._socket.close()
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -126,6 +126,12 @@ class Librdkafka(Member):
             read[place] = offset + 1
         return read
 
+    def _done(self) -> dict[Place, int]:
+        """What the last commit's answer says is committed, by partition."""
+        return {
+            (each.topic, each.partition): each.offset for each in self._answer or () if each.error is None
+        }
+
     def _commit(self, consumer: Consumer, read: dict[Place, int]) -> dict[Place, int]:
         """Commit and wait for the answer; what was read meanwhile. (A synchronous commit waits for ever.)"""
         self.group.sending(read)
@@ -138,9 +144,7 @@ class Librdkafka(Member):
             return meanwhile
         while self._answer is None and not self.world.abandoned:
             meanwhile |= self._read(consumer, 1, 0.05)
-        done = {
-            (each.topic, each.partition): each.offset for each in self._answer or () if each.error is None
-        }
+        done = self._done()
         if done:
             self.group.answered(
                 {place: offset for place, offset in done.items() if offset == read.get(place)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tests.proofs.soak.loads import Load, World
 from tests.proofs.soak.share_oracle import Delivery, Letter, Rules, ShareOracle, Verdict
-from tests.proofs.soak.share_wire import ACCEPT, REJECT, RELEASE, Acks, Place, ShareWire, batch
+from tests.proofs.soak.share_wire import ACCEPT, REJECT, RELEASE, Acks, Place, Sendable, ShareWire, batch
 from tests.proofs.soak.wire import Refused
 
 RECORDS = 5
@@ -74,7 +74,9 @@ class ShareComings(Load):
             wire.configure(
                 brief.group, {"share.auto.offset.reset": "earliest", "pulsar.max.redeliver.count": 3}
             )
-            records = [(int(time.time() * 1000), None, b"%d" % each, []) for each in range(RECORDS)]
+            records: list[Sendable] = [
+                (int(time.time() * 1000), None, b"%d" % each, []) for each in range(RECORDS)
+            ]
             wire.produce(brief.place, batch(records))
             self._brief = brief
         if not self._work(wire, brief):
