@@ -332,18 +332,18 @@ def check(command: list[str]) -> None:
         case ["docker", "build", "-f", file, "-t", image, "."]:
             assert images[image] == ROOT / file
         case ["docker", "run", *rest]:
-            image = next((word for word in rest if word in images), None)
-            if image is None:
+            named = next((word for word in rest if word in images), None)
+            if named is None:
                 return  # somebody else's
-            before, after = rest[: rest.index(image)], rest[rest.index(image) + 1 :]
+            before, after = rest[: rest.index(named)], rest[rest.index(named) + 1 :]
             given = dict(re.findall(r"-e (\w+)=(\S+)", " ".join(before)))
             for port in re.findall(r"-p (\S+)", " ".join(before)):
                 assert port.startswith("127.0.0.1:"), "nothing asks for a password yet"
-            stage = last_stage(images[image])
+            stage = last_stage(images[named])
             if not after:
                 settings_of(json.loads(stage["CMD"]), environment(stage["ENV"]) | given)
             Settings.load(environ=given)
-            check_image(images[image], after)
+            check_image(images[named], after)
         case [program, *args] if program in PROGRAMS:
             check_program(program, args, environ)
         case ["make", "run", *rest]:

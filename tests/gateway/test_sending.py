@@ -93,10 +93,10 @@ def test_pieces_leave_in_their_order_read_in_a_thread() -> None:
 
 def test_what_the_client_does_not_take_is_left_and_nobody_waits() -> None:
     async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
-        pieces = [os.urandom(700_000), Kept(os.urandom(3_000_000)), os.urandom(5)]
-        result = await sent(senders, here.fileno(), pieces)
+        before, kept, after = os.urandom(700_000), Kept(os.urandom(3_000_000)), os.urandom(5)
+        result = await sent(senders, here.fileno(), [before, kept, after])
         assert result.left
-        whole = pieces[0] + pieces[1].data + pieces[2]
+        whole = before + kept.data + after
         assert taken(there, len(whole) - len(result.left)) + result.left == whole
 
     alone(test)

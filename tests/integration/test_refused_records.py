@@ -21,7 +21,7 @@ def test_a_keyless_record_among_keyed_ones(tmp_path: Path) -> None:
         outcomes: dict[bytes, KafkaError | None] = {}
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            outcomes[message.value()] = error  # type: ignore[index]
+            outcomes[message.value()] = error
 
         producer = Producer({"bootstrap.servers": gateway.bootstrap, "linger.ms": 1000})
         for number, key in enumerate((b"a", b"b", None, b"c", None)):

@@ -109,7 +109,9 @@ def test_times_of_many_batches_are_remembered_in_bounds(
         for name in "abc":
             await admin.plain(name)
             await admin.produce(name, 0, [b"x"])
-            number = admin.broker.catalog.get(name).partitions[0]
+            topic = admin.broker.catalog.get(name)
+            assert topic is not None
+            number = topic.partitions[0]
             assert await times.of(admin.broker.store, number, 0) > 0
             assert await times.of(admin.broker.store, number, 1) == -1
         assert len(times._found) <= 2

@@ -287,13 +287,11 @@ def test_stats_of_a_subscription_that_nobody_uses_come_from_its_row(serve: Serve
         assert not list(admin.broker.subscriptions.live())
         assert not admin.broker.share_groups._live
         # what it has counted since it was loaded is gone with it; Key_Shared would read again from its start
-        for found in (loaded, resting):
-            found["magnetar"].pop("readOffset")
-            found["magnetar"].pop("unread")
-            states = found["magnetar"]["states"]
-            found["magnetar"]["states"] = {
-                key: states[key] for key in ("start", "open", "delayed", "backoff")
-            }
+        for told in (loaded, resting):
+            told["magnetar"].pop("readOffset")
+            told["magnetar"].pop("unread")
+            states = told["magnetar"]["states"]
+            told["magnetar"]["states"] = {key: states[key] for key in ("start", "open", "delayed", "backoff")}
         assert resting == loaded
         cursor_of(admin).ready()
         again = await stats(admin)

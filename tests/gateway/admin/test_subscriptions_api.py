@@ -74,7 +74,7 @@ def test_peek_shows_what_is_not_settled_with_key_and_properties(serve: Serve) ->
         topic = admin.broker.catalog.get("orders")
         assert topic is not None
         partition = admin.broker.partition(topic, 0)
-        headers = [("colour", b"blue"), ("pulsar-event-time", b"17")]
+        headers: records.Headers = [("colour", b"blue"), ("pulsar-event-time", b"17")]
         batch = records.build_batch([records.Record(0, now, b"\xff", None, headers)])
         partition.append(batch, records.header(batch), now)
         await admin.broker.write([])

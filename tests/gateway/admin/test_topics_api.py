@@ -457,7 +457,7 @@ def test_stats_and_metrics_say_what_is_kept_beyond_retention_and_for_whom(serve:
         for index in (0, 1):
             await admin.produce("kept", index, [b"a", b"b", b"c"])
         delivery = at.fetch("c", 1, 1 << 20, 1)
-        assert [each[:2] for each in delivery.acquired] == [(0, 0)]  # type: ignore[union-attr]
+        assert [each[:2] for each in delivery.acquired] == [(0, 0)]
         await broker.retention.apply()
         hold = {"subscription": "g", "offset": 0, "state": "ACQUIRED"}
         one = (await admin.ask("GET", "P/kept-partition-1/stats")).json

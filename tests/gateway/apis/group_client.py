@@ -29,7 +29,9 @@ class Client:
         frame = codec.encode_request(api, version, getattr(messages, f"{name}Request")(**fields))
         request = codec.decode_request(api, version, bytes(frame), 0)
         context = Context(api, version, 1, "cli", "/10.0.0.1", "plain", 1)
-        answer = APIS[api].handler(self.broker, context, request)  # type: ignore[arg-type]
+        handler = APIS[api].handler
+        assert handler is not None
+        answer = handler(self.broker, context, request)  # type: ignore[arg-type]
 
         def get() -> Any:
             response = finished(answer)

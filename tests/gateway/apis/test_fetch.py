@@ -26,7 +26,7 @@ def frame(version: int, request: Any, client_id: str | None = "me") -> bytes:
 
 def request(topic: bytes, offset: int, session: tuple[int, int] = (0, -1), **more: Any) -> Any:
     """A fetch of partition 0; more: fields of the request, or of its partition."""
-    whole = {
+    whole: dict[str, Any] = {
         name: more.pop(name)
         for name in ("min_bytes", "max_bytes", "isolation_level", "rack_id")
         if name in more

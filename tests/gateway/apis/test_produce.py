@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import google_crc32c
@@ -26,7 +27,7 @@ MISSING = Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def body(
-    *topics: tuple[str | bytes, list[tuple[int, bytes | None]]], acks: int = -1, tx: str | None = None
+    *topics: tuple[str | bytes, Sequence[tuple[int, bytes | None]]], acks: int = -1, tx: str | None = None
 ) -> Any:
     """Topics by name or id, each with (partition, records)."""
     return Request(

@@ -40,4 +40,4 @@ def test_an_api_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"ApiVersions. is registered twice"):
         handles(ApiKey.API_VERSIONS, "ApiVersions", 0, 1)(lambda *_: None)
     with pytest.raises(ValueError, match=r"Fetch. is registered twice"):
-        serves(ApiKey.FETCH, "Fetch", 0, 1, flexible=0)(lambda *_: None)  # type: ignore[arg-type, return-value]
+        serves(ApiKey.FETCH, "Fetch", 0, 1, flexible=0)(lambda *_: None)  # type: ignore[type-var]

@@ -420,4 +420,4 @@ def test_every_state_can_be_entered_and_only_dead_is_final() -> None:
 
 def test_codes_are_kafkas() -> None:
     for code in Code:
-        assert Error[code.name] == code
+        assert Error[code.name].value == code.value

@@ -202,7 +202,7 @@ class Groups(RuleBasedStateMachine):
         while self.group.state is State.PREPARING_REBALANCE:
             self.tick()
 
-    @precondition(lambda self: len(self.group.roster))
+    @precondition(lambda self: len(self.group.roster) > 0)
     @rule(data=st.data())
     def all_join_again(self, data: st.DataObject) -> None:
         """Sensible members, so that rebalances do complete."""
@@ -210,7 +210,7 @@ class Groups(RuleBasedStateMachine):
         for member in members[data.draw(st.integers(0, 1)) :]:
             self.join(member.member_id, member.instance_id, member.protocols, True, True)
 
-    @precondition(lambda self: len(self.group.roster))
+    @precondition(lambda self: len(self.group.roster) > 0)
     @rule(leave_out=st.booleans(), stale=STALE)
     def the_leader_syncs(self, leave_out: bool, stale: int) -> None:
         leader = self.group.leader
@@ -334,9 +334,12 @@ class Groups(RuleBasedStateMachine):
         assert group.roster.static == by_instance, "one member for an instance"
         assert len(by_instance) == sum(one.instance_id is not None for one in members)
         assert len(members) <= LIMITS.max_size or group.state is State.PREPARING_REBALANCE
-        assert (group.leader in group.roster) if members else group.leader is None
         if members:
+            assert group.leader is not None
+            assert group.leader in group.roster
             assert group.state is not State.EMPTY
+        else:
+            assert group.leader is None
         assert not set(group.roster.pending) & set(group.roster.members)
         if members and group.state is not State.EMPTY:
             assert group.roster.vote() in [name for name, _ in members[0].protocols]

@@ -484,7 +484,7 @@ def test_whatever_happens(steps: list[tuple[str, str, list[str]]]) -> None:
         assert set(bench.group.members) == set(names)
         assert (bench.state == "Stable") == bool(names)
         if kind in ("join", "beat", "old"):
-            expected = Code.NONE if member in names else Code.UNKNOWN_MEMBER_ID
+            expected: int = Code.NONE if member in names else Code.UNKNOWN_MEMBER_ID
             if kind == "old" and member in names:
                 expected = answer.error  # the one before is taken, older ones are not
                 assert expected in (Code.NONE, Code.FENCED_MEMBER_EPOCH)

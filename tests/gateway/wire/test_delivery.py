@@ -23,7 +23,7 @@ from tests.proofs.fuzz import batches as fuzz_batches
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 NOW = 1_700_000_000_000
 BASE = 5000
-NOTHING = delivery.Scan(None, [], [], [])
+NOTHING = delivery.Scan(None, delivery.NO_DELAYS, [], [])
 
 HASHED: list[tuple[bytes | None, bytes | None, int]] = []
 

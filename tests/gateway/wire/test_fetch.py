@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import uuid
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ def raw(version: int, topic: object) -> bytes:
     return topic.bytes if isinstance(topic, uuid.UUID) else str(topic).encode()
 
 
-def body(version: int, topics: list, forgotten: list) -> bytes:  # type: ignore[type-arg]
+def body(version: int, topics: list[Any], forgotten: list[Any]) -> bytes:
     Topic, Forgotten = FetchRequest.FetchTopic, FetchRequest.ForgottenTopic
     request = FetchRequest(
         version=version,
@@ -61,7 +62,7 @@ def body(version: int, topics: list, forgotten: list) -> bytes:  # type: ignore[
         ],
         rack_id="r1",
     )
-    return request.encode(version=version)
+    return bytes(request.encode(version=version))
 
 
 @given(st.data(), versions)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -18,8 +21,11 @@ blobs = st.one_of(st.none(), st.binary(max_size=400))
 partition_lists = st.lists(st.tuples(st.integers(0, 2**31 - 1), blobs), max_size=4)
 versions = st.integers(3, 13)
 
+Topics = Sequence[tuple[Any, Sequence[tuple[int, bytes | None]]]]
+"""Names or ids, each with its partitions and their records."""
 
-def body(version: int, topics: list, acks: int, timeout: int, transactional_id: str | None) -> bytes:
+
+def body(version: int, topics: Topics, acks: int, timeout: int, transactional_id: str | None) -> bytes:
     """A request as kafka-python encodes it, without its header."""
     Topic = ProduceRequest.TopicProduceData
     Part = Topic.PartitionProduceData
@@ -37,14 +43,16 @@ def body(version: int, topics: list, acks: int, timeout: int, transactional_id: 
             for topic, parts in topics
         ],
     )
-    return request.encode(version=version)
+    return bytes(request.encode(version=version))
 
 
 @given(st.data(), versions, st.integers(-1, 1), st.integers(0, 2**31 - 1), st.one_of(st.none(), names))
 def test_decodes_what_kafka_python_encodes(
     data: st.DataObject, version: int, acks: int, timeout: int, transactional_id: str | None
 ) -> None:
-    topics = data.draw(st.lists(st.tuples(ids if version >= 13 else names, partition_lists), max_size=3))
+    topics: Topics = data.draw(
+        st.lists(st.tuples(ids if version >= 13 else names, partition_lists), max_size=3)
+    )
     encoded = body(version, topics, acks, timeout, transactional_id)
     request = produce.decode(version, b"head" + encoded + b"tail", 4, 4 + len(encoded))
     assert (request.acks, request.timeout_ms) == (acks, timeout)
@@ -124,7 +132,9 @@ def test_kafka_python_reads_the_answers(data: st.DataObject, version: int, corre
 
 
 @given(ids, st.integers(0, 1000), st.integers(0, 2**62), st.integers(9, 13))
-def test_the_short_way_says_the_same_as_the_long_one(topic, index: int, base: int, version: int) -> None:  # type: ignore[no-untyped-def]
+def test_the_short_way_says_the_same_as_the_long_one(
+    topic: UUID, index: int, base: int, version: int
+) -> None:
     name = topic.bytes if version >= 13 else topic.hex.encode()
     start = produce.prefix_by_id(name, index) if version >= 13 else produce.prefix(name, index)
     assert produce.encode_one(5, start, base, -1, 3) == produce.encode(
@@ -138,11 +148,12 @@ def test_more_partitions_than_anybody_has_are_refused_before_they_take_memory(
 ) -> None:
     most = 2_000
     monkeypatch.setattr(produce, "MAX_PARTITIONS", most)
-    for topics in (
+    many: list[Topics] = [
         [("", [])] * (most + 1),
         [("t", [(0, None)] * (most + 1))],
         [("t", [(0, None)] * 100)] * (most // 100 + 1),
-    ):
+    ]
+    for topics in many:
         data = body(version, topics, -1, 1, None)
         with pytest.raises(Malformed, match="too many"):
             produce.decode(version, data, 0, len(data))

@@ -12,6 +12,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, settings
@@ -687,8 +688,8 @@ class Machine(RuleBasedStateMachine):
             assert not left, f"slots that nothing is in: {left}"
         # of the chunk in which reading goes on a row may stay until that is full
         here = (self.cursor.start >> self.shift).to_bytes(8, "big")
-        left = [key for key in self.rows if key not in ((RowKind.CURSOR, b""), (RowKind.COUNT, here))]
-        assert not left, f"rows that nothing needs: {left}"
+        kept = [key for key in self.rows if key not in ((RowKind.CURSOR, b""), (RowKind.COUNT, here))]
+        assert not kept, f"rows that nothing needs: {kept}"
 
 
 def runs(offsets: list[int]) -> list[tuple[int, int]]:
@@ -704,8 +705,9 @@ def runs(offsets: list[int]) -> list[tuple[int, int]]:
 
 def machine(config: SubscriptionConfig, cursors: type[Cursor] = Cursor) -> type:
     """What pytest runs. A failure is told as it was met, since to make it smaller may take minutes."""
-    small = {"shift": 4, "most_due": 4 * MOST + 2 * 16} if cursors is not Cursor else {}
-    case = type("Test", (Machine,), {"kind": config, "cursors": cursors, **small}).TestCase
+    small: dict[str, Any] = {"shift": 4, "most_due": 4 * MOST + 2 * 16} if cursors is not Cursor else {}
+    made: type[Machine] = type("Test", (Machine,), {"kind": config, "cursors": cursors, **small})
+    case = made.TestCase
 
     class Test(case):  # type: ignore[misc, valid-type]
         settings = settings(

@@ -325,9 +325,10 @@ def test_under_load_all_is_delivered_and_keys_keep_their_order(mode: dict[str, b
     order is allowed), nobody has a slot that another holds, and everything ends.
     """
     dice = random.Random(seed)
-    driver = keyed([], nack_delay_ms=20, delivery_limit=0, max_locks=500, lookahead=2_000, **mode)
+    driver = keyed([], HALVES, nack_delay_ms=20, delivery_limit=0, max_locks=500, lookahead=2_000, **mode)
     slots = [dice.randrange(65_536) for _ in range(200)]
-    total, slot_of = 20_000, {}
+    total = 20_000
+    slot_of: dict[int, int] = {}
     names = ["a", "b"]
     held: dict[str, set[int]] = {name: set() for name in names}
     settled: set[int] = set()

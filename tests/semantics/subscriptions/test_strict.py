@@ -29,7 +29,7 @@ class Pair:
 
     def __getattr__(self, name: str) -> Any:
         def both(*args: Any) -> Any:
-            answers = {}
+            answers: dict[str, Any] = {}
             for way, cursor in self.cursors.items():
                 self._patch.setattr(strict, "FEW", FEW[way])
                 if name == "say" and way == "together" and self._accept(cursor, *args):

@@ -83,7 +83,8 @@ def test_all_slots_are_covered_and_only_the_comers_and_goers_move(
     for comes, consumer in steps:
         change(selector, (comes, consumer))
         after = owners(selector)
-        assert set(after) == set(selector.members() or [None])
+        there: list[str | None] = [*selector.members()]
+        assert set(after) == set(there or [None])
         moved = {(old, new) for old, new in set(zip(before, after, strict=True)) if old != new}
         assert all((new if comes else old) == consumer for old, new in moved)
         if after[0] is not None:
