@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 import click
-from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
+from tqdm import tqdm
 
 LINE_EVERY = 5.0
 """Seconds between two lines where there is no terminal."""

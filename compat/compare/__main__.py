@@ -11,7 +11,7 @@ import contextlib
 import sys
 from pathlib import Path
 
-from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
+from tqdm import tqdm
 
 from compat.bench.servers import Magnetar
 from compat.compare.page import page

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
+from tqdm import tqdm
 
 from compat.bench.servers import Kafka, Magnetar, Server, ServerError
 from compat.harness import catalogue, report

@@ -87,7 +87,7 @@ def folder_state(report: Report) -> str:
 
 def _run(folder: Path, repair: bool) -> Report:
     """Verify with a progress bar on a terminal. Says what is wrong and exits when it cannot."""
-    from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
+    from tqdm import tqdm
 
     from gateway.broker.catalog import partition_names
     from store.api import StoreError
