@@ -353,7 +353,12 @@ def test_a_listener_without_room_for_a_file_sends_without_a_thread(
 ) -> None:
     by_threads: list[int] = []
     plain = Senders.send
-    monkeypatch.setattr(Senders, "send", lambda self, *more: by_threads.append(1) or plain(self, *more))
+
+    def send(self: Senders, *more: Any) -> Sending | None:
+        by_threads.append(1)
+        return plain(self, *more)
+
+    monkeypatch.setattr(Senders, "send", send)
 
     async def test(gateway: Gateway, client: Client) -> None:
         batches = await filled(client)
