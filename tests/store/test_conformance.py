@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from store import batch, limits
-from store.api import CreateLog, Delete, DeleteRange, DropLog, Durability, Family, Put, Store, Trim
+from store.api import CreateLog, Delete, DeleteRange, DropLog, Durability, Family, Put, Store, Stored, Trim
 from tests.store.making import Clock, Opener, Outcomes, append, bases, content, joined, soon, write
 
 
@@ -282,6 +282,35 @@ async def test_ledgers_end_at_a_number_of_entries(store: Store, clock: Clock) ->
     assert log.position_of(at - 1).entry == limits.LEDGER_ENTRIES - 1
     assert log.position_of(at)[1:] == (0, 0)
     assert log.offset_of(log.ledgers()[0].ledger, 31_234) == 31_234
+
+
+@with_store
+async def test_other_ways_to_read_give_the_same_bytes(store: Store, clock: Clock) -> None:
+    """Bytes that are lent, and those that were just written: as `read`, or nothing."""
+    await write(store, CreateLog(1))
+    end = 0
+    for size in (100, 30_000, 7, 90_000):
+        await write(store, append(1, end, [size]))
+        end += 1
+    log = store.log(1)
+    for offset in range(end):
+        for most in (1, 50_000, 1 << 20):
+            expected = joined(await soon(log.read(offset, most)))
+            lent = bytearray()
+            for piece in await soon(log.lend(offset, most, least=10_000)):
+                if isinstance(piece, Stored):
+                    into = memoryview(bytearray(len(piece)))
+                    assert piece.read_into(into)
+                    piece.release()
+                    piece = into
+                lent += piece
+            assert lent == expected
+            recent = log.tail_read(offset, most)
+            assert recent is None or joined(recent) == expected
+    assert log.tail_read(end - 1, 1) is not None, "it was written just now"
+    assert await soon(log.lend(end, 1 << 20, least=1)) == []
+    with pytest.raises(IndexError):
+        await soon(log.lend(end + 1, 1 << 20, least=1))
 
 
 # trimming and dropping
