@@ -224,13 +224,25 @@ class Fetch:
             result.partition, result.limit, result.whole_first = partition, limit, first
         return result
 
-    async def _finish_cold(self, found: list[_Found]) -> Answer:
-        for result in found:
-            if result.waits is not None:
-                try:
-                    result.take(await result.waits)
-                except (IndexError, StoreError) as error:
-                    result.fail(result.wanted.partition, error)
+    def _finish_cold(self, found: list[_Found]) -> Awaitable[Answer]:
+        """The answer once a disk has given what is waited for. That counts as unsent from now on: others are given less
+        before it has come.
+        """
+        coming = sum([result.coming() for result in found if result.waits is not None])
+        self._broker.unsent_bytes += coming
+        return self._finished_cold(found, coming)
+
+    async def _finished_cold(self, found: list[_Found], coming: int) -> Answer:
+        try:
+            for result in found:
+                if result.waits is not None:
+                    try:
+                        result.take(await result.waits)
+                    except (IndexError, StoreError) as error:
+                        result.fail(result.wanted.partition, error)
+        finally:
+            # whoever sends it counts it
+            self._broker.unsent_bytes -= coming
         if not any(result.size or result.error for result in found):
             # damage up to the end, and the policy to skip it: without a pause the client would ask again at once
             await asyncio.sleep(min(self._request.max_wait_ms, _PAUSE_MS) / 1000)
@@ -360,6 +372,10 @@ class _Found:
         self.partition: Partition | None = None
         self.limit = 0
         self.whole_first = False
+
+    def coming(self) -> int:
+        """Bytes that a disk may give at most."""
+        return min(self.limit, self.partition.log.size) if self.partition is not None else 0
 
     def take(self, buffers: Sequence[Piece]) -> None:
         self.buffers = buffers

@@ -348,6 +348,35 @@ def test_answers_on_their_way_count_as_unsent(tmp_path: Path, monkeypatch: pytes
     run(tmp_path, test, "memory.max.bytes=1048576")
 
 
+def test_what_a_disk_is_asked_for_counts_as_unsent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is all in memory when it comes, and nobody could be given less any more."""
+    going = threading.Event()
+    plain = Files.read
+
+    def held(self: Files, descriptor: int, size: int, position: int) -> bytes:
+        going.wait(10)
+        return plain(self, descriptor, size, position)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        monkeypatch.setattr(Files, "read_cached", lambda *_: None)
+        monkeypatch.setattr(Files, "read", held)
+        many = [await Client.connect(gateway) for _ in range(8)]
+        for each in many:
+            each.send(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=900_000))
+            # the gateway has seen it, for it answers this one later
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert gateway.broker.unsent_bytes > 1_048_576
+        going.set()
+        sizes = [len(records_of((await each.receive())[1])) for each in many]
+        assert sorted(sizes) == [BIG + 72] * 6 + [2 * (BIG + 72)] * 2, "beyond memory.max.bytes one batch each"
+        assert gateway.broker.unsent_bytes == 0
+        for each in many:
+            each.close()
+
+    run(tmp_path, test, "memory.max.bytes=1048576")
+
+
 def test_a_listener_without_room_for_a_file_sends_without_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
