@@ -483,7 +483,10 @@ class Connection(asyncio.Protocol):
     def sent_large(self) -> None:
         """A large answer has left, or cannot any more; or the transport has what is left of it."""
         self._large = None
-        if not self.closed:
+        if self.closed:
+            # it was waited for
+            self.transport.close()
+        else:
             self._account_unsent(self.transport.get_write_buffer_size() if self._paused_writing else 0)
         self._answered()
 
@@ -545,7 +548,8 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             self.closed = True
             self._listener.closing(self, reason)
-            self.transport.close()
+            if self._large is None:
+                self.transport.close()
 
     def abort(self) -> None:
         """End it with what it still had to send."""

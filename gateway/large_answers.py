@@ -41,7 +41,7 @@ class LargeAnswer:
     def send(self) -> None:
         """Begin. Nothing that was written before may be waiting in the transport unseen."""
         connection = self._connection
-        if connection.closed:
+        if connection.transport.is_closing():
             release(self._pieces)
             connection.sent_large()
             return
@@ -63,12 +63,12 @@ class LargeAnswer:
         self._sending = None
         self._listener.return_file()
         connection = self._connection
-        if sending.missed and not connection.closed:
+        if sending.missed and not connection.transport.is_closing():
             self._write(None)
             return
         if sending.failed:
             connection.close("its client is gone, or its answer could not be read")
-        elif sending.left and not connection.closed:
+        elif sending.left and not connection.transport.is_closing():
             connection.write_large([sending.left])
         connection.sent_large()
 
@@ -87,7 +87,9 @@ class LargeAnswer:
         except Exception:
             log.exception("a fetch failed")
             self._connection.close("an internal error, see the log")
-        if self._connection.closed:
+            self._connection.sent_large()
+            return
+        if self._connection.transport.is_closing():
             # it would keep these bytes, and be kept by them
             self._connection.sent_large()
         else:

@@ -48,13 +48,13 @@ class Sending:
     def run(self, scratch: memoryview) -> None:
         """In a thread."""
         try:
-            found = _read(self._pieces, scratch)
+            found = _in_memory(self._pieces, scratch)
             if found is None:
                 self.missed = True
             else:
                 self.left = _send(self._descriptor, found)
         except OSError:
-            # the client went away, which the transport will learn too; or a disk failed, which the next read tells
+            # the client went away, which the transport will learn too
             self.failed = True
         except Exception:
             log.exception("an answer failed")
@@ -129,9 +129,7 @@ class Senders:
 def in_memory(pieces: Sequence[Piece]) -> list[Buffer] | None:
     """The same bytes, read here; None when the page cache has let go of some."""
     try:
-        return _read(pieces, memoryview(b""))
-    except OSError:
-        return None
+        return _in_memory(pieces, memoryview(b""))
     finally:
         release(pieces)
 
@@ -141,6 +139,14 @@ def release(pieces: Sequence[Piece]) -> None:
     for piece in pieces:
         if isinstance(piece, Stored):
             piece.release()
+
+
+def _in_memory(pieces: Sequence[Piece], scratch: memoryview) -> list[Buffer] | None:
+    """`_read`, and None where a disk failed: who reads again tells."""
+    try:
+        return _read(pieces, scratch)
+    except OSError:
+        return None
 
 
 def _read(pieces: Sequence[Piece], scratch: memoryview) -> list[Buffer] | None:
@@ -165,6 +171,9 @@ def _read(pieces: Sequence[Piece], scratch: memoryview) -> list[Buffer] | None:
 
 def _send(descriptor: int, found: list[Buffer]) -> bytes:
     """As much as the socket takes; the rest."""
+    found = [
+        each for each in found if len(each)
+    ]  # of nothing but empty ones the system takes nothing, for ever
     at = 0
     while at < len(found):
         try:

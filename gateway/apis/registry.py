@@ -70,8 +70,7 @@ class Api:
     flexible: int = 0
     # the short way of the commonest request
     quick: Quick | None = None
-    # True when a request may wait for long (JoinGroup, SyncGroup, Fetch): later requests of the connection
-    # need not wait for it to take effect, though their answers leave after its answer.
+    # True when a request may wait for long and has no effect yet: a gateway that stops need not wait for it
     parks: bool = False
 
 

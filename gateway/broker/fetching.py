@@ -1,6 +1,6 @@
 """Reading many partitions for one Fetch, and waiting when there is nothing to read.
 
-`Fetch.serve` looks at the partitions that need a look and collects buffers; if they are fewer than min_bytes the
+`Fetch.start` looks at the partitions that need a look and collects buffers; if they are fewer than min_bytes the
 fetch parks on its state until a commit wakes it, max_wait is over, or another request arrives behind it on the
 same connection: that request must not wait for a fetch that has nothing to say (Spark's would, 500 ms each time).
 """

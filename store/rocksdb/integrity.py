@@ -96,7 +96,9 @@ class Trust:
         The offset is -1 when that is within a batch, or nothing is known.
         """
         while self._lost:
-            self.missed(*self._lost.popleft())
+            # taken out last: a thread must see it there, or counted
+            self.missed(*self._lost[0])
+            self._lost.popleft()
         if segment.number == self.number and position >= self.fresh:
             return segment.size, segment.next_offset
         known = self._checked.get(segment.number)
@@ -142,7 +144,7 @@ class Trust:
 
     def missed_none(self, misses: int) -> bool:
         """Whether nothing was missed since there were so many misses. In any thread."""
-        return self.misses == misses and not self._lost
+        return not self._lost and self.misses == misses
 
 
 def go_on(

@@ -89,6 +89,7 @@ def test_a_load_that_shows_what_the_server_can_do_waits_until_that_stands_still(
         assert "-settle" not in asked(name, quick=True)[1]
     # by a given rate, whatever the server can do
     assert "-settle" not in asked("end-to-end")[1]
+    assert "-settle" not in asked("produce-large")[1]
     # and before what is read but once
     _, warm, behind = asked("fetch-behind")
     assert "-settle" in warm
