@@ -171,9 +171,8 @@ def _read(pieces: Sequence[Piece], scratch: memoryview) -> list[Buffer] | None:
 
 def _send(descriptor: int, found: list[Buffer]) -> bytes:
     """As much as the socket takes; the rest."""
-    found = [
-        each for each in found if len(each)
-    ]  # of nothing but empty ones the system takes nothing, for ever
+    # of nothing but empty ones the system would take nothing, for ever
+    found = [each for each in found if len(each)]
     at = 0
     while at < len(found):
         try:
