@@ -4,13 +4,16 @@ A megabyte costs 0.1 ms to copy out of the page cache and 0.16 ms to copy into a
 for which Python lets other threads run: meanwhile the loop serves others. Its own share, decoding a request and finding
 the bytes, is a fifth of the whole. Kafka has network threads for the same reason.
 
-A thread never waits, neither for a disk nor for a client: what the page cache has let go of is the loop's affair again
-(`missed`), and so is what the client does not take at once (`left`), which the transport then bounds as all answers.
+These threads never wait. What the page cache has let go of is read by others, which may wait for the disk; both check
+what came from there, so that a consumer far behind costs the loop no more than one at the end. What cannot be vouched
+for is the loop's affair again (`missed`), and so is what the client does not take at once (`left`): the transport
+bounds it as all answers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
@@ -22,6 +25,8 @@ from store.api import Buffer, Piece, Stored
 log = logging.getLogger("magnetar.sending")
 
 THREADS = 2
+WAITING = 4
+"""Threads that may wait for a disk."""
 _SCRATCH = 1024 * 1024 + 64 * 1024
 """Bytes that a thread keeps to read into; more is taken from the heap and given back."""
 _IOV = min(1024, os.sysconf("SC_IOV_MAX"))
@@ -39,30 +44,32 @@ class Sending:
         self._finish: Callable[[Sending], None] | None = finish
         self.ended = False
         self.missed = False
-        """the page cache has let go of some of it: nothing was sent"""
+        """some of it could not be read, or is not right: nothing was sent"""
         self.left: bytes = b""
         """what the socket did not take"""
         self.failed = False
         """the connection is gone, or of no use any more"""
 
-    def run(self, scratch: memoryview) -> None:
-        """In a thread."""
+    def run(self, scratch: memoryview, wait: bool) -> bool:
+        """In a thread. False when it would have to wait for a disk, and may not: it is to be run again."""
         try:
-            found = _in_memory(self._pieces, scratch)
-            if found is None:
-                self.missed = True
-            else:
+            found = _in_memory(self._pieces, scratch, wait)
+            if found is not None:
                 self.left = _send(self._descriptor, found)
+            elif not wait:
+                return False
+            else:
+                self.missed = True
         except OSError:
             # the client went away, which the transport will learn too
             self.failed = True
         except Exception:
             log.exception("an answer failed")
             self.failed = True
-        finally:
-            release(self._pieces)
-            os.close(self._descriptor)
-            self.ended = True
+        release(self._pieces)
+        os.close(self._descriptor)
+        self.ended = True
+        return True
 
     def finish(self) -> None:
         """In the loop, once it has ended; the second time nothing happens."""
@@ -72,12 +79,12 @@ class Sending:
 
 
 class Senders:
-    """The threads, which begin with the first large answer."""
+    """The threads, which begin with the first large answer that needs them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._queue: SimpleQueue[Sending | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._ready = _Threads("send", THREADS, self._send)
+        self._waiting = _Threads("send-disk", WAITING, self._wait_and_send)
         self._stopped = False
 
     def send(
@@ -86,50 +93,81 @@ class Senders:
         """Send these by the socket with this descriptor, on which nothing else may be written until `finish` is called.
         None when that cannot be now, and the caller sends them.
         """
-        if self._stopped:
-            return None
-        if len(self._threads) < THREADS and not self._start() and not self._threads:
+        if self._stopped or not self._ready.start():
             return None
         try:
             own = os.dup(descriptor)  # whoever closes the other meanwhile does not make it another file's
         except OSError:
             return None
         sending = Sending(own, pieces, finish)
-        self._queue.put(sending)
+        self._ready.queue.put(sending)
         return sending
 
-    def _start(self) -> bool:
-        """One thread more, if the system allows it."""
-        thread = threading.Thread(target=self._run, name=f"send-{len(self._threads)}", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            return False
-        self._threads.append(thread)
-        return True
+    def _send(self, sending: Sending, scratch: memoryview) -> None:
+        if sending.run(scratch, wait=False):
+            self._finish(sending)
+        elif self._waiting.start():
+            self._waiting.queue.put(sending)
+        else:
+            self._wait_and_send(sending, scratch)
 
-    def _run(self) -> None:
-        scratch = memoryview(bytearray(_SCRATCH))
-        while (sending := self._queue.get()) is not None:
-            sending.run(scratch)
-            try:
-                self._loop.call_soon_threadsafe(sending.finish)
-            except RuntimeError:
-                return  # the loop is closed
+    def _wait_and_send(self, sending: Sending, scratch: memoryview) -> None:
+        sending.run(scratch, wait=True)
+        self._finish(sending)
+
+    def _finish(self, sending: Sending) -> None:
+        # RuntimeError: the loop is closed
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(sending.finish)
 
     def stop(self) -> None:
         """Let what is on its way leave, and end the threads."""
         self._stopped = True
+        # these first: they give work to the others
+        self._ready.stop()
+        self._waiting.stop()
+
+
+class _Threads:
+    """Some threads that take from one queue."""
+
+    def __init__(self, name: str, most: int, run: Callable[[Sending, memoryview], None]) -> None:
+        self.queue: SimpleQueue[Sending | None] = SimpleQueue()
+        self._name = name
+        self._most = most
+        self._run = run
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> bool:
+        """One thread more unless there are enough; whether there is any. In any thread."""
+        if len(self._threads) < self._most:
+            with self._lock:
+                if len(self._threads) < self._most:
+                    name = f"{self._name}-{len(self._threads)}"
+                    thread = threading.Thread(target=self._take, name=name, daemon=True)
+                    # RuntimeError: the system allows no more
+                    with contextlib.suppress(RuntimeError):
+                        thread.start()
+                        self._threads.append(thread)
+        return bool(self._threads)
+
+    def _take(self) -> None:
+        scratch = memoryview(bytearray(_SCRATCH))
+        while (sending := self.queue.get()) is not None:
+            self._run(sending, scratch)
+
+    def stop(self) -> None:
         for _ in self._threads:
-            self._queue.put(None)
+            self.queue.put(None)
         for thread in self._threads:
             thread.join()
 
 
 def in_memory(pieces: Sequence[Piece]) -> list[Buffer] | None:
-    """The same bytes, read here; None when the page cache has let go of some."""
+    """The same bytes, read here without waiting; None when the page cache has let go of some."""
     try:
-        return _in_memory(pieces, memoryview(b""))
+        return _in_memory(pieces, memoryview(b""), wait=False)
     finally:
         release(pieces)
 
@@ -141,15 +179,15 @@ def release(pieces: Sequence[Piece]) -> None:
             piece.release()
 
 
-def _in_memory(pieces: Sequence[Piece], scratch: memoryview) -> list[Buffer] | None:
+def _in_memory(pieces: Sequence[Piece], scratch: memoryview, wait: bool) -> list[Buffer] | None:
     """`_read`, and None where a disk failed: who reads again tells."""
     try:
-        return _read(pieces, scratch)
+        return _read(pieces, scratch, wait)
     except OSError:
         return None
 
 
-def _read(pieces: Sequence[Piece], scratch: memoryview) -> list[Buffer] | None:
+def _read(pieces: Sequence[Piece], scratch: memoryview, wait: bool) -> list[Buffer] | None:
     """What is stored goes into `scratch` while there is room."""
     found: list[Buffer] = []
     at = 0
@@ -163,7 +201,7 @@ def _read(pieces: Sequence[Piece], scratch: memoryview) -> list[Buffer] | None:
             at += size
         else:
             into = memoryview(bytearray(size))
-        if not piece.read_into(into):
+        if not piece.read_into(into, wait=wait):
             return None
         found.append(into)
     return found

@@ -19,14 +19,15 @@ Buffer = bytes | memoryview
 
 
 class Stored(abc.ABC):
-    """Bytes of a log that are known to be right and were not read yet: `len` of them."""
+    """Bytes of a log that were not read yet: `len` of them."""
 
     @abc.abstractmethod
     def __len__(self) -> int: ...
 
     @abc.abstractmethod
-    def read_into(self, buffer: memoryview) -> bool:
-        """Fill a buffer of this length. Never waits for a disk: False when that would have to be asked, or was since.
+    def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
+        """Fill a buffer of this length with bytes that are right. False when a disk would have to be waited for and
+        `wait` does not allow it, and when the bytes cannot be vouched for: the log's `read` tells what is wrong.
 
         In any thread. Raises OSError.
         """

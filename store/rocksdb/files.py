@@ -200,6 +200,16 @@ class Files:
                 return False
             raise
 
+    def read_whole_into(self, descriptor: int, buffer: memoryview, position: int) -> bool:
+        """Fill the buffer, False if the file ends before. May wait for the disk. In any thread."""
+        at = 0
+        while at < len(buffer):
+            done = os.preadv(descriptor, [buffer[at:]], position + at)
+            if not done:
+                return False
+            at += done
+        return True
+
     def copy(self, descriptor: int) -> int:
         """A descriptor of the same file, that others do not close."""
         return os.dup(descriptor)

@@ -9,9 +9,13 @@ do without read-ahead (`Files.open_to_read`), so that nothing comes from the dis
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+import threading
 from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from store.api import Family
 from store.batch import HEADER_BYTES
@@ -76,29 +80,53 @@ class Extents:
         offsets[first:stop] = [each[2] for each in kept]
 
 
+class Lost(NamedTuple):
+    """Bytes that the page cache has let go of."""
+
+    segment: Segment
+    position: int
+    size: int
+
+
+class Found(NamedTuple):
+    """Batches that were right when there were so many misses."""
+
+    number: int
+    start: int
+    end: int
+    next_offset: int
+    misses: int
+
+
 class Trust:
     """What is known of the bytes of one log."""
 
-    __slots__ = ("_checked", "_lost", "fresh", "misses", "number")
+    __slots__ = ("_asks", "_checked", "_lock", "_told", "fresh", "misses", "number")
 
     def __init__(self, number: int, size: int) -> None:
         # from this byte on the active segment's were appended by this process
         self.number = number
         self.fresh = size
         self._checked: dict[int, Extents] = {}
-        # how often the page cache had let go of something, and what threads found so that is not among these yet
+        # how often the page cache had let go of something; what threads found since the loop looked last
         self.misses = 0
-        self._lost: deque[tuple[Segment, int, int]] = deque()
+        self._lock = threading.Lock()
+        self._told: deque[Lost | Found] = deque()
+        # what threads ask the page cache for, and have not said yet whether it was there
+        self._asks: dict[object, tuple[int, int, int]] = {}
 
     def until(self, segment: Segment, position: int) -> tuple[int, int]:
         """(up to where the bytes from a position on are known to be right, the next offset there).
 
         The offset is -1 when that is within a batch, or nothing is known.
         """
-        while self._lost:
-            # taken out last: a thread must see it there, or counted
-            self.missed(*self._lost[0])
-            self._lost.popleft()
+        while self._told:
+            told = self._told.popleft()
+            if isinstance(told, Lost):
+                self._cut(told.segment, told.position, told.size)
+            elif told.misses == self.misses:
+                # nothing came from the disk after it was looked at
+                self.add(told.number, told.start, told.end, told.next_offset)
         if segment.number == self.number and position >= self.fresh:
             return segment.size, segment.next_offset
         known = self._checked.get(segment.number)
@@ -129,7 +157,11 @@ class Trust:
 
     def missed(self, segment: Segment, position: int, size: int) -> None:
         """The page cache has let go of some of these bytes of a segment: all their pages count as unknown."""
-        self.misses += 1
+        with self._lock:
+            self.misses += 1
+        self._cut(segment, position, size)
+
+    def _cut(self, segment: Segment, position: int, size: int) -> None:
         if segment.number == self.number and self.fresh < segment.size:
             self.add(segment.number, self.fresh, segment.size, segment.next_offset)
             self.fresh = segment.size
@@ -138,13 +170,38 @@ class Trust:
             first, stop = position // mmap.PAGESIZE, -(-(position + size) // mmap.PAGESIZE)
             known.cut(first * mmap.PAGESIZE, stop * mmap.PAGESIZE)
 
-    def lost(self, segment: Segment, position: int, size: int) -> None:
-        """As `missed`, in any thread."""
-        self._lost.append((segment, position, size))
+    # in any thread
 
-    def missed_none(self, misses: int) -> bool:
-        """Whether nothing was missed since there were so many misses. In any thread."""
-        return not self._lost and self.misses == misses
+    @contextlib.contextmanager
+    def asking(self, segment: Segment, position: int, size: int) -> Iterator[None]:
+        """Around asking the page cache for bytes, and `lost` if it has let go of them.
+
+        To ask is enough for the system to begin to read: from then on others may find there what nobody has checked.
+        """
+        mark = object()
+        self._asks[mark] = (segment.number, position, position + size)
+        try:
+            yield
+        finally:
+            del self._asks[mark]
+
+    def asked(self, segment: Segment, position: int, size: int) -> bool:
+        """Whether a thread asks for some of these bytes, and has not said yet whether they were there."""
+        return any(
+            number == segment.number and start < position + size and position < end
+            for number, start, end in list(self._asks.values())
+        )
+
+    def lost(self, segment: Segment, position: int, size: int) -> int:
+        """As `missed`, in any thread; how many misses there are now."""
+        with self._lock:
+            self.misses += 1
+            self._told.append(Lost(segment, position, size))
+            return self.misses
+
+    def found(self, number: int, start: int, end: int, next_offset: int, misses: int) -> None:
+        """As `add`, in any thread, of bytes that were read when there were so many misses."""
+        self._told.append(Found(number, start, end, next_offset, misses))
 
 
 def go_on(

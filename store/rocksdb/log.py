@@ -20,6 +20,7 @@ from store.rocksdb.check import header as look
 from store.rocksdb.check import sound
 from store.rocksdb.commits import Published
 from store.rocksdb.database import Database
+from store.rocksdb.lent import Ends
 from store.rocksdb.places import Places
 from store.rocksdb.reader import Reader, Reading, Request, Segment, Work, damaged
 from store.rocksdb.rows import LogRow
@@ -71,6 +72,7 @@ class RocksLog:
         self._configure = configure
         self._key = rows.U32.pack(partition)
         self._places = Places(partition, row, database)
+        self._ends = Ends()
         # (segment number, offset of the batch with its largest timestamp) by where the search begins
         self._resolved: dict[tuple[int, int], int] = {}
         self._trust = integrity.Trust(row.number, row.segment_size if row.flags & rows.ACTIVE else 0)
@@ -139,9 +141,10 @@ class RocksLog:
     def _read(self, offset: int, max_bytes: int, whole_first: bool, least: int = 0) -> Reading[list[Piece]]:
         """`least`: see `lend`; 0: nothing is lent."""
         # the offset that is due at `position`; `exact` when a row says that it stands there
-        segment, due, row = self._place(offset)
-        position, exact = row.position, True
-        want = (batch.HEADER_BYTES if least else max(max_bytes, batch.HEADER_BYTES)) + LOOK_AHEAD
+        segment, position, due, exact = self._begin(offset)
+        want = batch.HEADER_BYTES if least else max(max_bytes, batch.HEADER_BYTES)
+        if exact:
+            want += LOOK_AHEAD
         data: Buffer = b""
         begin = position
         while True:
@@ -178,7 +181,7 @@ class RocksLog:
             if not problem:
                 if size > max_bytes and not whole_first:
                     return []
-                lent = self._lent(segment, position, max(size, max_bytes), least) if least else None
+                lent = self._lent(segment, position, due, max(size, max_bytes), least) if least else None
                 if lent is not None:
                     return [lent]
                 found, problem = yield from self._checked(
@@ -189,12 +192,14 @@ class RocksLog:
             position, due = yield from self._go_on(segment, position, due, problem, offset)
             exact, data, begin = True, b"", position
 
-    def _lent(self, segment: Segment, position: int, size: int, least: int) -> Piece | None:
-        """The batches from a position on, if they are many bytes and need no check."""
+    def _lent(self, segment: Segment, position: int, due: int, size: int, least: int) -> Piece | None:
+        """The batches from a position on, if they are many bytes."""
         total = min(size, segment.size - position)
-        if total < least or self._trust.until(segment, position)[0] < position + total:
+        if total < least:
             return None
-        return self._reader.lend(Request(self.partition, segment, total, position), self._trust)
+        return self._reader.lend(
+            Request(self.partition, segment, total, position), self._trust, due, self._ends
+        )
 
     def _checked(
         self, segment: Segment, position: int, due: int, data: Buffer, size: int, max_bytes: int
@@ -209,6 +214,8 @@ class RocksLog:
                     return b"", "the file ends within a batch"
             view = memoryview(data)[:total]
             end, known = self._trust.until(segment, position)
+            if self._trust.asked(segment, position, len(view)):
+                end, known = position, -1
             if end >= position + len(view):
                 return view, ""
             # a check begins with a batch
@@ -455,6 +462,18 @@ class RocksLog:
             )
             found.append(LedgerInfo(ledger, each.first_offset, entries, size, each.opened_at))
         return found
+
+    def _begin(self, offset: int) -> tuple[Segment, int, int, bool]:
+        """(segment, position, offset that is due there, whether a row of the index says so) to look from for an offset.
+
+        Raises Corrupt when no row speaks of it.
+        """
+        segment = self._places.segment_of(offset)
+        ended = None if segment is None else self._ends.position(segment, offset)
+        if segment is not None and ended is not None:
+            return segment, ended, offset, False
+        segment, due, row = self._place(offset)
+        return segment, row.position, due, True
 
     def _place(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
         """See `Places.place`. Raises Corrupt when no row speaks of the offset."""

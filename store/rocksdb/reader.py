@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from store.api import Buffer, Corrupt, Stored, StoreError
+from store.api import Buffer, Corrupt, StoreError
 from store.rocksdb.files import TOO_MANY, Files
+from store.rocksdb.lent import Ends, Lent
 
 if TYPE_CHECKING:
     from store.rocksdb.integrity import Trust
@@ -42,43 +43,6 @@ class Request(NamedTuple):
     position: int
 
 
-class Lent(Stored):
-    """See `store.api.Stored`. Holds a descriptor of its own: the file may go meanwhile."""
-
-    __slots__ = ("_descriptor", "_files", "_lent", "_misses", "_request", "_trust")
-
-    def __init__(self, files: Files, descriptor: int, request: Request, trust: Trust, lent: set[int]) -> None:
-        """`lent` are the descriptors of all that are not released, and has this one from now on."""
-        self._files = files
-        self._lent = lent
-        lent.add(descriptor)
-        self._descriptor = descriptor
-        self._request = request
-        self._trust = trust
-        self._misses = trust.misses
-
-    def __len__(self) -> int:
-        return self._request.size
-
-    def read_into(self, buffer: memoryview) -> bool:
-        _, segment, size, position = self._request
-        if not self._files.read_cached_into(self._descriptor, buffer, position):
-            # the system may have begun to read it: whoever asks next finds it in memory, and unchecked
-            self._trust.lost(segment, position, size)
-            return False
-        # what somebody missed since it was lent has come from the disk
-        return self._trust.missed_none(self._misses)
-
-    def release(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            # first: once it is closed, its number may be another's
-            self._lent.discard(descriptor)
-            self._files.close(descriptor)
-
-    __del__ = release
-
-
 class Work(NamedTuple):
     """Something that would hold up the loop: `run` may be called in any thread."""
 
@@ -102,8 +66,10 @@ class Reader:
         self.files = files
         self._limit = open_files
         self._open: dict[tuple[int, int], int] = {}
-        # descriptors that are lent, half as many at most
-        self._lent: set[int] = set()
+        # descriptors that are lent and not released, half as many at most
+        self.lent: set[int] = set()
+        # what the loop asks the page cache for, and has not said yet whether it was there
+        self._asks: Request | None = None
         self._pool: ThreadPoolExecutor | None = None
         # reads answered by the tail cache, and others
         self.hits = 0
@@ -133,21 +99,39 @@ class Reader:
     def cached(self, request: Request) -> Buffer | None:
         """The bytes when no disk must be asked, else None."""
         try:
-            return self.files.read_cached(self._descriptor(request), request.size, request.position)
+            descriptor = self._descriptor(request)
+            self._asks = request
+            found = self.files.read_cached(descriptor, request.size, request.position)
+            if found is not None:
+                self._asks = None
+            return found
         except OSError as error:
             raise self.unreadable(error, request) from error
 
-    def lend(self, request: Request, trust: Trust) -> Lent | None:
-        """The bytes of a request, which are trusted now, for a thread; None when the system cannot say whether a disk
-        must be asked, or so many are lent that files become scarce.
+    def asks(self, request: Request) -> bool:
+        """Whether the loop asks for some of these bytes, and has not said yet whether they were there: see
+        `Trust.asking`. In any thread.
         """
-        if not self.files.tells or len(self._lent) >= self._limit // 2:
+        asked = self._asks
+        return (
+            asked is not None
+            and asked.segment.number == request.segment.number
+            and asked.partition == request.partition
+            and asked.position < request.position + request.size
+            and request.position < asked.position + asked.size
+        )
+
+    def lend(self, request: Request, trust: Trust, due: int, ends: Ends) -> Lent | None:
+        """The bytes of a request for a thread, see `Lent`; None when the system cannot say whether a disk must be
+        asked, or so many are lent that files become scarce.
+        """
+        if not self.files.tells or len(self.lent) >= self._limit // 2:
             return None
         try:
             descriptor = self.files.copy(self._descriptor(request))
         except OSError:
             return None
-        return Lent(self.files, descriptor, request, trust, self._lent)
+        return Lent(self, descriptor, request, trust, due, ends)
 
     def now(self, reading: Reading[T], missed: Missed) -> T:
         """Run a read to its end, waiting for the disk here: for small ones that have no awaitable."""

@@ -20,6 +20,7 @@ from gateway.sending import Senders, Sending
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
 from store.api import Stored
 from store.rocksdb.files import Files
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body, serving
@@ -39,7 +40,7 @@ class Kept(Stored):
     def __len__(self) -> int:
         return len(self.data)
 
-    def read_into(self, buffer: memoryview) -> bool:
+    def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
         self.thread = threading.current_thread().name
         buffer[:] = self.data
         return self.there
@@ -258,24 +259,55 @@ def test_many_connections_get_each_its_own(tmp_path: Path) -> None:
 def test_what_the_page_cache_has_lost_comes_from_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost: list[int] = []
+    lost: list[str] = []
+    waited: list[str] = []
+    read_whole_into = Files.read_whole_into
 
     def miss(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
-        lost.append(len(buffer))
+        lost.append(threading.current_thread().name)
         return False
+
+    def wait(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
+        waited.append(threading.current_thread().name)
+        return read_whole_into(self, descriptor, buffer, position)
 
     async def test(gateway: Gateway, client: Client) -> None:
         batches = await filled(client)
         monkeypatch.setattr(Files, "read_cached_into", miss)
+        monkeypatch.setattr(Files, "read_whole_into", wait)
         for nth in range(4):
             answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", nth, partition_max_bytes=300_000))
             assert same(records_of(answer), batches[nth])
             assert answer.responses[0].partitions[0].high_watermark == 4
-        assert len(lost) == 2, "the next one shares a page with it, and is checked"
         # and in a session, whose next answer tells what is new
         answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 3, session=(0, 0)))
         assert same(records_of(answer), batches[3])
-        assert len(lost) == 3
+        assert len(lost) == len(waited) == 5
+        assert all(name.startswith("send-disk-") for name in waited), "nobody else waits for a disk"
+        assert not any(name.startswith("send-disk-") for name in lost)
+
+    run(tmp_path, test)
+
+
+def test_what_comes_damaged_from_the_disk_is_told_and_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        (path,) = tmp_path.rglob("*.seg")
+        with path.open("r+b") as file:
+            file.seek(2 * len(batches[0]) + BIG // 2)
+            file.write(b"something else")
+        monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 0))
+        assert answer.responses[0].partitions[0].error_code == Error.NONE
+        stored = records_of(answer)
+        assert len(stored) == 2 * len(batches[0])
+        assert same(stored, batches[0] + stored[len(batches[0]) :][:21] + batches[1][21:])
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 2))
+        assert answer.responses[0].partitions[0].error_code == Error.CORRUPT_MESSAGE
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 3))
+        assert same(records_of(answer), batches[3])
 
     run(tmp_path, test)
 
@@ -327,9 +359,9 @@ def test_answers_on_their_way_count_as_unsent(tmp_path: Path, monkeypatch: pytes
     going = threading.Event()
     plain = sending.Sending.run
 
-    def held(self: Sending, scratch: memoryview) -> None:
+    def held(self: Sending, scratch: memoryview, wait: bool) -> bool:
         going.wait(10)
-        plain(self, scratch)
+        return plain(self, scratch, wait)
 
     async def test(gateway: Gateway, client: Client) -> None:
         await filled(client)
@@ -376,9 +408,7 @@ def test_what_a_disk_is_asked_for_counts_as_unsent(tmp_path: Path, monkeypatch: 
         assert gateway.broker.unsent_bytes > 1_048_576
         going.set()
         sizes = [len(records_of((await each.receive())[1])) for each in many]
-        assert sorted(sizes) == [BIG + 72] * 6 + [2 * (BIG + 72)] * 2, (
-            "beyond memory.max.bytes one batch each"
-        )
+        assert sorted(sizes) == [BIG + 72] * 6 + [900_000] * 2, "beyond memory.max.bytes one batch each"
         await nothing_unsent(gateway, client)
         for each in many:
             each.close()
@@ -455,11 +485,12 @@ def test_what_comes_behind_an_answer_that_failed_has_no_effect(
     ended, told = threading.Event(), threading.Event()
     plain = sending.Sending.run
 
-    def failing(self: Sending, scratch: memoryview) -> None:
-        plain(self, scratch)
+    def failing(self: Sending, scratch: memoryview, wait: bool) -> bool:
+        assert plain(self, scratch, wait)
         self.failed = True
         ended.set()
         told.wait(10)
+        return True
 
     async def test(gateway: Gateway, client: Client) -> None:
         await filled(client)
@@ -498,6 +529,7 @@ def test_of_an_answer_that_is_not_made_again_nothing_is_kept(
         await filled(client)
         monkeypatch.setattr(Fetch, "again", again)
         monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        monkeypatch.setattr(Files, "read_whole_into", lambda *_: False)
         (listener,) = gateway.listeners
         before = set(listener.connections)
         other = await Client.connect(gateway)
@@ -530,9 +562,9 @@ def test_a_client_that_sends_no_more_gets_its_answer_whole(
     going = threading.Event()
     plain = sending.Sending.run
 
-    def held(self: Sending, scratch: memoryview) -> None:
+    def held(self: Sending, scratch: memoryview, wait: bool) -> bool:
         going.wait(10)
-        plain(self, scratch)
+        return plain(self, scratch, wait)
 
     async def test(gateway: Gateway, client: Client) -> None:
         batches = await filled(client, 40)

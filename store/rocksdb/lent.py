@@ -1,0 +1,152 @@
+"""Bytes of a log that a thread reads, checks and sends while the loop serves others."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from store.api import Stored
+from store.batch import HEADER_BYTES, LENGTH_OVERHEAD
+from store.rocksdb.check import header, sound
+
+if TYPE_CHECKING:
+    from store.rocksdb.integrity import Trust
+    from store.rocksdb.reader import Reader, Request, Segment
+
+_HEAD = struct.Struct(">qi11xi")  # base, length, last offset delta
+_WALK = 128
+"""Batches that are walked to find where an answer ends; to ask the index is quicker than more."""
+_REMEMBERED = 16
+
+
+class Ends:
+    """Where answers ended that were large: who asks on from there needs no index."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[int, tuple[int, int]] = {}
+
+    def add(self, next_offset: int, number: int, position: int) -> None:
+        """The batches before `next_offset` end at this position of a segment. In any thread."""
+        self._places[next_offset] = number, position
+        if len(self._places) > _REMEMBERED:
+            for each in list(self._places)[:-_REMEMBERED]:
+                self._places.pop(each, None)
+
+    def position(self, segment: Segment, offset: int) -> int | None:
+        """Where in a segment the batches before an offset end; None when no answer ended there."""
+        number, position = self._places.get(offset, (-1, 0))
+        return position if number == segment.number else None
+
+
+class Lent(Stored):
+    """See `store.api.Stored`. Holds a descriptor of its own: the file may go meanwhile."""
+
+    __slots__ = (
+        "_descriptor",
+        "_due",
+        "_ends",
+        "_misses",
+        "_reader",
+        "_request",
+        "_right",
+        "_trust",
+        "_waits",
+    )
+
+    def __init__(
+        self, reader: Reader, descriptor: int, request: Request, trust: Trust, due: int, ends: Ends
+    ) -> None:
+        """A batch begins where the request does, with the offset `due` or a later one."""
+        self._reader = reader
+        reader.lent.add(descriptor)
+        self._descriptor = descriptor
+        self._request = request
+        self._trust = trust
+        self._due = due
+        self._ends = ends
+        _, segment, size, position = request
+        self._misses = trust.misses
+        # all of it was known to be right when there were so many misses
+        self._right = trust.until(segment, position)[0] >= position + size
+        # the page cache has not all of it
+        self._waits = False
+
+    def __len__(self) -> int:
+        return self._request.size
+
+    def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
+        _, segment, size, position = self._request
+        files, trust = self._reader.files, self._trust
+        if not self._waits:
+            misses = trust.misses
+            with trust.asking(segment, position, size):
+                self._waits = not files.read_cached_into(self._descriptor, buffer, position)
+                if self._waits:
+                    self._misses = trust.lost(segment, position, size)
+            if not self._waits:
+                if not self._still_right():
+                    return self._check(buffer, misses)
+                self._find_end(buffer)
+                return True
+        return (
+            wait
+            and files.read_whole_into(self._descriptor, buffer, position)
+            and self._check(buffer, self._misses)
+        )
+
+    def _still_right(self) -> bool:
+        """Whether what was right when it was lent is what was read now."""
+        _, segment, size, position = self._request
+        return (
+            self._right
+            and self._trust.misses == self._misses
+            and not self._trust.asked(segment, position, size)
+            and not self._reader.asks(self._request)
+        )
+
+    def _check(self, buffer: memoryview, misses: int) -> bool:
+        """Whether all batches in the buffer are right, which was read when there were so many misses.
+
+        The last one may be cut off: it is not looked at, for no client makes anything of it.
+        """
+        _, segment, size, position = self._request
+        room = segment.size - position
+        checked = sound(buffer, 0, room, self._due, segment.next_offset, gap=False)
+        end, left = checked.position, size - checked.position
+        if checked.problem or not checked.batches:
+            return False
+        if left >= HEADER_BYTES:
+            problem, whole, _, _ = header(buffer, end, room - end, checked.next_offset, segment.next_offset)
+            if problem or whole <= left:
+                return False
+        self._trust.found(segment.number, position, position + end, checked.next_offset, misses)
+        self._ends.add(checked.next_offset, segment.number, position + end)
+        return True
+
+    def _find_end(self, buffer: memoryview) -> None:
+        """Tell where the last whole batch ends, if there are few."""
+        size = len(buffer)
+        at = following = 0
+        for _ in range(_WALK):
+            if size - at < HEADER_BYTES:
+                break
+            base, length, delta = _HEAD.unpack_from(buffer, at)
+            if length + LENGTH_OVERHEAD > size - at:
+                break
+            at += length + LENGTH_OVERHEAD
+            following = base + delta + 1
+        else:
+            return
+        _, segment, _, position = self._request
+        self._ends.add(following, segment.number, position + at)
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            # first: once it is closed, its number may be another's
+            self._reader.lent.discard(descriptor)
+            self._reader.files.close(descriptor)
+
+    __del__ = release
