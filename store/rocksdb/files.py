@@ -210,10 +210,6 @@ class Files:
             at += done
         return True
 
-    def copy(self, descriptor: int) -> int:
-        """A descriptor of the same file, that others do not close."""
-        return os.dup(descriptor)
-
     def read(self, descriptor: int, size: int, position: int) -> bytes:
         """At most `size` bytes, fewer at the file's end, or where it cannot be read further. May wait for the disk.
 

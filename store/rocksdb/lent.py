@@ -41,7 +41,7 @@ class Ends:
 
 
 class Lent(Stored):
-    """See `store.api.Stored`. Holds a descriptor of its own: the file may go meanwhile."""
+    """See `store.api.Stored`. Its descriptor stays open until it is released: the file may go meanwhile."""
 
     __slots__ = (
         "_descriptor",
@@ -60,7 +60,6 @@ class Lent(Stored):
     ) -> None:
         """A batch begins where the request does, with the offset `due` or a later one."""
         self._reader = reader
-        reader.lent.add(descriptor)
         self._descriptor = descriptor
         self._request = request
         self._trust = trust
@@ -145,8 +144,9 @@ class Lent(Stored):
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            # first: once it is closed, its number may be another's
-            self._reader.lent.discard(descriptor)
-            self._reader.files.close(descriptor)
+            self._reader.returned(descriptor)
 
-    __del__ = release
+    def __del__(self) -> None:
+        # nobody released it; the lock may be held by whoever is interrupted
+        if self._descriptor >= 0:
+            self._reader.dropped.append(self._descriptor)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
+from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -66,8 +68,12 @@ class Reader:
         self.files = files
         self._limit = open_files
         self._open: dict[tuple[int, int], int] = {}
-        # descriptors that are lent and not released, half as many at most
-        self.lent: set[int] = set()
+        # how often each descriptor is lent; those of them that are to be closed when they come back
+        self._lent: dict[int, int] = {}
+        self._doomed: set[int] = set()
+        self._lock = threading.Lock()
+        # what was lent and forgotten
+        self.dropped: deque[int] = deque()
         # what the loop asks the page cache for, and has not said yet whether it was there
         self._asks: Request | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -84,14 +90,14 @@ class Reader:
         descriptor = self._open.pop(key, -1)
         if descriptor < 0:
             if len(self._open) >= self._limit:
-                self.files.close(self._open.pop(next(iter(self._open))))
+                self._close(self._open.pop(next(iter(self._open))))
             file = (request.partition, request.segment.base, request.segment.number)
             try:
                 descriptor = self.files.open_to_read(*file)
             except OSError as error:
                 if not self._open or error.errno not in TOO_MANY:
                     raise
-                self.files.close(self._open.pop(next(iter(self._open))))
+                self._close(self._open.pop(next(iter(self._open))))
                 descriptor = self.files.open_to_read(*file)
         self._open[key] = descriptor
         return descriptor
@@ -123,15 +129,40 @@ class Reader:
 
     def lend(self, request: Request, trust: Trust, due: int, ends: Ends) -> Lent | None:
         """The bytes of a request for a thread, see `Lent`; None when the system cannot say whether a disk must be
-        asked, or so many are lent that files become scarce.
+        asked, or so many files are lent that are not needed otherwise that files become scarce.
         """
-        if not self.files.tells or len(self.lent) >= self._limit // 2:
+        while self.dropped:
+            self.returned(self.dropped.popleft())
+        if not self.files.tells or len(self._doomed) >= self._limit // 2:
             return None
         try:
-            descriptor = self.files.copy(self._descriptor(request))
+            descriptor = self._descriptor(request)
         except OSError:
             return None
+        with self._lock:
+            self._lent[descriptor] = self._lent.get(descriptor, 0) + 1
         return Lent(self, descriptor, request, trust, due, ends)
+
+    def returned(self, descriptor: int) -> None:
+        """Somebody to whom it was lent needs it no more. In any thread."""
+        with self._lock:
+            left = self._lent[descriptor] - 1
+            if left:
+                self._lent[descriptor] = left
+                return
+            del self._lent[descriptor]
+            if descriptor not in self._doomed:
+                return
+            self._doomed.remove(descriptor)
+        self.files.close(descriptor)
+
+    def _close(self, descriptor: int) -> None:
+        """Close it now, or when the last to whom it is lent returns it."""
+        with self._lock:
+            if descriptor in self._lent:
+                self._doomed.add(descriptor)
+                return
+        self.files.close(descriptor)
 
     def now(self, reading: Reading[T], missed: Missed) -> T:
         """Run a read to its end, waiting for the disk here: for small ones that have no awaitable."""
@@ -188,13 +219,13 @@ class Reader:
         """The file is about to go."""
         descriptor = self._open.pop((partition, number), -1)
         if descriptor >= 0:
-            self.files.close(descriptor)
+            self._close(descriptor)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
         for descriptor in self._open.values():
-            self.files.close(descriptor)
+            self._close(descriptor)
         self._open.clear()
 
     def name(self, partition: int, segment: Segment) -> str:

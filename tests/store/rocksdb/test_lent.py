@@ -14,7 +14,7 @@ import pytest
 from google_crc32c import value as crc32c
 
 from store import batch, rocksdb
-from store.api import Append, Corrupt, CreateLog, DropLog, Durability, Family, Log, Piece, Stored
+from store.api import Append, Corrupt, CreateLog, DropLog, Durability, Family, Log, Piece, Stored, StoreError
 from store.rocksdb import check
 from store.rocksdb.database import Database
 from store.rocksdb.driver import RocksStore
@@ -410,35 +410,66 @@ def test_a_log_may_go_while_its_bytes_are_lent(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_without_descriptors_bytes_are_read_and_not_lent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def none_left(self: Files, descriptor: int) -> int:
+def test_without_descriptors_nothing_is_lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(self: Files, *_: int) -> int:
         raise OSError(24, "Too many open files")
 
     async def main() -> None:
         store, data = await made(tmp_path / "data")
-        monkeypatch.setattr(Files, "copy", none_left)
-        pieces = await soon(store.log(1).lend(0, MIB, least=LEAST))
-        assert not lent(pieces)
-        assert read_in(pieces) == data
+        log = store.log(1)
+        piece = await stored(log, 0, MIB)
+        (path,) = (tmp_path / "data").rglob("*.seg")
+        name = Files.parse(path.name)
+        assert name is not None
+        store._reader.forget(1, name[2])
+        with monkeypatch.context() as patch:
+            patch.setattr(Files, "open_to_read", none_left)
+            with pytest.raises(StoreError, match="too many open files"):
+                await soon(log.lend(0, MIB, least=LEAST))
+            assert read_in([piece]) == data, "it has its own"
+        assert read_in(await soon(log.lend(0, MIB, least=LEAST))) == data
         await store.close()
 
     asyncio.run(main())
 
 
-def test_no_more_is_lent_than_there_are_files_for(tmp_path: Path) -> None:
+def test_what_is_forgotten_comes_back(tmp_path: Path) -> None:
     async def main() -> None:
         store, _ = await made(tmp_path / "data")
+        log = store.log(1)
+        descriptors = len(os.listdir("/proc/self/fd"))
+        await stored(log, 0, MIB)
+        (path,) = (tmp_path / "data").rglob("*.seg")
+        name = Files.parse(path.name)
+        assert name is not None
+        store._reader.forget(1, name[2])
+        (await stored(log, 0, MIB)).release()
+        assert len(os.listdir("/proc/self/fd")) == descriptors
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_file_that_is_lent_is_closed_when_it_comes_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        store, data = await made(tmp_path / "data")
         await store.close()
         store = await rocksdb.open(tmp_path / "data", tail_cache_bytes=0, open_files=16)
+        await store.write([CreateLog(each) for each in range(2, 40)], Durability.OS)
+        big = batch.build(0, os.urandom(200_000), timestamp=1)
+        for each in range(2, 40):
+            await store.write([Append(each, 0, 1, 1, [big])], Durability.OS)
         log = store.log(1)
-        await soon(log.lend(0, MIB, least=LEAST))
-        pieces = [await soon(log.lend(0, MIB, least=LEAST)) for _ in range(10)]
-        assert [lent(each) for each in pieces] == [True] * 8 + [False] * 2
-        for each in pieces:
-            read_in(each)
-        assert lent(await soon(log.lend(0, MIB, least=LEAST))), "what was released can be lent again"
+        first, second = await stored(log, 0, MIB), await stored(log, 0, MIB)
+        descriptors = len(os.listdir("/proc/self/fd"))
+        pieces = [await soon(store.log(each).lend(0, MIB, least=LEAST)) for each in range(2, 40)]
+        assert [lent(each) for each in pieces] == [True] * 22 + [False] * 16, "16 open, and 8 to be closed"
+        assert read_in([first]) == data
+        assert read_in([second]) == data
+        for found in pieces:
+            assert read_in(found) == big
+        assert len(os.listdir("/proc/self/fd")) < descriptors + 16
+        assert lent(await soon(log.lend(0, MIB, least=LEAST))), "what came back can be lent again"
         await store.close()
 
     asyncio.run(main())
