@@ -27,7 +27,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from compat.launch import LaunchError, started_gateway
+from compat.peers.magnetar import MagnetarPeer, PeerError
 from compat.share_tour import CONFIGS, configure, pack
 from compat.spark import SparkMissingError, ensure_spark_jars, session
 from compat.spark.feed import Feed, Record
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.ExitStack() as stack:
             Tour(folder, options.bootstrap, stack).run()
         code = 0
-    except (DemoError, LaunchError) as error:
+    except (DemoError, PeerError) as error:
         print(f"\nThe demo stopped: {error}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
@@ -171,14 +171,13 @@ class Tour:
             say(f"It is asked for at {self.bootstrap}, as --bootstrap says.")
             return
         heading(1, "Start a gateway")
-        data = self.folder / "data"
-        arguments = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", str(data)]
-        typed("magnetar " + " ".join(arguments))
+        gateway = MagnetarPeer(directory=self.folder)
+        typed("magnetar " + " ".join(gateway.arguments))
         began = time.monotonic()
-        self.bootstrap = self.stack.enter_context(started_gateway(arguments, self.folder / "gateway.log"))
+        self.bootstrap = self.stack.enter_context(gateway).bootstrap
         say(
-            f"It serves Kafka's protocol at {self.bootstrap} after {time.monotonic() - began:.2f} s. Port 0 picked a "
-            f"free one. What it is told to keep lies in {data}."
+            f"It serves Kafka's protocol at {self.bootstrap} after {time.monotonic() - began:.2f} s. What it is told "
+            f"to keep lies in {gateway.data}."
         )
 
     def produce(self) -> None:

@@ -17,12 +17,12 @@ from pathlib import Path
 from compat.bench import generator, machine, pulsar, report, results, runner, share_clients
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
-from compat.bench.servers import PROJECT
 from compat.bench.share import SHARE, needs_clients
 from compat.peers import pulsar as pulsar_peer
 from compat.peers.kafka.jars import ensure_jars
 from compat.peers.maven import JarsError
 from compat.spark.jars import SparkMissingError, ensure_spark_jars
+from compat.tools import PROJECT
 
 PAGE = PROJECT / "docs" / "PERFORMANCE.md"
 

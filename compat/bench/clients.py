@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compat.bench.servers import PROJECT
 from compat.peers.kafka import java_command
+from compat.tools import PROJECT
 
 TOPIC = "bench-clients"
 RECORD = 1000  # bytes

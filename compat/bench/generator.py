@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from compat.bench.servers import PROJECT
+from compat.tools import PROJECT
 
 SOURCE = Path(__file__).with_name("loadgen")
 PROGRAM = PROJECT / ".cache" / "bin" / "loadgen"

@@ -19,7 +19,7 @@ def _catalog(topics: int) -> Measure:
     def measure(turn: Turn) -> dict[str, float]:
         turn.started()
         created = turn.generate("topics", "-topics", str(topics // 10 if turn.quick else topics))
-        memory = turn.server.resident_mib()
+        memory = turn.server.resident_bytes() / 2**20
         turn.server.stop()
         begin = time.monotonic()
         turn.server.start()
@@ -27,7 +27,7 @@ def _catalog(topics: int) -> Measure:
             **created,
             "resident_mib": memory,
             "restart_ms": (time.monotonic() - begin) * 1000,
-            "restarted_mib": turn.server.resident_mib(),
+            "restarted_mib": turn.server.resident_bytes() / 2**20,
         }
 
     return measure

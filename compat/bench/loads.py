@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compat.bench import clients, generator
-from compat.bench.servers import Server
+from compat.peers.process import Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,11 @@ class Metric:
 class Turn:
     """One server's go at a load."""
 
-    server: Server
+    server: Peer
     quick: bool
 
     def started(self) -> None:
-        """Prepare and start the server."""
-        self.server.prepare()
+        """Start the server."""
         self.server.start()
 
     def timed(self, load: str, *options: str, settles: bool = True) -> dict[str, float]:
@@ -80,7 +79,7 @@ class Turn:
 
     def generate(self, load: str, *options: str) -> dict[str, float]:
         """Run a generator's load against the started server."""
-        return generator.run(load, self.server.address, options, timeout=240)
+        return generator.run(load, self.server.bootstrap, options, timeout=240)
 
 
 SETTLING = ("produce", "fetch", "list-offsets")
@@ -132,7 +131,7 @@ def _restart(turn: Turn) -> dict[str, float]:
     turn.started()
     options = ["-depth", "8", "-warmup", "0s", "-duration", "60s"]
     load = subprocess.Popen(
-        generator.arguments("produce", turn.server.address, options),
+        generator.arguments("produce", turn.server.bootstrap, options),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -150,7 +149,7 @@ def _restart(turn: Turn) -> dict[str, float]:
 def _idle_memory(turn: Turn) -> dict[str, float]:
     turn.started()
     time.sleep(2 if turn.quick else 10)
-    return {"resident_mib": turn.server.resident_mib()}
+    return {"resident_mib": turn.server.resident_bytes() / 2**20}
 
 
 def _loaded_memory(turn: Turn) -> dict[str, float]:
@@ -162,14 +161,14 @@ def _loaded_memory(turn: Turn) -> dict[str, float]:
         turn.generate("produce", *SMALL, "-topic", f"small-{number}", "-depth", "2", "-idempotent", *lasting)
         turn.generate("produce", *LARGE, "-topic", f"large-{number}", "-records", "16", *lasting)
         turn.generate("fetch", *SMALL, "-topic", f"read-{number}", *lasting)
-    return {"resident_mib": turn.server.resident_mib()}
+    return {"resident_mib": turn.server.resident_bytes() / 2**20}
 
 
 def _spark(rows: int, size: int, partitions: int) -> Measure:
     def measure(turn: Turn) -> dict[str, float]:
         turn.started()
         count = rows // 20 if turn.quick and rows > 1000 else rows
-        return clients.spark(turn.server.address, count, size, partitions, 1 if turn.quick else 3)
+        return clients.spark(turn.server.bootstrap, count, size, partitions, 1 if turn.quick else 3)
 
     return measure
 
@@ -177,7 +176,7 @@ def _spark(rows: int, size: int, partitions: int) -> Measure:
 def _topics(turn: Turn) -> dict[str, float]:
     turn.started()
     figures = turn.generate("topics", "-topics", "1000" if turn.quick else "10000")
-    return {**figures, "resident_mib": turn.server.resident_mib()}
+    return {**figures, "resident_mib": turn.server.resident_bytes() / 2**20}
 
 
 def _group(turn: Turn) -> dict[str, float]:
@@ -187,12 +186,12 @@ def _group(turn: Turn) -> dict[str, float]:
 
 def _perf_tools(turn: Turn) -> dict[str, float]:
     turn.started()
-    return clients.java_perf_tools(turn.server.address, records=200_000 if turn.quick else 2_000_000)
+    return clients.java_perf_tools(turn.server.bootstrap, records=200_000 if turn.quick else 2_000_000)
 
 
 def _librdkafka(turn: Turn) -> dict[str, float]:
     turn.started()
-    return clients.librdkafka(turn.server.address, records=100_000 if turn.quick else 1_000_000)
+    return clients.librdkafka(turn.server.bootstrap, records=100_000 if turn.quick else 1_000_000)
 
 
 def _behind(turn: Turn) -> dict[str, float]:

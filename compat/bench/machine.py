@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from compat.bench.servers import PROJECT, SCRATCH
+from compat.bench.servers import SCRATCH
 from compat.peers.kafka.jars import find_java, kafka_version
+from compat.tools import PROJECT
 
 
 def describe() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Apache Pulsar as a third server, and its Java client (`pulsarload/`) under the loads of the share groups.
+"""Pulsar's Java client (`pulsarload/`) under the loads of the share groups, against Apache Pulsar.
 
 The client's settings are its defaults but what a load is about: batches of up to 1 ms, a receiver queue of 1,000
 messages, acknowledgements grouped for 100 ms.
@@ -16,30 +16,13 @@ from compat import tools
 from compat.bench import generator
 from compat.bench.clients import ClientError
 from compat.bench.loads import Measure, Turn
-from compat.bench.servers import PROJECT, PeerServer
 from compat.peers.kafka import find_java
 from compat.peers.pulsar import PulsarPeer, classpath
+from compat.tools import PROJECT
 
 SOURCE = Path(__file__).with_name("pulsarload")
 CLASSES = PROJECT / ".cache" / "bin" / "pulsarload"
 RATE = "records_per_second"
-
-
-class Pulsar(PeerServer):
-    """Apache Pulsar standalone with the configuration and the heap of its distribution (2 GiB)."""
-
-    name = "Pulsar"
-
-    _peer: PulsarPeer
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._peer = PulsarPeer(port=self.port, directory=self.directory)
-
-    @property
-    def where(self) -> tuple[str, ...]:
-        """The flags that say where it is."""
-        return ("-broker", self._peer.service_url, "-admin", self._peer.admin_url)
 
 
 def build() -> None:
@@ -80,8 +63,9 @@ def client(load: str, where: Sequence[str], options: Sequence[str], timeout: flo
 
 
 def _client(turn: Turn, load: str, *options: str) -> dict[str, float]:
-    assert isinstance(turn.server, Pulsar)
-    return client(load, turn.server.where, options)
+    peer = turn.server
+    assert isinstance(peer, PulsarPeer)
+    return client(load, ("-broker", peer.service_url, "-admin", peer.admin_url), options)
 
 
 def _window(turn: Turn, records: int, limit: int) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from compat.bench.clients import ClientError
 from compat.bench.generator import GeneratorError
 from compat.bench.loads import Load, Metric, Turn
-from compat.bench.pulsar import Pulsar
-from compat.bench.servers import Kafka, Magnetar, Server, ServerError, settle_disk
+from compat.bench.servers import make_server, removed, settle_disk
 from compat.peers.maven import JarsError
+from compat.peers.process import Peer, PeerError
 
 SERVERS = ("Kafka", "Magnetar")
 WITH_PULSAR = ("Kafka", "Pulsar", "Magnetar")
@@ -73,20 +73,13 @@ class Outcome:
         return all(known) if known else None
 
 
-def make_server(name: str, load: Load) -> Server:
-    """The server of a turn, with the load's settings, not started."""
-    if name == "Pulsar":
-        return Pulsar()
-    return Kafka(load.kafka) if name == "Kafka" else Magnetar(load.magnetar)
-
-
 def run(
     loads: Sequence[Load],
     rounds: int,
     quick: bool,
     servers: Sequence[str] = SERVERS,
     progress: Callable[[str], None] | None = None,
-    make: Callable[[str, Load], Server] = make_server,
+    make: Callable[[str, Load], Peer] = make_server,
     finished: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Every load, `rounds` times by turns. A turn that fails is kept as an error; the others go on.
@@ -116,7 +109,7 @@ def run(
                 try:
                     outcome.add(name, _turn(load, name, quick, make))
                     say(f" {_brief(outcome, name)}\n")
-                except (GeneratorError, ClientError, ServerError, JarsError) as error:
+                except (GeneratorError, ClientError, PeerError, JarsError) as error:
                     outcome.errors.setdefault(name, []).append(str(error))
                     say(f" FAILED: {last_line(error)}\n")
                 done += 1
@@ -125,11 +118,11 @@ def run(
     return outcomes
 
 
-def _turn(load: Load, name: str, quick: bool, make: Callable[[str, Load], Server]) -> dict[str, float]:
+def _turn(load: Load, name: str, quick: bool, make: Callable[[str, Load], Peer]) -> dict[str, float]:
     measure = load.measure_of(name)
     assert measure is not None
     settle_disk()
-    with make(name, load) as server:
+    with removed(make(name, load)) as server:
         return measure(Turn(server, quick))
 
 

@@ -37,7 +37,7 @@ def _flags(records: Window) -> tuple[str, ...]:
 
 
 def _franz(turn: Turn, load: str, *options: str) -> dict[str, float]:
-    return share_clients.franz(load, turn.server.address, options)
+    return share_clients.franz(load, turn.server.bootstrap, options)
 
 
 def _backlog(records: int, *options: str) -> Measure:
@@ -53,7 +53,7 @@ def _rdkafka(records: int, release_every: int) -> Measure:
         turn.started()
         shape = window(turn, records)
         _franz(turn, "fill", "-records", str(shape.records))
-        return share_clients.rdkafka(turn.server.address, GROUP, TOPIC, shape, release_every)
+        return share_clients.rdkafka(turn.server.bootstrap, GROUP, TOPIC, shape, release_every)
 
     return measure
 
@@ -62,7 +62,7 @@ def _java(turn: Turn) -> dict[str, float]:
     turn.started()
     shape = window(turn, 24_000_000)
     _franz(turn, "fill", "-records", str(shape.records))
-    return share_clients.java_perf_tool(turn.server.address, GROUP, TOPIC, shape)
+    return share_clients.java_perf_tool(turn.server.bootstrap, GROUP, TOPIC, shape)
 
 
 def _first(turn: Turn) -> dict[str, float]:

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from compat.bench import generator
 from compat.bench.clients import ClientError
-from compat.bench.servers import PROJECT
 from compat.peers.kafka import java_command
+from compat.tools import PROJECT
 
 PROGRAMS = PROJECT / ".cache" / "bin"
 FRANZ = PROGRAMS / "shareload"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from compat.bench.servers import Magnetar
 from compat.compare.page import page
 from compat.compare.report import Result, compare, summary
 from compat.compare.scripts import SCRIPTS
 from compat.compare.server import Server
 from compat.peers.kafka.peer import KafkaPeer
+from compat.peers.magnetar import MagnetarPeer
 from compat.stopping import stoppable
 
 KAFKA = {
@@ -48,11 +48,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         kafka = arguments.kafka or stack.enter_context(KafkaPeer(settings=KAFKA, start_timeout=180)).bootstrap
-        magnetar = arguments.magnetar
-        if magnetar is None:
-            process = stack.enter_context(Magnetar(MAGNETAR))
-            process.start()
-            magnetar = process.address
+        magnetar = arguments.magnetar or stack.enter_context(MagnetarPeer(settings=MAGNETAR)).bootstrap
         result = run(kafka, magnetar, arguments.only)
     if arguments.report:
         Path(arguments.report).write_text(page(result))

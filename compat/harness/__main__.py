@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 
 from tqdm import tqdm
 
-from compat.bench.servers import Kafka, Magnetar, Server, ServerError
 from compat.harness import catalogue, report
 from compat.harness.build import build
 from compat.harness.catalogue import Client
 from compat.harness.run import RESULTS, Outcome, Restart, Results, run
 from compat.harness.verdict import Verdict, verdict
+from compat.peers.kafka import KafkaPeer
+from compat.peers.magnetar import MagnetarPeer
 from compat.peers.maven import JarsError
+from compat.peers.process import Peer, PeerError
 from compat.stopping import stoppable
 from compat.tools import MissingToolError
 
@@ -143,7 +145,7 @@ def _run(programs: Sequence[Client], options: argparse.Namespace) -> int:
             if not options.no_save:
                 found.save(RESULTS / "kafka.json")
             reference.update(found)
-    except (ServerError, JarsError) as error:
+    except (PeerError, JarsError) as error:
         print(error, file=sys.stderr)
         return 1
     if options.report:
@@ -243,16 +245,15 @@ def _summary(programs: Sequence[Client], results: Results, reference: Results) -
 
 def _started(name: str, work: Callable[[str, Restart | None], Results]) -> Results:
     """Run against a fresh server that is started for it, restarts included."""
-    server: Server = Kafka(SETTINGS) if name == "kafka" else Magnetar(SETTINGS)
+    server: Peer
+    server = KafkaPeer(heap="1g", settings=SETTINGS) if name == "kafka" else MagnetarPeer(settings=SETTINGS)
     with server:
-        server.prepare()
-        server.start()
 
         def restart() -> None:
             server.stop()
             server.start()
 
-        return work(server.address, restart)
+        return work(server.bootstrap, restart)
 
 
 def _restarter(command: str | None) -> Callable[[], str | None] | None:

@@ -2,54 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import IO, Self
-
-LOGGING = """\
-status = error
-appender.file.type = File
-appender.file.name = file
-appender.file.fileName = {folder}/server.log
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = info
-rootLogger.appenderRef.file.ref = file
-"""
-"""A log4j2.properties: all into one file, as `Peer.log_tail` expects."""
 
 
 class PeerError(Exception):
-    """The peer did not start; the text ends with the end of its log."""
+    """The peer did not start, or does not run. The text ends with the end of its log."""
+
+    def __init__(self, text: str, code: int | None = None) -> None:
+        """`code` is the exit code of one that ended while it started."""
+        super().__init__(text)
+        self.code = code
 
 
 class Peer(ABC):
     """A server in a child process that listens on `port` of 127.0.0.1.
 
-    `port` 0 picks a free one. `directory` holds the data, the configuration and the logs; without it a
-    temporary one is made and removed by `close`.
+    `port` 0 picks a free one. `directory` holds the data, the configuration and the logs, and stays; without it a
+    temporary one is made, in `scratch` if that is given, and removed by `close`.
     """
 
     name: str
 
-    def __init__(self, port: int, directory: Path | None, start_timeout: float) -> None:
+    stdin: int = subprocess.DEVNULL
+    """What its standard input is; with PIPE it is `input`."""
+    pause: float = 0.05
+    """Seconds between two looks whether it answers."""
+
+    def __init__(
+        self, port: int, directory: Path | None, start_timeout: float, scratch: Path | None = None
+    ) -> None:
         self.host = "127.0.0.1"
         self.port = port or free_port()
         self.start_timeout = start_timeout
         self._temporary = directory is None
-        made = directory or Path(tempfile.mkdtemp(prefix=f"{self.name.lower()}-peer-"))
-        self.directory = made.resolve()
+        if directory is None:
+            if scratch is not None:
+                scratch.mkdir(parents=True, exist_ok=True)
+            directory = Path(tempfile.mkdtemp(prefix=f"{self.name.lower()}-peer-", dir=scratch))
+        self.directory = directory.resolve()
         self._process: subprocess.Popen[bytes] | None = None
-        self._output: IO[bytes] | None = None
+        self._began = 0.0
 
     @abstractmethod
     def prepare(self) -> None:
@@ -64,67 +69,120 @@ class Peer(ABC):
         """Whether it serves clients."""
 
     @property
+    def folder(self) -> Path:
+        """Where it is run."""
+        return self.directory
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+    @property
+    def bootstrap(self) -> str:
+        """ "host:port" for clients."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def told(self) -> str:
+        """All its addresses, for a person."""
+        return self.bootstrap
+
+    @property
     def pid(self) -> int:
         """The pid of the running process."""
-        if self._process is None:
-            raise PeerError(f"{self.name} is not running")
-        return self._process.pid
+        return self._running().pid
+
+    @property
+    def input(self) -> IO[bytes]:
+        """What it reads; `stdin` must be PIPE."""
+        found = self._running().stdin
+        assert found is not None
+        return found
 
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def exit_code(self) -> int | None:
+        """Of a process that ended by itself and was neither stopped nor waited for; None while it runs."""
+        return self._running().poll()
+
     def start(self) -> Self:
         """Start and wait until it answers. Raises `PeerError` if it ends or takes too long."""
+        self.spawn()
+        self.ready()
+        return self
+
+    def spawn(self) -> None:
+        """Begin a start. Raises `PeerError` if the port is in use."""
         if not _free(self.port):
             # Else the other server's answers would pass for ours.
             raise PeerError(f"port {self.port} of {self.host} is in use")
         self.prepare()
-        self._output = open(self.directory / "stdout.log", "ab")  # noqa: SIM115 (closed in _reap)
-        self._process = subprocess.Popen(
-            self.command(),
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            # A Ctrl-C in the terminal is ours to handle: we stop it in order.
-            start_new_session=True,
-        )
-        deadline = time.monotonic() + self.start_timeout
+        with (
+            open(self.directory / "stdout.log", "ab") as output,
+            open(self.directory / "stderr.log", "ab") as errors,
+        ):
+            self._process = subprocess.Popen(
+                self.command(),
+                cwd=self.folder,
+                env=self.environment,
+                stdin=self.stdin,
+                stdout=output,
+                stderr=errors,
+                # A Ctrl-C in the terminal is ours to handle: we stop it in order.
+                start_new_session=True,
+            )
+        self._began = time.monotonic()
+
+    def ready(self) -> float:
+        """Wait until what `spawn` began answers: seconds since then. Raises `PeerError`, the process is gone then."""
+        process = self._running()
         while True:
             answered = self.answers()
-            if self._process.poll() is not None:
-                code = self._process.returncode
+            if (code := process.poll()) is not None:
                 self._reap()
-                raise PeerError(f"{self.name} ended with code {code} while starting:\n{self.log_tail()}")
+                raise PeerError(
+                    f"{self.name} ended with code {code} while starting:\n{self.log_tail()}", code
+                )
+            took = time.monotonic() - self._began
             if answered:
-                break
-            if time.monotonic() > deadline:
+                return took
+            if took > self.start_timeout:
                 self.kill()
                 raise PeerError(
                     f"{self.name} did not answer within {self.start_timeout:.0f} s:\n{self.log_tail()}"
                 )
-            time.sleep(0.05)
-        return self
+            time.sleep(self.pause)
 
-    def stop(self, timeout: float = 20.0) -> None:
-        """SIGTERM, then SIGKILL after `timeout` seconds. Nothing happens if it does not run."""
+    def terminate(self) -> None:
+        """SIGTERM, and no waiting."""
+        self._running().send_signal(signal.SIGTERM)
+
+    def stop(self, timeout: float = 30.0) -> int | None:
+        """SIGTERM, then SIGKILL after `timeout` seconds: its exit code, None if it did not run."""
         if self._process is None:
-            return
+            return None
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+            self.terminate()
             try:
                 self._process.wait(timeout)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-        self._reap()
+        return self._reap()
 
     def kill(self) -> None:
-        """SIGKILL, at once."""
+        """SIGKILL, at once: what a crash of the process looks like."""
         if self._process is not None:
             if self._process.poll() is None:
                 self._process.kill()
             self._reap()
+
+    def restart(self) -> None:
+        """Stop in order and start again. Raises `PeerError`, also if its exit code was not 0."""
+        if code := self.stop():
+            raise PeerError(f"{self.name} ended with code {code}:\n{self.log_tail()}", code)
+        self.start()
 
     def close(self) -> None:
         """Stop, and remove the folder if it is a temporary one."""
@@ -132,16 +190,22 @@ class Peer(ABC):
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def wait(self) -> int:
-        """Wait until it ends by itself; its exit code."""
-        if self._process is None:
-            raise PeerError(f"{self.name} is not running")
-        return self._process.wait()
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait until it ends by itself: its exit code, None when that did not happen in time."""
+        try:
+            self._running().wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        return self._reap()
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the server and the processes below it."""
+        return sum(resident_bytes(pid) for pid in process_tree(self.pid))
 
     def log_tail(self, lines: int = 30) -> str:
         """The end of its output and log, for messages."""
         text = ""
-        for name in ("stdout.log", "server.log"):
+        for name in ("stdout.log", "stderr.log", "server.log"):
             path = self.directory / name
             if path.exists():
                 text += "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) + "\n"
@@ -161,54 +225,70 @@ class Peer(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is KeyboardInterrupt and self._temporary:
-            # nobody needs what it would take its time to save
+        if kind is KeyboardInterrupt:
+            # whoever pressed Ctrl-C does not wait for what a stop saves
             self.kill()
         self.close()
 
-    def _reap(self) -> None:
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-        if self._output is not None:
-            self._output.close()
-            self._output = None
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise PeerError(f"{self.name} is not running")
+        return self._process
+
+    def _reap(self) -> int:
+        process, self._process = self._running(), None
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        return process.wait()
 
 
-def run(peer: Peer, told: Callable[[], str]) -> int:
-    """Run a peer in the foreground until SIGTERM or Ctrl-C, `told` on stdout once it answers: the exit code."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
+def answers(host: str, port: int, timeout: float = 2.0) -> bool:
+    """Whether a Kafka broker at this address answers ApiVersions (v0) without error."""
+    body = struct.pack(">hhih", 18, 0, 1, -1)
     try:
-        with peer:
-            print(f"listening on {told()}", flush=True)
-            code = peer.wait()
-            print(f"{peer.name} ended with code {code}\n{peer.log_tail()}", file=sys.stderr)
-            return 1
-    except KeyboardInterrupt:
-        return 0
+        with socket.create_connection((host, port), timeout) as connection:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            head = b""
+            while len(head) < 10:
+                more = connection.recv(10 - len(head))
+                if not more:
+                    return False
+                head += more
+    except OSError:
+        return False
+    _, correlation, error = struct.unpack(">iih", head)
+    return bool(correlation == 1 and error == 0)
 
 
-def settings(pairs: Sequence[str]) -> dict[str, str]:
-    """What `--set K=V` said. Raises PeerError."""
-    found: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise PeerError(f"--set {pair}: expected key=value")
-        found[key] = value
+def resident_bytes(pid: int) -> int:
+    """Resident memory (RSS) of a process, in bytes (Linux)."""
+    with open(f"/proc/{pid}/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def process_tree(pid: int) -> list[int]:
+    """The process and all below it (Linux)."""
+    found = [pid]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found.extend(int(child) for child in task.read_text().split())
+            except (FileNotFoundError, ProcessLookupError):
+                continue
     return found
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of 127.0.0.1 that nobody listens on.
+
+    It lies below those that the system gives to clients: between two starts it must not become somebody else's.
+    """
+    # not the tests' generator, which may have been seeded: two of them must not choose the same
+    chance = random.SystemRandom()
+    while not _free(port := chance.randrange(20_000, 32_000)):
+        pass
+    return port
 
 
 def _free(port: int) -> bool:

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from compat.launch import started_gateway
+from compat.peers.magnetar import MagnetarPeer
 from compat.spark.feed import COMPRESSIONS, Feed, Record, as_record, topic_name
 from compat.spark.jars import PROJECT, ensure_spark_jars, java_home
 
@@ -218,16 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.ExitStack() as stack:
             bootstrap = options.bootstrap
             if bootstrap is None:
-                serve = (
-                    "serve",
-                    "--listen",
-                    "127.0.0.1:0",
-                    "--admin",
-                    "127.0.0.1:0",
-                    "--data",
-                    f"{folder}/data",
-                )
-                bootstrap = stack.enter_context(started_gateway(serve, folder / "gateway.log"))
+                bootstrap = stack.enter_context(MagnetarPeer(directory=folder)).bootstrap
             figures, problems = roundtrip(bootstrap, options.records, options.partitions, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from compat.bench import generator
-from compat.bench.servers import process_tree
 from compat.peers.kafka import KafkaPeer, PeerError
 from compat.peers.kafka.jars import kafka_version
-from compat.peers.kafka.peer import answers, resident_bytes
-from compat.peers.process import free_port
+from compat.peers.process import answers, free_port, process_tree, resident_bytes
 
 
 @pytest.mark.integration

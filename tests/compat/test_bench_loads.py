@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from compat.bench import servers
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS, Load, Metric, Turn
-from compat.bench.servers import Server
+from compat.bench.runner import WITH_PULSAR
 
 
 class Recorder(Turn):
@@ -102,5 +104,14 @@ def test_durability_differs_only_where_the_row_says_so() -> None:
     assert tuned == {"produce-fsync"}
 
 
-def test_servers_share_one_face() -> None:
-    assert Server.__abstractmethods__ == {"pid", "prepare", "command", "start", "stop", "kill"}
+@pytest.mark.parametrize("name", WITH_PULSAR)
+def test_a_server_is_gone_after_its_turn_also_when_it_failed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "SCRATCH", tmp_path / "scratch")
+    server = servers.make_server(name, LOADS[0])
+    assert server.name == name
+    assert [server.directory] == list((tmp_path / "scratch").iterdir())
+    with pytest.raises(KeyError), servers.removed(server):
+        raise KeyError
+    assert not server.directory.exists()

@@ -73,10 +73,7 @@ def test_pulsar_gets_the_loads_that_it_has_with_its_own_client(monkeypatch: pyte
         def __init__(self, name: str) -> None:
             self.name = name
 
-        def __enter__(self) -> Fake:
-            return self
-
-        def __exit__(self, *error: object) -> None:
+        def close(self) -> None:
             pass
 
     def make(name: str, load: Load) -> Any:
@@ -136,7 +133,8 @@ class Peer:
     service_url, admin_url, pid = "pulsar://host:1", "http://host:2", 77
     said: list[str] = []
 
-    def __init__(self, port: int, directory: Path) -> None:
+    def __init__(self, scratch: Path) -> None:
+        self.directory = scratch
         Peer.said = []
 
     def __getattr__(self, name: str) -> Any:
@@ -152,7 +150,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
         found.append([load, *where, *options])
         return {"records_per_second": 100.0 if "-ordered" in options else 400.0}
 
-    monkeypatch.setattr(pulsar, "PulsarPeer", Peer)
+    for module in (pulsar, servers):
+        monkeypatch.setattr(module, "PulsarPeer", Peer)
     monkeypatch.setattr(pulsar, "client", client)
     monkeypatch.setattr(servers, "SCRATCH", tmp_path)
     return found
@@ -161,15 +160,15 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 def measure(name: str, quick: bool) -> dict[str, float]:
     load = next(load for load in SHARE if load.name == name)
     assert load.pulsar is not None
-    with runner.make_server("Pulsar", load) as server:
+    with servers.removed(servers.make_server("Pulsar", load)) as server:
         return load.pulsar(Turn(server, quick))
 
 
 @pytest.mark.parametrize("name", [load.name for load in SHARE if load.pulsar])
 def test_each_load_starts_pulsar_and_calls_its_client(name: str, asked: list[list[str]]) -> None:
     measure(name, True)
-    assert Peer.said[:2] == ["prepare", "start"]
-    assert Peer.said[-1] == "stop"
+    assert Peer.said[0] == "start"
+    assert Peer.said[-1] == "close"
     assert all(one[1:5] == ["-broker", "pulsar://host:1", "-admin", "http://host:2"] for one in asked), asked
     assert asked
 
@@ -187,7 +186,7 @@ def test_key_shared_is_shown_beside_shared(asked: list[list[str]]) -> None:
 
 def test_the_killed_server_is_started_again_over_its_data(asked: list[list[str]]) -> None:
     measure("share-kill", True)
-    assert Peer.said == ["prepare", "start", "kill", "start", "stop"]
+    assert Peer.said == ["start", "kill", "start", "close"]
     assert [one[0] for one in asked] == ["confirm", "again"]
     assert asked[0][-2:] == ["-pid", "77"]
     assert asked[0][asked[0].index("-file") + 1] == asked[1][asked[1].index("-file") + 1]

@@ -105,7 +105,7 @@ def test_names_titles_and_figures() -> None:
 class Server:
     """Says where it is, and that it was started and killed."""
 
-    address = "host:1"
+    bootstrap = "host:1"
     pid = 77
 
     def __init__(self, directory: Path) -> None:
@@ -141,7 +141,7 @@ def test_each_load_starts_its_server_and_calls_its_client(
     name: str, asked: list[list[str]], tmp_path: Path
 ) -> None:
     _, server = measure(name, True, tmp_path)
-    assert server.said[:2] == ["prepare", "start"]
+    assert server.said[0] == "start"
     assert asked
     assert all("host:1" in command for command in asked)
 
@@ -192,7 +192,7 @@ def test_what_comes_beside_a_hot_key_is_compared_with_the_turns_before_and_after
 
 def test_the_killed_server_is_started_again_over_its_data(asked: list[list[str]], tmp_path: Path) -> None:
     _, server = measure("share-kill", True, tmp_path)
-    assert server.said == ["prepare", "start", "kill", "start"]
+    assert server.said == ["start", "kill", "start"]
     assert [command[1] for command in asked] == ["confirm", "again"]
     assert asked[0][-1] == "77"
 

@@ -14,6 +14,8 @@ from types import ModuleType
 
 import pytest
 
+from compat.peers.magnetar import MagnetarPeer
+
 HEALTH = Path(__file__).parents[2] / "docker" / "health.py"
 
 
@@ -105,9 +107,7 @@ def test_without_a_gateway_it_is_not_healthy(
 @pytest.mark.integration
 def test_a_gateway_that_runs_is_found(tmp_path: Path) -> None:
     """As the image runs it, but for the container."""
-    from tests.integration.process import GatewayProcess
-
-    with GatewayProcess(tmp_path / "data") as gateway:
+    with MagnetarPeer(directory=tmp_path) as gateway:
         place = tmp_path / "proc" / "1"
         place.mkdir(parents=True)
         command = ["magnetar", "serve", "--admin", gateway.admin_url.removeprefix("http://")]

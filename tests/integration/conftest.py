@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 
 @pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MagnetarPeer]:
     """A running gateway on RocksDB. Tests may restart it, and leave it running."""
-    with GatewayProcess(tmp_path_factory.mktemp("gateway") / "data") as process:
+    with MagnetarPeer(directory=tmp_path_factory.mktemp("gateway")) as process:
         yield process
 
 
 @pytest.fixture
-def own_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
+def own_gateway(tmp_path: Path) -> Iterator[Callable[..., MagnetarPeer]]:
     """`own_gateway(*flags)` starts a gateway for one test."""
-    started: list[GatewayProcess] = []
+    started: list[MagnetarPeer] = []
 
-    def start(*flags: str, name: str = "data", **options: object) -> GatewayProcess:
-        process = GatewayProcess(tmp_path / name, *flags, **options)  # type: ignore[arg-type]
+    def start(*flags: str, directory: Path = tmp_path, wrapper: Sequence[str] = ()) -> MagnetarPeer:
+        process = MagnetarPeer(*flags, directory=directory, wrapper=wrapper)
         started.append(process)
         return process.start()
 
     yield start
     for process in started:
-        process.__exit__()
+        process.close()

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 PATIENCE = 60.0
@@ -96,7 +96,7 @@ def acknowledge(
     return {(where.topic, where.partition) for where, error in answers.items() if error is None}
 
 
-def topics(gateway: GatewayProcess, *words: str) -> Any:
+def topics(gateway: MagnetarPeer, *words: str) -> Any:
     """What `magnetar-admin topics` answers; None for nothing."""
     command = [
         sys.executable,

@@ -14,9 +14,10 @@ import pytest
 
 
 class SmallDisk(NamedTuple):
-    """`root` is the disk as the test sees it, `wrapper` the command that runs a gateway's where it is mounted."""
+    """`root` is the disk as the test sees it, `folder` as a gateway sees it that `wrapper` runs."""
 
     root: Path
+    folder: Path
     wrapper: tuple[str, ...]
 
     def fill(self, leave: int = 0) -> None:
@@ -57,6 +58,6 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[SmallDisk]:
         assert holder.stdout.readline() == b"mounted\n"
         wrapper = ("nsenter", f"--target={holder.pid}", "--user", "--mount", "--preserve-credentials")
         try:
-            yield SmallDisk(Path(f"/proc/{holder.pid}/root{folder}"), wrapper)
+            yield SmallDisk(Path(f"/proc/{holder.pid}/root{folder}"), folder, wrapper)
         finally:
             holder.stdin.close()

@@ -16,7 +16,7 @@ import pytest
 from compat.harness import catalogue
 from compat.harness.__main__ import SETTINGS
 from compat.harness.run import RESULTS, Results, run
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients"), pytest.mark.timeout(600)]
 
@@ -69,8 +69,7 @@ def _work(request: pytest.FixtureRequest, folder: Path, found: Run) -> None:
     }
     programs = catalogue.chosen(dict.fromkeys(client for client, _ in sorted(asked)))
     cases = [] if len(asked) == len(CASES) else sorted({case for _, case in asked})
-    settings = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
-    with GatewayProcess(folder / "data", *settings) as gateway:
+    with MagnetarPeer(directory=folder, settings=SETTINGS) as gateway:
 
         def restart() -> None:
             gateway.kill()  # harder than a clean stop: what was acknowledged must be there after it

@@ -11,13 +11,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat.peers.magnetar import MagnetarPeer
 from tests.integration.cli.test_serve_process import FREE, one_sentence, refused
-from tests.integration.process import GatewayProcess
 from tests.integration.test_trouble import eventually
 
 pytestmark = pytest.mark.integration
 
-Start = Callable[..., GatewayProcess]
+Start = Callable[..., MagnetarPeer]
 HOUR, DAY, YEAR = 3600, 86_400, 31_557_600
 
 
@@ -139,7 +139,7 @@ def test_a_clock_that_is_set_while_a_gateway_runs(own_gateway: Start, tmp_path: 
     reader.close()
 
 
-def test_far_off_timestamps_of_records_are_served_as_they_are(gateway: GatewayProcess) -> None:
+def test_far_off_timestamps_of_records_are_served_as_they_are(gateway: MagnetarPeer) -> None:
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
     topic = f"far{time.time_ns()}"
     configs = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}

@@ -20,16 +20,16 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 pytestmark = pytest.mark.integration
 
-Start = Callable[..., GatewayProcess]
+Start = Callable[..., MagnetarPeer]
 COUNT = 60
 ROOT = Path(__file__).parents[2]
 
 
-def filled(gateway: GatewayProcess) -> AdminClient:
+def filled(gateway: MagnetarPeer) -> AdminClient:
     """Two partitions of `COUNT` batches of one record each."""
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
     admin.create_topics([NewTopic("t", 2, 1)])["t"].result(30)
@@ -46,7 +46,7 @@ def filled(gateway: GatewayProcess) -> AdminClient:
     return admin
 
 
-def segments(gateway: GatewayProcess) -> list[Path]:
+def segments(gateway: MagnetarPeer) -> list[Path]:
     """One file for each partition, in their order."""
     return sorted((gateway.data / "segments").glob("*/*.seg"))
 
@@ -59,7 +59,7 @@ def flip(path: Path, nth: int) -> None:
     path.write_bytes(data)
 
 
-def consumer(gateway: GatewayProcess, offset: int, partition: int = 0, **more: object) -> Consumer:
+def consumer(gateway: MagnetarPeer, offset: int, partition: int = 0, **more: object) -> Consumer:
     made = Consumer(
         {
             "bootstrap.servers": gateway.bootstrap,

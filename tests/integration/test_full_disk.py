@@ -17,13 +17,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.peers.kafka.jars import java_command
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.integration.small_disk import SmallDisk, small_disk
 from tests.integration.test_trouble import Load, eventually, read
 
 pytestmark = pytest.mark.integration
 
-Start = Callable[..., GatewayProcess]
+Start = Callable[..., MagnetarPeer]
 FOREVER = {"delivery.timeout.ms": 600_000, "message.send.max.retries": 100_000}
 ENOUGH = 24 << 20
 """Bytes that must be free again: RocksDB waits for a memtable's worth, 16 MB."""
@@ -32,7 +32,7 @@ ENOUGH = 24 << 20
 class JavaLoad:
     """Kafka's own VerifiableProducer, idempotent as it is by default: numbers from 0 on, 200 a second."""
 
-    def __init__(self, gateway: GatewayProcess, topic: str, folder: Path) -> None:
+    def __init__(self, gateway: MagnetarPeer, topic: str, folder: Path) -> None:
         config = folder / "producer.properties"
         config.write_text("delivery.timeout.ms=600000\nretries=2147483647\n")
         to = ["--bootstrap-server", gateway.bootstrap, "--topic", topic]
@@ -79,7 +79,7 @@ class JavaLoad:
             self._thread.join()
 
 
-def ready(gateway: GatewayProcess) -> tuple[int, str]:
+def ready(gateway: MagnetarPeer) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(gateway.admin_url + "/health/ready", timeout=30) as answer:
             return answer.status, answer.read().decode()
@@ -87,9 +87,9 @@ def ready(gateway: GatewayProcess) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def start(own_gateway: Start, disk: SmallDisk, *flags: str) -> tuple[GatewayProcess, AdminClient]:
+def start(own_gateway: Start, disk: SmallDisk, *flags: str) -> tuple[MagnetarPeer, AdminClient]:
     """A gateway on the disk with two topics of a partition each, `t` and `java`."""
-    gateway = own_gateway(*flags, name="small/data", wrapper=disk.wrapper)
+    gateway = own_gateway(*flags, directory=disk.folder, wrapper=disk.wrapper)
     eventually(lambda: (disk.root / "data" / "reserve").exists(), "the gateway keeps space aside")
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
     for future in admin.create_topics([NewTopic("t", 1, 1), NewTopic("java", 1, 1)]).values():
@@ -97,7 +97,7 @@ def start(own_gateway: Start, disk: SmallDisk, *flags: str) -> tuple[GatewayProc
     return gateway, admin
 
 
-def fill(gateway: GatewayProcess, disk: SmallDisk) -> None:
+def fill(gateway: MagnetarPeer, disk: SmallDisk) -> None:
     disk.fill()
 
     def told() -> bool:
@@ -116,11 +116,11 @@ def test_a_database_without_space_recovers_without_a_restart(
         try:
             full_and_free(gateway, admin, disk, tmp_path, with_java=durability == "os")
         finally:
-            gateway.__exit__()
+            gateway.close()
 
 
 def full_and_free(
-    gateway: GatewayProcess, admin: AdminClient, disk: SmallDisk, folder: Path, *, with_java: bool
+    gateway: MagnetarPeer, admin: AdminClient, disk: SmallDisk, folder: Path, *, with_java: bool
 ) -> None:
     loads: dict[str, Load | JavaLoad] = {
         "t": Load(gateway, "t", 0, **{"enable.idempotence": True}, **FOREVER)
@@ -159,7 +159,7 @@ def full_and_free(
         assert_each_once(gateway, topic, load)
 
 
-def assert_each_once(gateway: GatewayProcess, topic: str, load: Load | JavaLoad) -> None:
+def assert_each_once(gateway: MagnetarPeer, topic: str, load: Load | JavaLoad) -> None:
     there = {message.offset(): message.value() for message in read(gateway, topic, 0)}
     assert [int(value or b"") for value in there.values()] == list(range(load.sent)), "each once, in order"
     for value, offset in load.acked.items():
@@ -208,4 +208,4 @@ def test_a_stop_and_a_start_on_a_full_disk(own_gateway: Start, tmp_path: Path) -
             assert not load.failed
             assert_each_once(gateway, "t", load)
         finally:
-            gateway.__exit__()
+            gateway.close()

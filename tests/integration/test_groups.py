@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -76,7 +76,7 @@ def reads(read: Counter[Any], count: int) -> bool:
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_members_go_on_over_a_restart_without_a_rebalance(
-    own_gateway: Callable[..., GatewayProcess], how: str
+    own_gateway: Callable[..., MagnetarPeer], how: str
 ) -> None:
     gateway = own_gateway()
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
@@ -120,7 +120,7 @@ def test_members_go_on_over_a_restart_without_a_rebalance(
     admin.delete_consumer_groups(["g"])["g"].result()
 
 
-def test_a_transactional_producer_learns_at_once_that_it_cannot(gateway: GatewayProcess) -> None:
+def test_a_transactional_producer_learns_at_once_that_it_cannot(gateway: MagnetarPeer) -> None:
     producer = Producer({"bootstrap.servers": gateway.bootstrap, "transactional.id": "t", "log_level": 0})
     with pytest.raises(Exception, match="Transactions are not served yet"):
         producer.init_transactions(30)

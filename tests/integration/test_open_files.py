@@ -16,12 +16,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.integration.test_trouble import Load, create, eventually, read
 
 pytestmark = pytest.mark.integration
 
-Start = Callable[..., GatewayProcess]
+Start = Callable[..., MagnetarPeer]
 LIMIT = 128
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
@@ -41,7 +41,7 @@ def crowd(address: str, count: int) -> Iterator[None]:
         yield
 
 
-def complaints(gateway: GatewayProcess) -> list[str]:
+def complaints(gateway: MagnetarPeer) -> list[str]:
     return [line for line in gateway.log().splitlines() if "too many files are open" in line]
 
 
@@ -120,7 +120,7 @@ def test_not_one_file_left(own_gateway: Start) -> None:
 
 
 def test_a_limit_that_is_too_low_is_told(tmp_path: Path) -> None:
-    gateway = GatewayProcess(tmp_path / "data", wrapper=limited(100))
+    gateway = MagnetarPeer(directory=tmp_path, wrapper=limited(100))
     done = subprocess.run(gateway.command(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "may have 100 files open, and needs 128 at least" in done.stderr

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from compat.peers.magnetar import MagnetarPeer
 from compat.spark.feed import Feed, Record
-from tests.integration.process import GatewayProcess
 from tests.integration.sharing import make_group
 
 pytestmark = pytest.mark.integration
@@ -22,12 +22,12 @@ SAMPLES = [
 ]
 
 
-def run(sample: str, gateway: GatewayProcess) -> None:
+def run(sample: str, gateway: MagnetarPeer) -> None:
     code = sample.split("\n$ ")[0].replace("127.0.0.1:9092", gateway.bootstrap)
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_the_samples(gateway: GatewayProcess, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_samples(gateway: MagnetarPeer, capsys: pytest.CaptureFixture[str]) -> None:
     consume, share = SAMPLES
     feed = Feed(gateway.bootstrap)
     feed.create("orders")

@@ -8,13 +8,13 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 pytestmark = pytest.mark.integration
 
 
 def test_a_keyless_record_among_keyed_ones(tmp_path: Path) -> None:
-    with GatewayProcess(tmp_path / "data") as gateway:
+    with MagnetarPeer(directory=tmp_path) as gateway:
         admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
         made = admin.create_topics([NewTopic("state", 1, config={"cleanup.policy": "compact"})])
         made["state"].result(30)

@@ -11,12 +11,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.integration.sharing import RELEASE, acknowledge, make_group, member, some, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
-Start = Callable[..., GatewayProcess]
+Start = Callable[..., MagnetarPeer]
 
 
 def test_retention_waits_for_what_waits_and_counts_what_it_takes(own_gateway: Start) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, ShareConsumer, TopicPartition
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.integration.sharing import (
     ACCEPT,
     PATIENCE,
@@ -122,7 +122,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Message]:
 
 
 def test_confirmed_acknowledgements_counts_and_dead_letters_survive_sigkill(
-    own_gateway: Callable[..., GatewayProcess],
+    own_gateway: Callable[..., MagnetarPeer],
 ) -> None:
     """Never a confirmed record again, never a lower count; at the end all are settled and each poison is dead once."""
     gateway = own_gateway()
@@ -153,7 +153,7 @@ def test_confirmed_acknowledgements_counts_and_dead_letters_survive_sigkill(
     assert len(ledger.settled) > total * 0.8, "the members did the work"
 
 
-def backlog(gateway: GatewayProcess) -> int:
+def backlog(gateway: MagnetarPeer) -> int:
     """Of the group, as `magnetar-admin topics partitioned-stats` shows it."""
     url = f"{gateway.admin_url}/admin/v2/persistent/public/default/t/partitioned-stats"
     with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
@@ -200,7 +200,7 @@ class Keys:
 
     KEYS, EACH = 30, 40
 
-    def __init__(self, gateway: GatewayProcess, size: int) -> None:
+    def __init__(self, gateway: MagnetarPeer, size: int) -> None:
         self._bootstrap = gateway.bootstrap
         make_topic(gateway.bootstrap, "t")
         strict = {"pulsar__subscription__type": "key_shared", "pulsar__max__redeliver__count": -1}
@@ -253,7 +253,7 @@ class Keys:
 
 
 def test_keys_keep_their_order_while_their_holders_are_killed(
-    own_gateway: Callable[..., GatewayProcess],
+    own_gateway: Callable[..., MagnetarPeer],
 ) -> None:
     keys = Keys(own_gateway(), 3)
     for _ in range(4):
@@ -264,7 +264,7 @@ def test_keys_keep_their_order_while_their_holders_are_killed(
 
 
 def test_keys_keep_their_order_while_the_gateway_is_killed(
-    own_gateway: Callable[..., GatewayProcess],
+    own_gateway: Callable[..., MagnetarPeer],
 ) -> None:
     """What a member has in hand comes back to it and to nobody else."""
     gateway = own_gateway()
@@ -277,7 +277,7 @@ def test_keys_keep_their_order_while_the_gateway_is_killed(
 
 
 def test_what_a_member_holds_of_its_keys_waits_for_it_over_a_kill(
-    own_gateway: Callable[..., GatewayProcess],
+    own_gateway: Callable[..., MagnetarPeer],
 ) -> None:
     """Slots are durable: whoever asks first after the gateway was killed gets its own keys and not another's."""
     gateway = own_gateway()

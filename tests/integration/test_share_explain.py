@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.integration.sharing import (
     ACCEPT,
     RELEASE,
@@ -22,11 +22,11 @@ from tests.integration.sharing import (
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 
 
-def explain(gateway: GatewayProcess, topic: str, group: str, offset: int) -> Any:
+def explain(gateway: MagnetarPeer, topic: str, group: str, offset: int) -> Any:
     return topics(gateway, "explain", topic, "--subscription", group, "--offset", str(offset))
 
 
-def test_each_state_of_a_record_is_explained(gateway: GatewayProcess) -> None:
+def test_each_state_of_a_record_is_explained(gateway: MagnetarPeer) -> None:
     topic = make_topic(gateway.bootstrap, "explained")
     group = make_group(
         gateway.bootstrap,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.integration.sharing import ACCEPT, make_group, make_topic, member, poll, send, some, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 
-def connections(gateway: GatewayProcess) -> tuple[int, int]:
+def connections(gateway: MagnetarPeer) -> tuple[int, int]:
     """How many Kafka clients have, and how many were closed as idle so far."""
     with urllib.request.urlopen(f"{gateway.admin_url}/metrics") as answer:
         lines = answer.read().decode().splitlines()
@@ -23,7 +23,7 @@ def connections(gateway: GatewayProcess) -> tuple[int, int]:
 
 
 def test_a_record_that_makes_its_consumer_close_is_a_dead_letter_in_the_end(tmp_path: Path) -> None:
-    gateway = GatewayProcess(tmp_path / "data")
+    gateway = MagnetarPeer(directory=tmp_path)
     gateway.start()
     try:
         topic = make_topic(gateway.bootstrap, "t")
@@ -44,18 +44,20 @@ def test_a_record_that_makes_its_consumer_close_is_a_dead_letter_in_the_end(tmp_
         assert [each.value() for each in some(reader)] == [b"poison"]
         reader.close()
     finally:
-        gateway.stop()
+        assert gateway.stop() == 0
 
 
 def test_a_member_keeps_its_record_though_its_fetch_connection_idled(tmp_path: Path) -> None:
     """It works on it for longer than connections may idle. librdkafka drops its heartbeats' connection with the other
     one, and makes that anew at once.
     """
-    gateway = GatewayProcess(
-        tmp_path / "data",
-        "--set=connections.max.idle.ms=1500",
-        "--set=group.share.min.heartbeat.interval.ms=300",
-        "--set=group.share.heartbeat.interval.ms=300",
+    gateway = MagnetarPeer(
+        directory=tmp_path,
+        settings={
+            "connections.max.idle.ms": "1500",
+            "group.share.min.heartbeat.interval.ms": "300",
+            "group.share.heartbeat.interval.ms": "300",
+        },
     )
     gateway.start()
     try:
@@ -75,4 +77,4 @@ def test_a_member_keeps_its_record_though_its_fetch_connection_idled(tmp_path: P
         first.close()
         second.close()
     finally:
-        gateway.stop()
+        assert gateway.stop() == 0

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.integration.sharing import (
     ACCEPT,
     RELEASE,
@@ -24,7 +24,7 @@ from tests.integration.sharing import (
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
 
 
-def test_a_subscription_elsewhere_leaves_live_members_alone(gateway: GatewayProcess) -> None:
+def test_a_subscription_elsewhere_leaves_live_members_alone(gateway: MagnetarPeer) -> None:
     orders, payments = make_topic(gateway.bootstrap, "c-orders"), make_topic(gateway.bootstrap, "c-payments")
     group = make_group(gateway.bootstrap, "c-billing", pulsar__subscription__type="key_shared")
     send(gateway.bootstrap, orders, [(b"k", b"1"), (b"k", b"2")])
@@ -66,7 +66,7 @@ def test_a_subscription_elsewhere_leaves_live_members_alone(gateway: GatewayProc
     other.close()
 
 
-def test_a_retry_topic_is_there_when_its_member_is(gateway: GatewayProcess) -> None:
+def test_a_retry_topic_is_there_when_its_member_is(gateway: MagnetarPeer) -> None:
     topic = make_topic(gateway.bootstrap, "c-work", 2)
     group = make_group(gateway.bootstrap, "c-worker")
     retry = f"{topic}-{group}-RETRY"
@@ -85,7 +85,7 @@ def test_a_retry_topic_is_there_when_its_member_is(gateway: GatewayProcess) -> N
     consumer.close()
 
 
-def test_a_partitions_name_is_no_topic_of_its_own(gateway: GatewayProcess) -> None:
+def test_a_partitions_name_is_no_topic_of_its_own(gateway: MagnetarPeer) -> None:
     make_topic(gateway.bootstrap, "c-parted", 2)
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
     made = admin.create_topics([NewTopic("c-parted-partition-0", 1, 1)])["c-parted-partition-0"]

@@ -17,20 +17,20 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 pytestmark = pytest.mark.integration
 
-Start = Callable[..., GatewayProcess]
+Start = Callable[..., MagnetarPeer]
 
 
-def create(gateway: GatewayProcess, topic: str, partitions: int = 1) -> None:
+def create(gateway: MagnetarPeer, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
     for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         future.result(30)
 
 
-def read(gateway: GatewayProcess, topic: str, partition: int) -> list[Message]:
+def read(gateway: MagnetarPeer, topic: str, partition: int) -> list[Message]:
     """Everything that is in a partition."""
     consumer = Consumer(
         {"bootstrap.servers": gateway.bootstrap, "group.id": "reader", "enable.partition.eof": True}
@@ -57,7 +57,7 @@ def eventually(condition: Callable[[], bool], what: str) -> None:
 class Load:
     """A producer in a thread of its own; `acked` is what the gateway has acknowledged: value -> offset."""
 
-    def __init__(self, gateway: GatewayProcess, topic: str, partition: int, **conf: object) -> None:
+    def __init__(self, gateway: MagnetarPeer, topic: str, partition: int, **conf: object) -> None:
         self.topic, self.partition = topic, partition
         self.acked: dict[bytes, int] = {}
         self.failed: list[KafkaError] = []
@@ -116,16 +116,16 @@ def test_a_full_disk_refuses_writers_serves_readers_and_recovers(own_gateway: St
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"mounted\n"
         wrapper = ("nsenter", f"--target={holder.pid}", "--user", "--mount", "--preserve-credentials")
-        gateway = own_gateway(name="small/data", wrapper=wrapper)
+        gateway = own_gateway(directory=small, wrapper=wrapper)
         try:
             fill_free_and_fill_again(gateway, Path(f"/proc/{holder.pid}/root{small}"))
         finally:
-            gateway.__exit__()
+            gateway.close()
             assert holder.stdin is not None
             holder.stdin.close()
 
 
-def fill_free_and_fill_again(gateway: GatewayProcess, disk: Path) -> None:
+def fill_free_and_fill_again(gateway: MagnetarPeer, disk: Path) -> None:
     """What happens on a small disk: it runs full, gets space again, runs full, and the gateway starts on it."""
     eventually(lambda: (disk / "data" / "reserve").exists(), "the gateway keeps space aside")
     ballast = disk / "ballast"
@@ -194,7 +194,7 @@ def fill_free_and_fill_again(gateway: GatewayProcess, disk: Path) -> None:
     assert [m.value() for m in read(gateway, "u", 0)] == [b"88888888"]
 
 
-def test_nonsense_harms_nobody_else(gateway: GatewayProcess) -> None:
+def test_nonsense_harms_nobody_else(gateway: MagnetarPeer) -> None:
     topic = f"t{os.urandom(4).hex()}"
     create(gateway, topic)
     load = Load(gateway, topic, 0)

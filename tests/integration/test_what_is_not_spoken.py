@@ -5,20 +5,19 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    with GatewayProcess(Path(tmp_path_factory.mktemp("unspoken"))) as running:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MagnetarPeer]:
+    with MagnetarPeer(directory=tmp_path_factory.mktemp("unspoken")) as running:
         yield running
 
 
@@ -30,7 +29,7 @@ def first_error(client: Any, errors: list[KafkaError]) -> KafkaError:
     raise AssertionError("no error in a minute")
 
 
-def test_the_consumer_protocol_of_kip_848_is_fatal_at_once(gateway: GatewayProcess) -> None:
+def test_the_consumer_protocol_of_kip_848_is_fatal_at_once(gateway: MagnetarPeer) -> None:
     consumer = Consumer(
         {"bootstrap.servers": gateway.bootstrap, "group.id": "new", "group.protocol": "consumer"}
     )
@@ -48,7 +47,7 @@ def test_the_consumer_protocol_of_kip_848_is_fatal_at_once(gateway: GatewayProce
     consumer.close()
 
 
-def test_a_client_that_wants_to_log_in(gateway: GatewayProcess) -> None:
+def test_a_client_that_wants_to_log_in(gateway: MagnetarPeer) -> None:
     errors: list[KafkaError] = []
     producer = Producer(
         {
@@ -65,7 +64,7 @@ def test_a_client_that_wants_to_log_in(gateway: GatewayProcess) -> None:
     assert "lovelace" not in gateway.log()
 
 
-def test_a_client_that_speaks_tls(gateway: GatewayProcess) -> None:
+def test_a_client_that_speaks_tls(gateway: MagnetarPeer) -> None:
     errors: list[KafkaError] = []
     producer = Producer(
         {"bootstrap.servers": gateway.bootstrap, "security.protocol": "SSL", "error_cb": errors.append}
@@ -74,7 +73,7 @@ def test_a_client_that_speaks_tls(gateway: GatewayProcess) -> None:
     assert "a TLS client on a listener without TLS" in gateway.log()
 
 
-def test_a_browser_on_the_port_of_kafka(gateway: GatewayProcess) -> None:
+def test_a_browser_on_the_port_of_kafka(gateway: MagnetarPeer) -> None:
     with pytest.raises((urllib.error.URLError, ConnectionError)):
         urllib.request.urlopen(f"http://{gateway.bootstrap}/", timeout=30)
     assert "an HTTP client on a Kafka listener: HTTP is served at admin.listen" in gateway.log()

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import uvloop
 
+from compat.peers.magnetar import MagnetarPeer
 from compat.stopping import stoppable
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from tests.gateway.serving import Client, batch, produce_body
-from tests.integration.process import GatewayProcess
 
 AT_ONCE = 2_000
 """Topics in one request."""
@@ -56,7 +56,7 @@ def peak(pid: int) -> float:
 class Proof:
     """The steps; `count` topics."""
 
-    def __init__(self, gateway: GatewayProcess, count: int) -> None:
+    def __init__(self, gateway: MagnetarPeer, count: int) -> None:
         self.gateway = gateway
         self.count = count
         self._began = time.monotonic()
@@ -148,7 +148,7 @@ def name_of(number: int) -> str:
     return f"device.{number:07}.events"
 
 
-async def run(gateway: GatewayProcess, count: int) -> None:
+async def run(gateway: MagnetarPeer, count: int) -> None:
     """All steps. Raises `WrongError`."""
     proof = Proof(gateway, count)
     proof.say("started")
@@ -182,7 +182,7 @@ def main() -> int:
     parser.add_argument("--topics", type=int, default=1_000_000, help="how many (default: %(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="magnetar-topics-") as folder:
-        gateway = GatewayProcess(Path(folder) / "data", "--set", "log.retention.check.interval.ms=20000")
+        gateway = MagnetarPeer(directory=Path(folder), settings={"log.retention.check.interval.ms": "20000"})
         try:
             with gateway:
                 uvloop.run(run(gateway, arguments.topics))

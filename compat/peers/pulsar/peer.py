@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from pathlib import Path
 
+from compat.peers.jvm import JvmPeer
 from compat.peers.kafka.jars import find_java
-from compat.peers.process import LOGGING, Peer, free_port
 from compat.peers.pulsar.jars import classpath
 
 # What Pulsar's own start script sets on Java 17 (bin/pulsar, conf/pulsar_env.sh), but the heap and the garbage
@@ -81,57 +79,44 @@ STANDALONE = {
 }
 
 
-class PulsarPeer(Peer):
+class PulsarPeer(JvmPeer):
     """Apache Pulsar in a child process, without functions worker and stream storage.
 
-    `port` 0 picks a free one. `directory` holds the data, the configuration and the logs; without it a temporary one is
-    made and removed by `close`. `settings` are settings of standalone.conf and win over ours. `heap` is both -Xms and
-    -Xmx; Pulsar's start script says 2 GiB.
+    `settings` are those of standalone.conf. The heap is that of Pulsar's start script.
     """
 
     name = "Pulsar"
+    HEAP = "2g"
+    PATIENCE = 120.0
 
-    def __init__(
-        self,
-        *,
-        port: int = 0,
-        directory: Path | None = None,
-        heap: str = "2g",
-        settings: Mapping[str, str] | None = None,
-        start_timeout: float = 120.0,
-    ) -> None:
-        super().__init__(port, directory, start_timeout)
-        self.web_port = free_port()
-        # The bookie's name in the metadata has its port: it must be the same after a restart.
-        self._bookie_port = free_port()
-        self.heap = heap
-        self._settings = dict(settings or {})
+    @property
+    def web_port(self) -> int:
+        return self.more_ports[0]
 
     @property
     def service_url(self) -> str:
         """For clients: "pulsar://host:port"."""
-        return f"pulsar://127.0.0.1:{self.port}"
+        return f"pulsar://{self.bootstrap}"
 
     @property
     def admin_url(self) -> str:
         """For Pulsar's admin clients: "http://host:port"."""
         return f"http://127.0.0.1:{self.web_port}"
 
+    @property
+    def told(self) -> str:
+        return f"{self.service_url}, admin {self.admin_url}"
+
     def prepare(self) -> None:
         """Write the configuration."""
-        self.directory.mkdir(parents=True, exist_ok=True)
         values = {
             **STANDALONE,
             "bindAddress": "127.0.0.1",
             "listeningInterface": "lo",
             "brokerServicePort": str(self.port),
             "webServicePort": str(self.web_port),
-            **self._settings,
         }
-        (self.directory / "standalone.conf").write_text(
-            "".join(f"{key}={value}\n" for key, value in values.items())
-        )
-        (self.directory / "log4j2.properties").write_text(LOGGING.format(folder=self.directory))
+        self.configure("standalone.conf", values)
 
     def command(self) -> list[str]:
         """The command line of the standalone; `prepare` must have been called."""
@@ -140,12 +125,12 @@ class PulsarPeer(Peer):
             f"-Xms{self.heap}",
             f"-Xmx{self.heap}",
             *JVM_OPTIONS,
-            f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
-            f"-Djava.io.tmpdir={self.directory}",
+            *self.places(),
             *("-cp", classpath(), "org.apache.pulsar.PulsarStandaloneStarter"),
             *("--config", str(self.directory / "standalone.conf")),
             *("--no-functions-worker", "--no-stream-storage", "--advertised-address", "127.0.0.1"),
-            *("--bookkeeper-port", str(self._bookie_port)),
+            # The bookie's name in the metadata has its port.
+            *("--bookkeeper-port", str(self.more_ports[1])),
             *("--bookkeeper-dir", str(self.directory / "bookkeeper")),
             *("--metadata-dir", str(self.directory / "metadata")),
         ]

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 
 pytestmark = pytest.mark.integration
 
@@ -22,7 +22,7 @@ PATIENCE = 60.0
 class Shell:
     """Runs commands against one gateway, of which they know the admin port only."""
 
-    def __init__(self, gateway: GatewayProcess) -> None:
+    def __init__(self, gateway: MagnetarPeer) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MAGNETAR_")}
         self.environ = {**kept, "MAGNETAR_ADMIN_URL": gateway.admin_url, "PYTHONUNBUFFERED": "1"}
 
@@ -46,7 +46,7 @@ class Shell:
 
 
 @pytest.fixture
-def shell(gateway: GatewayProcess) -> Shell:
+def shell(gateway: MagnetarPeer) -> Shell:
     return Shell(gateway)
 
 

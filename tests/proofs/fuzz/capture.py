@@ -14,7 +14,7 @@ from pathlib import Path
 
 from compat.harness import catalogue
 from compat.harness.run import run
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.proofs.fuzz import corpus
 
 
@@ -92,7 +92,7 @@ def main() -> int:
     programs = catalogue.chosen([])
     with tempfile.TemporaryDirectory() as folder:
         # clients must come back to the tap, whose port is known only when the gateway listens
-        gateway = GatewayProcess(Path(folder) / "data")
+        gateway = MagnetarPeer(directory=Path(folder))
         gateway.start()
         tap = Tap(gateway.bootstrap)
         gateway.flags += ["--set", f"advertised.listeners=PLAINTEXT://127.0.0.1:{tap.port}"]
@@ -102,7 +102,7 @@ def main() -> int:
             gateway.restart()
 
         with contextlib.ExitStack() as stack:
-            stack.push(gateway.__exit__)
+            stack.callback(gateway.close)
             results = run(f"127.0.0.1:{tap.port}", programs, restart=restart)
     failed = [outcome for outcome in results.outcomes.values() if not outcome.ok and not outcome.refused]
     frames = corpus.distinct(tap.frames)

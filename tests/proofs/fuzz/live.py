@@ -26,8 +26,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from tqdm import tqdm
 
+from compat.peers.magnetar import MagnetarPeer
 from compat.stopping import deaf
-from tests.integration.process import GatewayProcess
 from tests.proofs.fuzz import attack, frames, witness
 
 MIB = 1 << 20
@@ -90,17 +90,12 @@ def attacked(
 ) -> Figures:
     """Everything, in that folder."""
     figures = Figures()
-    flags = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
-    gateway = GatewayProcess(folder / "data", *flags)
+    gateway = MagnetarPeer(directory=folder, settings=SETTINGS)
     with gateway:
-        try:
-            with _processes() as start:
-                _attacked(gateway, figures, seed, seconds, crowds, quiet, start)
-            code = gateway.stop()
-            if code:
-                figures.wrong.append(f"the gateway ended with {code}")
-        except subprocess.TimeoutExpired:
-            figures.wrong.append("the gateway did not stop when asked to")
+        with _processes() as start:
+            _attacked(gateway, figures, seed, seconds, crowds, quiet, start)
+        if code := gateway.stop():
+            figures.wrong.append(f"the gateway was asked to stop, and ended with {code}")
     _read_log(gateway, figures)
     verify = subprocess.run(
         [sys.executable, "-m", "gateway.cli.main", "store", "verify", "--data", str(gateway.data)],
@@ -133,7 +128,7 @@ def _processes() -> Iterator[Start]:
 
 
 def _attacked(
-    gateway: GatewayProcess,
+    gateway: MagnetarPeer,
     figures: Figures,
     seed: object,
     seconds: float,
@@ -196,7 +191,7 @@ def _attacked(
         _settled(gateway, figures, before)
 
 
-def _topics(gateway: GatewayProcess) -> list[bytes]:
+def _topics(gateway: MagnetarPeer) -> list[bytes]:
     """Make what the attackers produce to; topic ids."""
     large = {"max.message.bytes": "12000000", "retention.bytes": "50000000"}
     configs: dict[str, dict[str, str]] = {
@@ -238,7 +233,7 @@ def _memory(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
-def _sample(gateway: GatewayProcess, figures: Figures) -> bool:
+def _sample(gateway: MagnetarPeer, figures: Figures) -> bool:
     """Look at the process and at its health; False when it is gone or does not answer."""
     if gateway.exit_code() is not None:
         figures.wrong.append(
@@ -262,7 +257,7 @@ def _sample(gateway: GatewayProcess, figures: Figures) -> bool:
     return True
 
 
-def _metrics(gateway: GatewayProcess) -> dict[str, float]:
+def _metrics(gateway: MagnetarPeer) -> dict[str, float]:
     text = urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=witness.TIMEOUT).read().decode()
     found: dict[str, float] = {}
     for line in text.splitlines():
@@ -272,7 +267,7 @@ def _metrics(gateway: GatewayProcess) -> dict[str, float]:
     return found
 
 
-def _counted(gateway: GatewayProcess) -> dict[str, float]:
+def _counted(gateway: MagnetarPeer) -> dict[str, float]:
     """What must come back to where it was."""
     metrics = _metrics(gateway)
     return {
@@ -296,7 +291,7 @@ def _is_socket(fd: Path) -> bool:
         return False
 
 
-def _settled(gateway: GatewayProcess, figures: Figures, before: dict[str, float]) -> None:
+def _settled(gateway: MagnetarPeer, figures: Figures, before: dict[str, float]) -> None:
     """Wait until everything is back to the level from before (the witness counted there is gone by now)."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
@@ -318,7 +313,7 @@ def _settled(gateway: GatewayProcess, figures: Figures, before: dict[str, float]
     )
 
 
-def _read_log(gateway: GatewayProcess, figures: Figures) -> None:
+def _read_log(gateway: MagnetarPeer, figures: Figures) -> None:
     lines = gateway.log().splitlines()
     figures.log_lines = len(lines)
     trouble = [number for number, line in enumerate(lines) if _TROUBLE.search(line)]

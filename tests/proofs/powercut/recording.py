@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.integration.process import GatewayProcess
+from compat.peers.magnetar import MagnetarPeer
 from tests.proofs.powercut import recorder
 from tests.proofs.powercut.disk import Disk
 from tests.proofs.powercut.load import Load
@@ -22,13 +22,8 @@ OTHER_BOOT = b"ffffffff-ffff-4fff-bfff-ffffffffffff"
 """A run of the machine that is not this one."""
 
 
-class Gateway(GatewayProcess):
-    """The gateway with small numbers."""
-
-    def command(self) -> list[str]:
-        made = super().command()
-        made[made.index("gateway.cli.main")] = "tests.proofs.powercut.gateway"
-        return made
+ENTRY = ("tests.proofs.powercut.gateway",)
+"""The gateway with small numbers."""
 
 
 class Recording(NamedTuple):
@@ -60,7 +55,7 @@ def record(folder: Path, policy: str, seconds: float, seed: int, *, broken: str 
     )
     # a client of something else that finds this port must not leave topics here
     flags += ("--set", "auto.create.topics.enable=false")
-    process = Gateway(root, *flags, environ=environ)
+    process = MagnetarPeer(*flags, directory=root.parent, data=root, environ=environ, entry=ENTRY)
     with process:
         world = asyncio.run(Load(process.bootstrap, policy, seed).run(seconds))
         assert process.stop() == 0, process.log()[-4000:]

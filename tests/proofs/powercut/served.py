@@ -10,6 +10,7 @@ import asyncio
 import shutil
 from collections import Counter
 
+from compat.peers.magnetar import MagnetarPeer
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from store import batch as layout
@@ -17,7 +18,7 @@ from tests.proofs.powercut.asking import Connection, check, produce_request
 from tests.proofs.powercut.cuts import Cut, Scratch, Tally, build
 from tests.proofs.powercut.disk import Disk
 from tests.proofs.powercut.oracle import Verdict
-from tests.proofs.powercut.recording import Gateway, Recording
+from tests.proofs.powercut.recording import ENTRY, Recording
 from tests.proofs.powercut.world import Batch, Topic, World
 
 IN_FLIGHT = 5
@@ -37,7 +38,8 @@ def look(recording: Recording, cuts: list[Cut]) -> Tally:
             verdict = Verdict()
             durability = "fsync" if recording.policy == "fsync" else "os"
             try:
-                with Gateway(place / "image", "--durability", durability) as process:
+                flags = ("--durability", durability)
+                with MagnetarPeer(*flags, directory=place, data=place / "image", entry=ENTRY) as process:
                     asyncio.run(_clients(process.bootstrap, recording.world, cut.at, verdict))
             except Exception as error:
                 verdict.wrong(f"{type(error).__name__}: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from compat.peers.process import PeerError
 from tests.proofs.soak import reading
-from tests.proofs.soak.gateway import DidNotStart, Gateway, free_port
+from tests.proofs.soak.gateway import Gateway
 from tests.proofs.soak.loads import KINDS, TOPICS, Load, World, all_loads
 from tests.proofs.soak.oracle import Oracle
 from tests.proofs.soak.steps import NUMBERS, STEPS, Step, When
@@ -69,7 +71,7 @@ class Soak:
         self.plan = plan
         self.folder = folder
         self.chance = random.Random(plan.seed)
-        self.gateway = Gateway(folder / "data", folder / "gateway.log", free_port(random.Random()))
+        self.gateway = Gateway(folder)
         self.world = World(self.gateway.port, plan.seed)
         self.loads: list[Load] = all_loads(self.world, plan.kinds)
         self.oracle = Oracle(self.world.producers)
@@ -96,7 +98,7 @@ class Soak:
                 self._random_kills(kills, durability)
                 self._steps(durability)
             self._end()
-        except (DidNotStart, OSError) as error:
+        except (PeerError, OSError) as error:
             self.world.abandoned = True
             raise Failed(str(error)) from error
         except BaseException as error:
@@ -144,7 +146,7 @@ class Soak:
             # a start is cut short, perhaps more than once
             self.gateway.kill()
             for _ in range(chance.randrange(1, 4)):
-                self.gateway.spawn(sabotage=self.plan.sabotage)
+                self.gateway.begin(sabotage=self.plan.sabotage)
                 time.sleep(chance.random() * 0.6)
                 self.gateway.kill()
                 count += 1
@@ -212,9 +214,8 @@ class Soak:
                 self._died_at(next(each for each in STEPS if each.name == step.after), 1)
             else:
                 self.gateway.kill()
-            self.gateway.spawn(victim=True, arm=f"{step.name} {passes if attempt < 3 else 1}")
-            if self.gateway.ready() is None:
-                self.gateway.wait(5)
+            self.gateway.begin(victim=True, arm=f"{step.name} {passes if attempt < 3 else 1}")
+            if self._ready() is None:
                 return
             self._check(restarted=True)
         raise Failed(f"step {NUMBERS[step.name]}, {step.name}, was not reached in {TRIES} starts")
@@ -223,13 +224,22 @@ class Soak:
 
     def _start(self, *, victim: bool = False) -> None:
         first = not self.figures.starts
-        self.gateway.spawn(victim=victim, sabotage=self.plan.sabotage)
-        took = self.gateway.ready()
+        self.gateway.begin(victim=victim, sabotage=self.plan.sabotage)
+        took = self._ready()
         if took is None:
             raise Failed("a start ended by SIGKILL, and nobody sent it")
         self.figures.starts.append(took)
         if not first:
             self.figures.recoveries.append(took)
+
+    def _ready(self) -> float | None:
+        """How long a start took; None when it ended by SIGKILL."""
+        try:
+            return self.gateway.ready()
+        except PeerError as error:
+            if error.code != -signal.SIGKILL:
+                raise
+            return None
 
     def _check(self, *, restarted: bool) -> None:
         reading.check(self.world, self.loads, self.oracle, restarted=restarted)

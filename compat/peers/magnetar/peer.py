@@ -1,0 +1,100 @@
+"""Magnetar as users start it: the command, its own data folder, free ports.
+
+    with MagnetarPeer() as peer:
+        client = Producer({"bootstrap.servers": peer.bootstrap})
+
+It listens on 127.0.0.1 only. `kill()` and `start()` on the same object give a restart over the same data.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from compat.peers.process import Peer, free_port
+from compat.tools import PROJECT
+
+MODULE = "gateway.cli.main"
+
+
+class MagnetarPeer(Peer):
+    """`magnetar serve FLAGS` in a child process.
+
+    `data` is its data folder, by default "data" in `directory`. `settings` are given with --set. `environ` is added to
+    the environment. `wrapper` is a command that runs the gateway's, e.g. in a name space of its own. `entry` is the
+    module that is run, and arguments of its own: a gateway that is to come to harm has another one than Magnetar's.
+    """
+
+    name = "Magnetar"
+    pause = 0.01
+
+    def __init__(
+        self,
+        *flags: str,
+        port: int = 0,
+        directory: Path | None = None,
+        data: Path | None = None,
+        settings: Mapping[str, str | int] | None = None,
+        environ: Mapping[str, str] | None = None,
+        wrapper: Sequence[str] = (),
+        entry: Sequence[str] = (MODULE,),
+        start_timeout: float = 60.0,
+        scratch: Path | None = None,
+    ) -> None:
+        super().__init__(port, directory, start_timeout, scratch)
+        self.data = data or self.directory / "data"
+        self.flags = [*flags, *(f"--set={key}={value}" for key, value in (settings or {}).items())]
+        self.environ = dict(environ or {})
+        self.wrapper = tuple(wrapper)
+        self.entry = tuple(entry)
+        self._admin_port = free_port()
+        # where in its output the last start begins
+        self._said_before = 0
+
+    @property
+    def folder(self) -> Path:
+        # so that the modules of the tests are found, too
+        return PROJECT
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, **self.environ}
+
+    @property
+    def admin_url(self) -> str:
+        return f"http://{self.host}:{self._admin_port}"
+
+    @property
+    def told(self) -> str:
+        return f"{self.bootstrap}, admin {self.admin_url}"
+
+    @property
+    def lines(self) -> list[str]:
+        """What it has said on standard output since it was started."""
+        with open(self.directory / "stdout.log", "rb") as file:
+            file.seek(self._said_before)
+            return file.read().decode(errors="replace").splitlines()
+
+    def log(self) -> str:
+        """What it wrote to standard error, over all starts."""
+        log = self.directory / "stderr.log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def prepare(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        output = self.directory / "stdout.log"
+        self._said_before = output.stat().st_size if output.exists() else 0
+
+    @property
+    def arguments(self) -> list[str]:
+        """What stands behind `magnetar`."""
+        where = ("--listen", self.bootstrap, "--admin", f"{self.host}:{self._admin_port}")
+        return ["serve", *where, "--data", str(self.data), *self.flags]
+
+    def command(self) -> list[str]:
+        return [*self.wrapper, sys.executable, "-m", *self.entry, *self.arguments]
+
+    def answers(self) -> bool:
+        """Whether it has said its last address: it serves clients and the admin API then."""
+        return any(line.startswith("admin on ") for line in self.lines)
