@@ -5,4346 +5,1838 @@ The comment behind an attribute says in which versions it is on the wire, where 
 
 # ruff: noqa
 # fmt: off
+from typing import dataclass_transform
+
 Buffer = bytes | memoryview
 
-class AddOffsetsToTxnRequest:
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    group_id: str
-    def __init__(
-        self,
-        *,
-        transactional_id: str = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        group_id: str = ...,
-    ) -> None: ...
-
-class AddOffsetsToTxnResponse:
-    throttle_time_ms: int
-    error_code: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-    ) -> None: ...
-
-class AddPartitionsToTxnRequest:
-    class AddPartitionsToTxnTransaction:
-        transactional_id: str  # v4+
-        producer_id: int  # v4+
-        producer_epoch: int  # v4+
-        verify_only: bool  # v4+
-        topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]  # v4+
-        def __init__(
-            self,
-            *,
-            transactional_id: str = ...,
-            producer_id: int = ...,
-            producer_epoch: int = ...,
-            verify_only: bool = ...,
-            topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...,
-        ) -> None: ...
-
-    class AddPartitionsToTxnTopic:
-        name: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction]  # v4+
-    v3_and_below_transactional_id: str  # v0-3
-    v3_and_below_producer_id: int  # v0-3
-    v3_and_below_producer_epoch: int  # v0-3
-    v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]  # v0-3
-    def __init__(
-        self,
-        *,
-        transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = ...,
-        v3_and_below_transactional_id: str = ...,
-        v3_and_below_producer_id: int = ...,
-        v3_and_below_producer_epoch: int = ...,
-        v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...,
-    ) -> None: ...
-
-class AddPartitionsToTxnResponse:
-    class AddPartitionsToTxnResult:
-        transactional_id: str  # v4+
-        topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]  # v4+
-        def __init__(
-            self,
-            *,
-            transactional_id: str = ...,
-            topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...,
-        ) -> None: ...
-
-    class AddPartitionsToTxnTopicResult:
-        name: str
-        results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = ...,
-        ) -> None: ...
-
-    class AddPartitionsToTxnPartitionResult:
-        partition_index: int
-        partition_error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            partition_error_code: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int  # v4+
-    results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult]  # v4+
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]  # v0-3
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = ...,
-        results_by_topic_v3_and_below: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...,
-    ) -> None: ...
-
-class AlterClientQuotasRequest:
-    class EntryData:
-        entity: list[AlterClientQuotasRequest.EntityData]
-        ops: list[AlterClientQuotasRequest.OpData]
-        def __init__(
-            self,
-            *,
-            entity: list[AlterClientQuotasRequest.EntityData] = ...,
-            ops: list[AlterClientQuotasRequest.OpData] = ...,
-        ) -> None: ...
-
-    class EntityData:
-        entity_type: str
-        entity_name: str | None
-        def __init__(
-            self,
-            *,
-            entity_type: str = ...,
-            entity_name: str | None = ...,
-        ) -> None: ...
-
-    class OpData:
-        key: str
-        value: float
-        remove: bool
-        def __init__(
-            self,
-            *,
-            key: str = ...,
-            value: float = ...,
-            remove: bool = ...,
-        ) -> None: ...
-
-    entries: list[AlterClientQuotasRequest.EntryData]
-    validate_only: bool
-    def __init__(
-        self,
-        *,
-        entries: list[AlterClientQuotasRequest.EntryData] = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
-
-class AlterClientQuotasResponse:
-    class EntryData:
-        error_code: int
-        error_message: str | None
-        entity: list[AlterClientQuotasResponse.EntityData]
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            entity: list[AlterClientQuotasResponse.EntityData] = ...,
-        ) -> None: ...
-
-    class EntityData:
-        entity_type: str
-        entity_name: str | None
-        def __init__(
-            self,
-            *,
-            entity_type: str = ...,
-            entity_name: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    entries: list[AlterClientQuotasResponse.EntryData]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        entries: list[AlterClientQuotasResponse.EntryData] = ...,
-    ) -> None: ...
-
-class AlterConfigsRequest:
-    class AlterConfigsResource:
-        resource_type: int
-        resource_name: str
-        configs: list[AlterConfigsRequest.AlterableConfig]
-        def __init__(
-            self,
-            *,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            configs: list[AlterConfigsRequest.AlterableConfig] = ...,
-        ) -> None: ...
-
-    class AlterableConfig:
-        name: str
-        value: str | None
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            value: str | None = ...,
-        ) -> None: ...
-
-    resources: list[AlterConfigsRequest.AlterConfigsResource]
-    validate_only: bool
-    def __init__(
-        self,
-        *,
-        resources: list[AlterConfigsRequest.AlterConfigsResource] = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
-
-class AlterConfigsResponse:
-    class AlterConfigsResourceResponse:
-        error_code: int
-        error_message: str | None
-        resource_type: int
-        resource_name: str
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            resource_type: int = ...,
-            resource_name: str = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = ...,
-    ) -> None: ...
-
-class AlterPartitionReassignmentsRequest:
-    class ReassignableTopic:
-        name: str
-        partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = ...,
-        ) -> None: ...
-
-    class ReassignablePartition:
-        partition_index: int
-        replicas: list[int] | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            replicas: list[int] | None = ...,
-        ) -> None: ...
-
-    timeout_ms: int
-    allow_replication_factor_change: bool  # v1
-    topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic]
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = ...,
-        allow_replication_factor_change: bool = ...,
-        topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = ...,
-    ) -> None: ...
-
-class AlterPartitionReassignmentsResponse:
-    class ReassignableTopicResponse:
-        name: str
-        partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = ...,
-        ) -> None: ...
-
-    class ReassignablePartitionResponse:
-        partition_index: int
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    allow_replication_factor_change: bool  # v1
-    error_code: int
-    error_message: str | None
-    responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        allow_replication_factor_change: bool = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = ...,
-    ) -> None: ...
-
-class AlterReplicaLogDirsRequest:
-    class AlterReplicaLogDir:
-        path: str
-        topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic]
-        def __init__(
-            self,
-            *,
-            path: str = ...,
-            topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = ...,
-        ) -> None: ...
-
-    class AlterReplicaLogDirTopic:
-        name: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir]
-    def __init__(
-        self,
-        *,
-        dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = ...,
-    ) -> None: ...
-
-class AlterReplicaLogDirsResponse:
-    class AlterReplicaLogDirTopicResult:
-        topic_name: str
-        partitions: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            partitions: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = ...,
-        ) -> None: ...
-
-    class AlterReplicaLogDirPartitionResult:
-        partition_index: int
-        error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    results: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        results: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = ...,
-    ) -> None: ...
-
-class AlterShareGroupOffsetsRequest:
-    class AlterShareGroupOffsetsRequestTopic:
-        topic_name: str
-        partitions: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition]
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            partitions: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition] = ...,
-        ) -> None: ...
-
-    class AlterShareGroupOffsetsRequestPartition:
-        partition_index: int
-        start_offset: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            start_offset: int = ...,
-        ) -> None: ...
-
-    group_id: str
-    topics: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic]
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        topics: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic] = ...,
-    ) -> None: ...
-
-class AlterShareGroupOffsetsResponse:
-    class AlterShareGroupOffsetsResponseTopic:
-        topic_name: str
-        topic_id: bytes
-        partitions: list[AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition]
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            topic_id: bytes = ...,
-            partitions: list[AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition] = ...,
-        ) -> None: ...
-
-    class AlterShareGroupOffsetsResponsePartition:
-        partition_index: int
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    responses: list[AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        responses: list[AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = ...,
-    ) -> None: ...
-
-class AlterUserScramCredentialsRequest:
-    class ScramCredentialDeletion:
-        name: str
-        mechanism: int
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            mechanism: int = ...,
-        ) -> None: ...
-
-    class ScramCredentialUpsertion:
-        name: str
-        mechanism: int
-        iterations: int
-        salt: bytes
-        salted_password: bytes
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            mechanism: int = ...,
-            iterations: int = ...,
-            salt: bytes = ...,
-            salted_password: bytes = ...,
-        ) -> None: ...
-
-    deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion]
-    upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion]
-    def __init__(
-        self,
-        *,
-        deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = ...,
-        upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = ...,
-    ) -> None: ...
-
-class AlterUserScramCredentialsResponse:
-    class AlterUserScramCredentialsResult:
-        user: str
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            user: str = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = ...,
-    ) -> None: ...
-
-class ApiVersionsRequest:
-    client_software_name: str  # v3+
-    client_software_version: str  # v3+
-    def __init__(
-        self,
-        *,
-        client_software_name: str = ...,
-        client_software_version: str = ...,
-    ) -> None: ...
-
-class ApiVersionsResponse:
-    class ApiVersion:
-        api_key: int
-        min_version: int
-        max_version: int
-        def __init__(
-            self,
-            *,
-            api_key: int = ...,
-            min_version: int = ...,
-            max_version: int = ...,
-        ) -> None: ...
-
-    class SupportedFeatureKey:
-        name: str  # v3+
-        min_version: int  # v3+
-        max_version: int  # v3+
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            min_version: int = ...,
-            max_version: int = ...,
-        ) -> None: ...
-
-    class FinalizedFeatureKey:
-        name: str  # v3+
-        max_version_level: int  # v3+
-        min_version_level: int  # v3+
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            max_version_level: int = ...,
-            min_version_level: int = ...,
-        ) -> None: ...
-
-    error_code: int
-    api_keys: list[ApiVersionsResponse.ApiVersion]
-    throttle_time_ms: int  # v1+
-    supported_features: list[ApiVersionsResponse.SupportedFeatureKey]  # v3+ tagged 0
-    finalized_features_epoch: int  # v3+ tagged 1
-    finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey]  # v3+ tagged 2
-    zk_migration_ready: bool  # v3+ tagged 3
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        api_keys: list[ApiVersionsResponse.ApiVersion] = ...,
-        throttle_time_ms: int = ...,
-        supported_features: list[ApiVersionsResponse.SupportedFeatureKey] = ...,
-        finalized_features_epoch: int = ...,
-        finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = ...,
-        zk_migration_ready: bool = ...,
-    ) -> None: ...
-
-class ConsumerGroupDescribeRequest:
-    group_ids: list[str]
-    include_authorized_operations: bool
-    def __init__(
-        self,
-        *,
-        group_ids: list[str] = ...,
-        include_authorized_operations: bool = ...,
-    ) -> None: ...
-
-class ConsumerGroupDescribeResponse:
-    class DescribedGroup:
-        error_code: int
-        error_message: str | None
-        group_id: str
-        group_state: str
-        group_epoch: int
-        assignment_epoch: int
-        assignor_name: str
-        members: list[ConsumerGroupDescribeResponse.Member]
-        authorized_operations: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            group_id: str = ...,
-            group_state: str = ...,
-            group_epoch: int = ...,
-            assignment_epoch: int = ...,
-            assignor_name: str = ...,
-            members: list[ConsumerGroupDescribeResponse.Member] = ...,
-            authorized_operations: int = ...,
-        ) -> None: ...
-
-    class Member:
-        member_id: str
-        instance_id: str | None
-        rack_id: str | None
-        member_epoch: int
-        client_id: str
-        client_host: str
-        subscribed_topic_names: list[str]
-        subscribed_topic_regex: str | None
-        assignment: ConsumerGroupDescribeResponse.Assignment
-        target_assignment: ConsumerGroupDescribeResponse.Assignment
-        member_type: int  # v1
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            instance_id: str | None = ...,
-            rack_id: str | None = ...,
-            member_epoch: int = ...,
-            client_id: str = ...,
-            client_host: str = ...,
-            subscribed_topic_names: list[str] = ...,
-            subscribed_topic_regex: str | None = ...,
-            assignment: ConsumerGroupDescribeResponse.Assignment = ...,
-            target_assignment: ConsumerGroupDescribeResponse.Assignment = ...,
-            member_type: int = ...,
-        ) -> None: ...
-
-    class Assignment:
-        topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions]
-        def __init__(
-            self,
-            *,
-            topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = ...,
-        ) -> None: ...
-
-    class TopicPartitions:
-        topic_id: bytes
-        topic_name: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            topic_name: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    groups: list[ConsumerGroupDescribeResponse.DescribedGroup]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = ...,
-    ) -> None: ...
-
-class ConsumerGroupHeartbeatRequest:
-    class TopicPartitions:
-        topic_id: bytes
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    group_id: str
-    member_id: str
-    member_epoch: int
-    instance_id: str | None
-    rack_id: str | None
-    rebalance_timeout_ms: int
-    subscribed_topic_names: list[str] | None
-    subscribed_topic_regex: str | None  # v1
-    server_assignor: str | None
-    topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        member_id: str = ...,
-        member_epoch: int = ...,
-        instance_id: str | None = ...,
-        rack_id: str | None = ...,
-        rebalance_timeout_ms: int = ...,
-        subscribed_topic_names: list[str] | None = ...,
-        subscribed_topic_regex: str | None = ...,
-        server_assignor: str | None = ...,
-        topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = ...,
-    ) -> None: ...
-
-class ConsumerGroupHeartbeatResponse:
-    class Assignment:
-        topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions]
-        def __init__(
-            self,
-            *,
-            topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = ...,
-        ) -> None: ...
-
-    class TopicPartitions:
-        topic_id: bytes
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    member_id: str | None
-    member_epoch: int
-    heartbeat_interval_ms: int
-    assignment: ConsumerGroupHeartbeatResponse.Assignment | None
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        member_id: str | None = ...,
-        member_epoch: int = ...,
-        heartbeat_interval_ms: int = ...,
-        assignment: ConsumerGroupHeartbeatResponse.Assignment | None = ...,
-    ) -> None: ...
-
-class ConsumerProtocolAssignment:
-    class TopicPartition:
-        topic: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    assigned_partitions: list[ConsumerProtocolAssignment.TopicPartition]
-    user_data: bytes | None
-    def __init__(
-        self,
-        *,
-        assigned_partitions: list[ConsumerProtocolAssignment.TopicPartition] = ...,
-        user_data: bytes | None = ...,
-    ) -> None: ...
-
-class ConsumerProtocolSubscription:
-    class TopicPartition:
-        topic: str  # v1+
-        partitions: list[int]  # v1+
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    topics: list[str]
-    user_data: bytes | None
-    owned_partitions: list[ConsumerProtocolSubscription.TopicPartition]  # v1+
-    generation_id: int  # v2+
-    rack_id: str | None  # v3
-    def __init__(
-        self,
-        *,
-        topics: list[str] = ...,
-        user_data: bytes | None = ...,
-        owned_partitions: list[ConsumerProtocolSubscription.TopicPartition] = ...,
-        generation_id: int = ...,
-        rack_id: str | None = ...,
-    ) -> None: ...
-
-class CreateAclsRequest:
-    class AclCreation:
-        resource_type: int
-        resource_name: str
-        resource_pattern_type: int
-        principal: str
-        host: str
-        operation: int
-        permission_type: int
-        def __init__(
-            self,
-            *,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            resource_pattern_type: int = ...,
-            principal: str = ...,
-            host: str = ...,
-            operation: int = ...,
-            permission_type: int = ...,
-        ) -> None: ...
-
-    creations: list[CreateAclsRequest.AclCreation]
-    def __init__(
-        self,
-        *,
-        creations: list[CreateAclsRequest.AclCreation] = ...,
-    ) -> None: ...
-
-class CreateAclsResponse:
-    class AclCreationResult:
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    results: list[CreateAclsResponse.AclCreationResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        results: list[CreateAclsResponse.AclCreationResult] = ...,
-    ) -> None: ...
-
-class CreateDelegationTokenRequest:
-    class CreatableRenewers:
-        principal_type: str
-        principal_name: str
-        def __init__(
-            self,
-            *,
-            principal_type: str = ...,
-            principal_name: str = ...,
-        ) -> None: ...
-
-    owner_principal_type: str | None  # v3
-    owner_principal_name: str | None  # v3
-    renewers: list[CreateDelegationTokenRequest.CreatableRenewers]
-    max_lifetime_ms: int
-    def __init__(
-        self,
-        *,
-        owner_principal_type: str | None = ...,
-        owner_principal_name: str | None = ...,
-        renewers: list[CreateDelegationTokenRequest.CreatableRenewers] = ...,
-        max_lifetime_ms: int = ...,
-    ) -> None: ...
-
-class CreateDelegationTokenResponse:
-    error_code: int
-    principal_type: str
-    principal_name: str
-    token_requester_principal_type: str  # v3
-    token_requester_principal_name: str  # v3
-    issue_timestamp_ms: int
-    expiry_timestamp_ms: int
-    max_timestamp_ms: int
-    token_id: str
-    hmac: bytes
-    throttle_time_ms: int
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        principal_type: str = ...,
-        principal_name: str = ...,
-        token_requester_principal_type: str = ...,
-        token_requester_principal_name: str = ...,
-        issue_timestamp_ms: int = ...,
-        expiry_timestamp_ms: int = ...,
-        max_timestamp_ms: int = ...,
-        token_id: str = ...,
-        hmac: bytes = ...,
-        throttle_time_ms: int = ...,
-    ) -> None: ...
-
-class CreatePartitionsRequest:
-    class CreatePartitionsTopic:
-        name: str
-        count: int
-        assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            count: int = ...,
-            assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = ...,
-        ) -> None: ...
-
-    class CreatePartitionsAssignment:
-        broker_ids: list[int]
-        def __init__(
-            self,
-            *,
-            broker_ids: list[int] = ...,
-        ) -> None: ...
-
-    topics: list[CreatePartitionsRequest.CreatePartitionsTopic]
-    timeout_ms: int
-    validate_only: bool
-    def __init__(
-        self,
-        *,
-        topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = ...,
-        timeout_ms: int = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
-
-class CreatePartitionsResponse:
-    class CreatePartitionsTopicResult:
-        name: str
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    results: list[CreatePartitionsResponse.CreatePartitionsTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = ...,
-    ) -> None: ...
-
-class CreateTopicsRequest:
-    class CreatableTopic:
-        name: str
-        num_partitions: int
-        replication_factor: int
-        assignments: list[CreateTopicsRequest.CreatableReplicaAssignment]
-        configs: list[CreateTopicsRequest.CreatableTopicConfig]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            num_partitions: int = ...,
-            replication_factor: int = ...,
-            assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = ...,
-            configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...,
-        ) -> None: ...
-
-    class CreatableReplicaAssignment:
-        partition_index: int
-        broker_ids: list[int]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            broker_ids: list[int] = ...,
-        ) -> None: ...
-
-    class CreatableTopicConfig:
-        name: str
-        value: str | None
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            value: str | None = ...,
-        ) -> None: ...
-
-    topics: list[CreateTopicsRequest.CreatableTopic]
-    timeout_ms: int
-    validate_only: bool
-    def __init__(
-        self,
-        *,
-        topics: list[CreateTopicsRequest.CreatableTopic] = ...,
-        timeout_ms: int = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
-
-class CreateTopicsResponse:
-    class CreatableTopicResult:
-        name: str
-        topic_id: bytes  # v7
-        error_code: int
-        error_message: str | None
-        topic_config_error_code: int  # v5+ tagged 0
-        num_partitions: int  # v5+
-        replication_factor: int  # v5+
-        configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None  # v5+
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            topic_id: bytes = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            topic_config_error_code: int = ...,
-            num_partitions: int = ...,
-            replication_factor: int = ...,
-            configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = ...,
-        ) -> None: ...
-
-    class CreatableTopicConfigs:
-        name: str  # v5+
-        value: str | None  # v5+
-        read_only: bool  # v5+
-        config_source: int  # v5+
-        is_sensitive: bool  # v5+
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            value: str | None = ...,
-            read_only: bool = ...,
-            config_source: int = ...,
-            is_sensitive: bool = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    topics: list[CreateTopicsResponse.CreatableTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[CreateTopicsResponse.CreatableTopicResult] = ...,
-    ) -> None: ...
-
-class DeleteAclsRequest:
-    class DeleteAclsFilter:
-        resource_type_filter: int
-        resource_name_filter: str | None
-        pattern_type_filter: int
-        principal_filter: str | None
-        host_filter: str | None
-        operation: int
-        permission_type: int
-        def __init__(
-            self,
-            *,
-            resource_type_filter: int = ...,
-            resource_name_filter: str | None = ...,
-            pattern_type_filter: int = ...,
-            principal_filter: str | None = ...,
-            host_filter: str | None = ...,
-            operation: int = ...,
-            permission_type: int = ...,
-        ) -> None: ...
-
-    filters: list[DeleteAclsRequest.DeleteAclsFilter]
-    def __init__(
-        self,
-        *,
-        filters: list[DeleteAclsRequest.DeleteAclsFilter] = ...,
-    ) -> None: ...
-
-class DeleteAclsResponse:
-    class DeleteAclsFilterResult:
-        error_code: int
-        error_message: str | None
-        matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl]
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl] = ...,
-        ) -> None: ...
-
-    class DeleteAclsMatchingAcl:
-        error_code: int
-        error_message: str | None
-        resource_type: int
-        resource_name: str
-        pattern_type: int
-        principal: str
-        host: str
-        operation: int
-        permission_type: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            pattern_type: int = ...,
-            principal: str = ...,
-            host: str = ...,
-            operation: int = ...,
-            permission_type: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    filter_results: list[DeleteAclsResponse.DeleteAclsFilterResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        filter_results: list[DeleteAclsResponse.DeleteAclsFilterResult] = ...,
-    ) -> None: ...
-
-class DeleteGroupsRequest:
-    groups_names: list[str]
-    def __init__(
-        self,
-        *,
-        groups_names: list[str] = ...,
-    ) -> None: ...
-
-class DeleteGroupsResponse:
-    class DeletableGroupResult:
-        group_id: str
-        error_code: int
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    results: list[DeleteGroupsResponse.DeletableGroupResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        results: list[DeleteGroupsResponse.DeletableGroupResult] = ...,
-    ) -> None: ...
-
-class DeleteRecordsRequest:
-    class DeleteRecordsTopic:
-        name: str
-        partitions: list[DeleteRecordsRequest.DeleteRecordsPartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...,
-        ) -> None: ...
-
-    class DeleteRecordsPartition:
-        partition_index: int
-        offset: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            offset: int = ...,
-        ) -> None: ...
-
-    topics: list[DeleteRecordsRequest.DeleteRecordsTopic]
-    timeout_ms: int
-    def __init__(
-        self,
-        *,
-        topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = ...,
-        timeout_ms: int = ...,
-    ) -> None: ...
-
-class DeleteRecordsResponse:
-    class DeleteRecordsTopicResult:
-        name: str
-        partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = ...,
-        ) -> None: ...
-
-    class DeleteRecordsPartitionResult:
-        partition_index: int
-        low_watermark: int
-        error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            low_watermark: int = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult] = ...,
-    ) -> None: ...
-
-class DeleteShareGroupOffsetsRequest:
-    class DeleteShareGroupOffsetsRequestTopic:
-        topic_name: str
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-        ) -> None: ...
-
-    group_id: str
-    topics: list[DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic]
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        topics: list[DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic] = ...,
-    ) -> None: ...
-
-class DeleteShareGroupOffsetsResponse:
-    class DeleteShareGroupOffsetsResponseTopic:
-        topic_name: str
-        topic_id: bytes
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            topic_id: bytes = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    responses: list[DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        responses: list[DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic] = ...,
-    ) -> None: ...
-
-class DeleteTopicsRequest:
-    class DeleteTopicState:
-        name: str | None  # v6
-        topic_id: bytes  # v6
-        def __init__(
-            self,
-            *,
-            name: str | None = ...,
-            topic_id: bytes = ...,
-        ) -> None: ...
-
-    topics: list[DeleteTopicsRequest.DeleteTopicState]  # v6
-    topic_names: list[str]  # v1-5
-    timeout_ms: int
-    def __init__(
-        self,
-        *,
-        topics: list[DeleteTopicsRequest.DeleteTopicState] = ...,
-        topic_names: list[str] = ...,
-        timeout_ms: int = ...,
-    ) -> None: ...
-
-class DeleteTopicsResponse:
-    class DeletableTopicResult:
-        name: str | None
-        topic_id: bytes  # v6
-        error_code: int
-        error_message: str | None  # v5+
-        def __init__(
-            self,
-            *,
-            name: str | None = ...,
-            topic_id: bytes = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    responses: list[DeleteTopicsResponse.DeletableTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        responses: list[DeleteTopicsResponse.DeletableTopicResult] = ...,
-    ) -> None: ...
-
-class DescribeAclsRequest:
-    resource_type_filter: int
-    resource_name_filter: str | None
-    pattern_type_filter: int
-    principal_filter: str | None
-    host_filter: str | None
-    operation: int
-    permission_type: int
-    def __init__(
-        self,
-        *,
-        resource_type_filter: int = ...,
-        resource_name_filter: str | None = ...,
-        pattern_type_filter: int = ...,
-        principal_filter: str | None = ...,
-        host_filter: str | None = ...,
-        operation: int = ...,
-        permission_type: int = ...,
-    ) -> None: ...
-
-class DescribeAclsResponse:
-    class DescribeAclsResource:
-        resource_type: int
-        resource_name: str
-        pattern_type: int
-        acls: list[DescribeAclsResponse.AclDescription]
-        def __init__(
-            self,
-            *,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            pattern_type: int = ...,
-            acls: list[DescribeAclsResponse.AclDescription] = ...,
-        ) -> None: ...
-
-    class AclDescription:
-        principal: str
-        host: str
-        operation: int
-        permission_type: int
-        def __init__(
-            self,
-            *,
-            principal: str = ...,
-            host: str = ...,
-            operation: int = ...,
-            permission_type: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    resources: list[DescribeAclsResponse.DescribeAclsResource]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        resources: list[DescribeAclsResponse.DescribeAclsResource] = ...,
-    ) -> None: ...
-
-class DescribeClientQuotasRequest:
-    class ComponentData:
-        entity_type: str
-        match_type: int
-        match: str | None
-        def __init__(
-            self,
-            *,
-            entity_type: str = ...,
-            match_type: int = ...,
-            match: str | None = ...,
-        ) -> None: ...
-
-    components: list[DescribeClientQuotasRequest.ComponentData]
-    strict: bool
-    def __init__(
-        self,
-        *,
-        components: list[DescribeClientQuotasRequest.ComponentData] = ...,
-        strict: bool = ...,
-    ) -> None: ...
-
-class DescribeClientQuotasResponse:
-    class EntryData:
-        entity: list[DescribeClientQuotasResponse.EntityData]
-        values: list[DescribeClientQuotasResponse.ValueData]
-        def __init__(
-            self,
-            *,
-            entity: list[DescribeClientQuotasResponse.EntityData] = ...,
-            values: list[DescribeClientQuotasResponse.ValueData] = ...,
-        ) -> None: ...
-
-    class EntityData:
-        entity_type: str
-        entity_name: str | None
-        def __init__(
-            self,
-            *,
-            entity_type: str = ...,
-            entity_name: str | None = ...,
-        ) -> None: ...
-
-    class ValueData:
-        key: str
-        value: float
-        def __init__(
-            self,
-            *,
-            key: str = ...,
-            value: float = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    entries: list[DescribeClientQuotasResponse.EntryData] | None
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        entries: list[DescribeClientQuotasResponse.EntryData] | None = ...,
-    ) -> None: ...
-
-class DescribeClusterRequest:
-    include_cluster_authorized_operations: bool
-    endpoint_type: int  # v1+
-    include_fenced_brokers: bool  # v2
-    def __init__(
-        self,
-        *,
-        include_cluster_authorized_operations: bool = ...,
-        endpoint_type: int = ...,
-        include_fenced_brokers: bool = ...,
-    ) -> None: ...
-
-class DescribeClusterResponse:
-    class DescribeClusterBroker:
-        broker_id: int
-        host: str
-        port: int
-        rack: str | None
-        is_fenced: bool  # v2
-        def __init__(
-            self,
-            *,
-            broker_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            rack: str | None = ...,
-            is_fenced: bool = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    endpoint_type: int  # v1+
-    cluster_id: str
-    controller_id: int
-    brokers: list[DescribeClusterResponse.DescribeClusterBroker]
-    cluster_authorized_operations: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        endpoint_type: int = ...,
-        cluster_id: str = ...,
-        controller_id: int = ...,
-        brokers: list[DescribeClusterResponse.DescribeClusterBroker] = ...,
-        cluster_authorized_operations: int = ...,
-    ) -> None: ...
-
-class DescribeConfigsRequest:
-    class DescribeConfigsResource:
-        resource_type: int
-        resource_name: str
-        configuration_keys: list[str] | None
-        def __init__(
-            self,
-            *,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            configuration_keys: list[str] | None = ...,
-        ) -> None: ...
-
-    resources: list[DescribeConfigsRequest.DescribeConfigsResource]
-    include_synonyms: bool
-    include_documentation: bool  # v3+
-    def __init__(
-        self,
-        *,
-        resources: list[DescribeConfigsRequest.DescribeConfigsResource] = ...,
-        include_synonyms: bool = ...,
-        include_documentation: bool = ...,
-    ) -> None: ...
-
-class DescribeConfigsResponse:
-    class DescribeConfigsResult:
-        error_code: int
-        error_message: str | None
-        resource_type: int
-        resource_name: str
-        configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult]
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = ...,
-        ) -> None: ...
-
-    class DescribeConfigsResourceResult:
-        name: str
-        value: str | None
-        read_only: bool
-        config_source: int
-        is_sensitive: bool
-        synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym]
-        config_type: int  # v3+
-        documentation: str | None  # v3+
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            value: str | None = ...,
-            read_only: bool = ...,
-            config_source: int = ...,
-            is_sensitive: bool = ...,
-            synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym] = ...,
-            config_type: int = ...,
-            documentation: str | None = ...,
-        ) -> None: ...
-
-    class DescribeConfigsSynonym:
-        name: str
-        value: str | None
-        source: int
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            value: str | None = ...,
-            source: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    results: list[DescribeConfigsResponse.DescribeConfigsResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        results: list[DescribeConfigsResponse.DescribeConfigsResult] = ...,
-    ) -> None: ...
-
-class DescribeDelegationTokenRequest:
-    class DescribeDelegationTokenOwner:
-        principal_type: str
-        principal_name: str
-        def __init__(
-            self,
-            *,
-            principal_type: str = ...,
-            principal_name: str = ...,
-        ) -> None: ...
-
-    owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None
-    def __init__(
-        self,
-        *,
-        owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None = ...,
-    ) -> None: ...
-
-class DescribeDelegationTokenResponse:
-    class DescribedDelegationToken:
-        principal_type: str
-        principal_name: str
-        token_requester_principal_type: str  # v3
-        token_requester_principal_name: str  # v3
-        issue_timestamp: int
-        expiry_timestamp: int
-        max_timestamp: int
-        token_id: str
-        hmac: bytes
-        renewers: list[DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer]
-        def __init__(
-            self,
-            *,
-            principal_type: str = ...,
-            principal_name: str = ...,
-            token_requester_principal_type: str = ...,
-            token_requester_principal_name: str = ...,
-            issue_timestamp: int = ...,
-            expiry_timestamp: int = ...,
-            max_timestamp: int = ...,
-            token_id: str = ...,
-            hmac: bytes = ...,
-            renewers: list[DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer] = ...,
-        ) -> None: ...
-
-    class DescribedDelegationTokenRenewer:
-        principal_type: str
-        principal_name: str
-        def __init__(
-            self,
-            *,
-            principal_type: str = ...,
-            principal_name: str = ...,
-        ) -> None: ...
-
-    error_code: int
-    tokens: list[DescribeDelegationTokenResponse.DescribedDelegationToken]
-    throttle_time_ms: int
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        tokens: list[DescribeDelegationTokenResponse.DescribedDelegationToken] = ...,
-        throttle_time_ms: int = ...,
-    ) -> None: ...
-
-class DescribeGroupsRequest:
-    groups: list[str]
-    include_authorized_operations: bool  # v3+
-    def __init__(
-        self,
-        *,
-        groups: list[str] = ...,
-        include_authorized_operations: bool = ...,
-    ) -> None: ...
-
-class DescribeGroupsResponse:
-    class DescribedGroup:
-        error_code: int
-        error_message: str | None  # v6
-        group_id: str
-        group_state: str
-        protocol_type: str
-        protocol_data: str
-        members: list[DescribeGroupsResponse.DescribedGroupMember]
-        authorized_operations: int  # v3+
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            group_id: str = ...,
-            group_state: str = ...,
-            protocol_type: str = ...,
-            protocol_data: str = ...,
-            members: list[DescribeGroupsResponse.DescribedGroupMember] = ...,
-            authorized_operations: int = ...,
-        ) -> None: ...
-
-    class DescribedGroupMember:
-        member_id: str
-        group_instance_id: str | None  # v4+
-        client_id: str
-        client_host: str
-        member_metadata: bytes
-        member_assignment: bytes
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            group_instance_id: str | None = ...,
-            client_id: str = ...,
-            client_host: str = ...,
-            member_metadata: bytes = ...,
-            member_assignment: bytes = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v1+
-    groups: list[DescribeGroupsResponse.DescribedGroup]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        groups: list[DescribeGroupsResponse.DescribedGroup] = ...,
-    ) -> None: ...
-
-class DescribeLogDirsRequest:
-    class DescribableLogDirTopic:
-        topic: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None
-    def __init__(
-        self,
-        *,
-        topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = ...,
-    ) -> None: ...
-
-class DescribeLogDirsResponse:
-    class DescribeLogDirsResult:
-        error_code: int
-        log_dir: str
-        topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic]
-        total_bytes: int  # v4+
-        usable_bytes: int  # v4+
-        is_cordoned: bool  # v5
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            log_dir: str = ...,
-            topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = ...,
-            total_bytes: int = ...,
-            usable_bytes: int = ...,
-            is_cordoned: bool = ...,
-        ) -> None: ...
-
-    class DescribeLogDirsTopic:
-        name: str
-        partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = ...,
-        ) -> None: ...
-
-    class DescribeLogDirsPartition:
-        partition_index: int
-        partition_size: int
-        offset_lag: int
-        is_future_key: bool
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            partition_size: int = ...,
-            offset_lag: int = ...,
-            is_future_key: bool = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int  # v3+
-    results: list[DescribeLogDirsResponse.DescribeLogDirsResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = ...,
-    ) -> None: ...
-
-class DescribeProducersRequest:
-    class TopicRequest:
-        name: str
-        partition_indexes: list[int]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partition_indexes: list[int] = ...,
-        ) -> None: ...
-
-    topics: list[DescribeProducersRequest.TopicRequest]
-    def __init__(
-        self,
-        *,
-        topics: list[DescribeProducersRequest.TopicRequest] = ...,
-    ) -> None: ...
-
-class DescribeProducersResponse:
-    class TopicResponse:
-        name: str
-        partitions: list[DescribeProducersResponse.PartitionResponse]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[DescribeProducersResponse.PartitionResponse] = ...,
-        ) -> None: ...
-
-    class PartitionResponse:
-        partition_index: int
-        error_code: int
-        error_message: str | None
-        active_producers: list[DescribeProducersResponse.ProducerState]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            active_producers: list[DescribeProducersResponse.ProducerState] = ...,
-        ) -> None: ...
-
-    class ProducerState:
-        producer_id: int
-        producer_epoch: int
-        last_sequence: int
-        last_timestamp: int
-        coordinator_epoch: int
-        current_txn_start_offset: int
-        def __init__(
-            self,
-            *,
-            producer_id: int = ...,
-            producer_epoch: int = ...,
-            last_sequence: int = ...,
-            last_timestamp: int = ...,
-            coordinator_epoch: int = ...,
-            current_txn_start_offset: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    topics: list[DescribeProducersResponse.TopicResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[DescribeProducersResponse.TopicResponse] = ...,
-    ) -> None: ...
-
-class DescribeQuorumRequest:
-    class TopicData:
-        topic_name: str
-        partitions: list[DescribeQuorumRequest.PartitionData]
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            partitions: list[DescribeQuorumRequest.PartitionData] = ...,
-        ) -> None: ...
-
-    class PartitionData:
-        partition_index: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-        ) -> None: ...
-
-    topics: list[DescribeQuorumRequest.TopicData]
-    def __init__(
-        self,
-        *,
-        topics: list[DescribeQuorumRequest.TopicData] = ...,
-    ) -> None: ...
-
-class DescribeQuorumResponse:
-    class TopicData:
-        topic_name: str
-        partitions: list[DescribeQuorumResponse.PartitionData]
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            partitions: list[DescribeQuorumResponse.PartitionData] = ...,
-        ) -> None: ...
-
-    class PartitionData:
-        partition_index: int
-        error_code: int
-        error_message: str | None  # v2
-        leader_id: int
-        leader_epoch: int
-        high_watermark: int
-        current_voters: list[DescribeQuorumResponse.ReplicaState]
-        observers: list[DescribeQuorumResponse.ReplicaState]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-            high_watermark: int = ...,
-            current_voters: list[DescribeQuorumResponse.ReplicaState] = ...,
-            observers: list[DescribeQuorumResponse.ReplicaState] = ...,
-        ) -> None: ...
-
-    class ReplicaState:
-        replica_id: int
-        replica_directory_id: bytes  # v2
-        log_end_offset: int
-        last_fetch_timestamp: int  # v1+
-        last_caught_up_timestamp: int  # v1+
-        def __init__(
-            self,
-            *,
-            replica_id: int = ...,
-            replica_directory_id: bytes = ...,
-            log_end_offset: int = ...,
-            last_fetch_timestamp: int = ...,
-            last_caught_up_timestamp: int = ...,
-        ) -> None: ...
-
-    class Node:
-        node_id: int  # v2
-        listeners: list[DescribeQuorumResponse.Listener]  # v2
-        def __init__(
-            self,
-            *,
-            node_id: int = ...,
-            listeners: list[DescribeQuorumResponse.Listener] = ...,
-        ) -> None: ...
-
-    class Listener:
-        name: str  # v2
-        host: str  # v2
-        port: int  # v2
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            host: str = ...,
-            port: int = ...,
-        ) -> None: ...
-
-    error_code: int
-    error_message: str | None  # v2
-    topics: list[DescribeQuorumResponse.TopicData]
-    nodes: list[DescribeQuorumResponse.Node]  # v2
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        topics: list[DescribeQuorumResponse.TopicData] = ...,
-        nodes: list[DescribeQuorumResponse.Node] = ...,
-    ) -> None: ...
-
-class DescribeShareGroupOffsetsRequest:
-    class DescribeShareGroupOffsetsRequestGroup:
-        group_id: str
-        topics: list[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] | None
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            topics: list[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] | None = ...,
-        ) -> None: ...
-
-    class DescribeShareGroupOffsetsRequestTopic:
-        topic_name: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    groups: list[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup]
-    def __init__(
-        self,
-        *,
-        groups: list[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup] = ...,
-    ) -> None: ...
-
-class DescribeShareGroupOffsetsResponse:
-    class DescribeShareGroupOffsetsResponseGroup:
-        group_id: str
-        topics: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic]
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            topics: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic] = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    class DescribeShareGroupOffsetsResponseTopic:
-        topic_name: str
-        topic_id: bytes
-        partitions: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition]
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            topic_id: bytes = ...,
-            partitions: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition] = ...,
-        ) -> None: ...
-
-    class DescribeShareGroupOffsetsResponsePartition:
-        partition_index: int
-        start_offset: int
-        leader_epoch: int
-        lag: int  # v1
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            start_offset: int = ...,
-            leader_epoch: int = ...,
-            lag: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    groups: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        groups: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup] = ...,
-    ) -> None: ...
-
-class DescribeTopicPartitionsRequest:
-    class TopicRequest:
-        name: str
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-        ) -> None: ...
-
-    class Cursor:
-        topic_name: str
-        partition_index: int
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            partition_index: int = ...,
-        ) -> None: ...
-
-    topics: list[DescribeTopicPartitionsRequest.TopicRequest]
-    response_partition_limit: int
-    cursor: DescribeTopicPartitionsRequest.Cursor | None
-    def __init__(
-        self,
-        *,
-        topics: list[DescribeTopicPartitionsRequest.TopicRequest] = ...,
-        response_partition_limit: int = ...,
-        cursor: DescribeTopicPartitionsRequest.Cursor | None = ...,
-    ) -> None: ...
-
-class DescribeTopicPartitionsResponse:
-    class DescribeTopicPartitionsResponseTopic:
-        error_code: int
-        name: str | None
-        topic_id: bytes
-        is_internal: bool
-        partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition]
-        topic_authorized_operations: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            name: str | None = ...,
-            topic_id: bytes = ...,
-            is_internal: bool = ...,
-            partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = ...,
-            topic_authorized_operations: int = ...,
-        ) -> None: ...
-
-    class DescribeTopicPartitionsResponsePartition:
-        error_code: int
-        partition_index: int
-        leader_id: int
-        leader_epoch: int
-        replica_nodes: list[int]
-        isr_nodes: list[int]
-        eligible_leader_replicas: list[int] | None
-        last_known_elr: list[int] | None
-        offline_replicas: list[int]
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            partition_index: int = ...,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-            replica_nodes: list[int] = ...,
-            isr_nodes: list[int] = ...,
-            eligible_leader_replicas: list[int] | None = ...,
-            last_known_elr: list[int] | None = ...,
-            offline_replicas: list[int] = ...,
-        ) -> None: ...
-
-    class Cursor:
-        topic_name: str
-        partition_index: int
-        def __init__(
-            self,
-            *,
-            topic_name: str = ...,
-            partition_index: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic]
-    next_cursor: DescribeTopicPartitionsResponse.Cursor | None
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = ...,
-        next_cursor: DescribeTopicPartitionsResponse.Cursor | None = ...,
-    ) -> None: ...
-
-class DescribeTransactionsRequest:
-    transactional_ids: list[str]
-    def __init__(
-        self,
-        *,
-        transactional_ids: list[str] = ...,
-    ) -> None: ...
-
-class DescribeTransactionsResponse:
-    class TransactionState:
-        error_code: int
-        transactional_id: str
-        transaction_state: str
-        transaction_timeout_ms: int
-        transaction_start_time_ms: int
-        producer_id: int
-        producer_epoch: int
-        topics: list[DescribeTransactionsResponse.TopicData]
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            transactional_id: str = ...,
-            transaction_state: str = ...,
-            transaction_timeout_ms: int = ...,
-            transaction_start_time_ms: int = ...,
-            producer_id: int = ...,
-            producer_epoch: int = ...,
-            topics: list[DescribeTransactionsResponse.TopicData] = ...,
-        ) -> None: ...
-
-    class TopicData:
-        topic: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    transaction_states: list[DescribeTransactionsResponse.TransactionState]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        transaction_states: list[DescribeTransactionsResponse.TransactionState] = ...,
-    ) -> None: ...
-
-class DescribeUserScramCredentialsRequest:
-    class UserName:
-        name: str
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-        ) -> None: ...
-
-    users: list[DescribeUserScramCredentialsRequest.UserName] | None
-    def __init__(
-        self,
-        *,
-        users: list[DescribeUserScramCredentialsRequest.UserName] | None = ...,
-    ) -> None: ...
-
-class DescribeUserScramCredentialsResponse:
-    class DescribeUserScramCredentialsResult:
-        user: str
-        error_code: int
-        error_message: str | None
-        credential_infos: list[DescribeUserScramCredentialsResponse.CredentialInfo]
-        def __init__(
-            self,
-            *,
-            user: str = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            credential_infos: list[DescribeUserScramCredentialsResponse.CredentialInfo] = ...,
-        ) -> None: ...
-
-    class CredentialInfo:
-        mechanism: int
-        iterations: int
-        def __init__(
-            self,
-            *,
-            mechanism: int = ...,
-            iterations: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = ...,
-    ) -> None: ...
-
-class ElectLeadersRequest:
-    class TopicPartitions:
-        topic: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    election_type: int  # v1+
-    topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None
-    timeout_ms: int
-    def __init__(
-        self,
-        *,
-        election_type: int = ...,
-        topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = ...,
-        timeout_ms: int = ...,
-    ) -> None: ...
-
-class ElectLeadersResponse:
-    class ReplicaElectionResult:
-        topic: str
-        partition_result: list[ElectLeadersResponse.PartitionResult]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partition_result: list[ElectLeadersResponse.PartitionResult] = ...,
-        ) -> None: ...
-
-    class PartitionResult:
-        partition_id: int
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            partition_id: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int  # v1+
-    replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = ...,
-    ) -> None: ...
-
-class EndTxnRequest:
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-    def __init__(
-        self,
-        *,
-        transactional_id: str = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        committed: bool = ...,
-    ) -> None: ...
-
-class EndTxnResponse:
-    throttle_time_ms: int
-    error_code: int
-    producer_id: int  # v5
-    producer_epoch: int  # v5
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-    ) -> None: ...
-
-class ExpireDelegationTokenRequest:
-    hmac: bytes
-    expiry_time_period_ms: int
-    def __init__(
-        self,
-        *,
-        hmac: bytes = ...,
-        expiry_time_period_ms: int = ...,
-    ) -> None: ...
-
-class ExpireDelegationTokenResponse:
-    error_code: int
-    expiry_timestamp_ms: int
-    throttle_time_ms: int
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        expiry_timestamp_ms: int = ...,
-        throttle_time_ms: int = ...,
-    ) -> None: ...
-
-class FetchRequest:
-    class ReplicaState:
-        replica_id: int  # v15+
-        replica_epoch: int  # v15+
-        def __init__(
-            self,
-            *,
-            replica_id: int = ...,
-            replica_epoch: int = ...,
-        ) -> None: ...
-
-    class FetchTopic:
-        topic: str  # v4-12
-        topic_id: bytes  # v13+
-        partitions: list[FetchRequest.FetchPartition]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            topic_id: bytes = ...,
-            partitions: list[FetchRequest.FetchPartition] = ...,
-        ) -> None: ...
-
-    class FetchPartition:
-        partition: int
-        current_leader_epoch: int  # v9+
-        fetch_offset: int
-        last_fetched_epoch: int  # v12+
-        log_start_offset: int  # v5+
-        partition_max_bytes: int
-        replica_directory_id: bytes  # v17+ tagged 0
-        high_watermark: int  # v18 tagged 1
-        def __init__(
-            self,
-            *,
-            partition: int = ...,
-            current_leader_epoch: int = ...,
-            fetch_offset: int = ...,
-            last_fetched_epoch: int = ...,
-            log_start_offset: int = ...,
-            partition_max_bytes: int = ...,
-            replica_directory_id: bytes = ...,
-            high_watermark: int = ...,
-        ) -> None: ...
-
-    class ForgottenTopic:
-        topic: str  # v7-12
-        topic_id: bytes  # v13+
-        partitions: list[int]  # v7+
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            topic_id: bytes = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    cluster_id: str | None  # v12+ tagged 0
-    replica_id: int  # v4-14
-    replica_state: FetchRequest.ReplicaState  # v15+ tagged 1
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    isolation_level: int
-    session_id: int  # v7+
-    session_epoch: int  # v7+
-    topics: list[FetchRequest.FetchTopic]
-    forgotten_topics_data: list[FetchRequest.ForgottenTopic]  # v7+
-    rack_id: str  # v11+
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = ...,
-        replica_id: int = ...,
-        replica_state: FetchRequest.ReplicaState = ...,
-        max_wait_ms: int = ...,
-        min_bytes: int = ...,
-        max_bytes: int = ...,
-        isolation_level: int = ...,
-        session_id: int = ...,
-        session_epoch: int = ...,
-        topics: list[FetchRequest.FetchTopic] = ...,
-        forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ...,
-        rack_id: str = ...,
-    ) -> None: ...
-
-class FetchResponse:
-    class FetchableTopicResponse:
-        topic: str  # v4-12
-        topic_id: bytes  # v13+
-        partitions: list[FetchResponse.PartitionData]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            topic_id: bytes = ...,
-            partitions: list[FetchResponse.PartitionData] = ...,
-        ) -> None: ...
-
-    class PartitionData:
-        partition_index: int
-        error_code: int
-        high_watermark: int
-        last_stable_offset: int
-        log_start_offset: int  # v5+
-        diverging_epoch: FetchResponse.EpochEndOffset  # v12+ tagged 0
-        current_leader: FetchResponse.LeaderIdAndEpoch  # v12+ tagged 1
-        snapshot_id: FetchResponse.SnapshotId  # v12+ tagged 2
-        aborted_transactions: list[FetchResponse.AbortedTransaction] | None
-        preferred_read_replica: int  # v11+
-        records: Buffer | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            high_watermark: int = ...,
-            last_stable_offset: int = ...,
-            log_start_offset: int = ...,
-            diverging_epoch: FetchResponse.EpochEndOffset = ...,
-            current_leader: FetchResponse.LeaderIdAndEpoch = ...,
-            snapshot_id: FetchResponse.SnapshotId = ...,
-            aborted_transactions: list[FetchResponse.AbortedTransaction] | None = ...,
-            preferred_read_replica: int = ...,
-            records: Buffer | None = ...,
-        ) -> None: ...
-
-    class EpochEndOffset:
-        epoch: int  # v12+
-        end_offset: int  # v12+
-        def __init__(
-            self,
-            *,
-            epoch: int = ...,
-            end_offset: int = ...,
-        ) -> None: ...
-
-    class LeaderIdAndEpoch:
-        leader_id: int  # v12+
-        leader_epoch: int  # v12+
-        def __init__(
-            self,
-            *,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-        ) -> None: ...
-
-    class SnapshotId:
-        end_offset: int
-        epoch: int
-        def __init__(
-            self,
-            *,
-            end_offset: int = ...,
-            epoch: int = ...,
-        ) -> None: ...
-
-    class AbortedTransaction:
-        producer_id: int
-        first_offset: int
-        def __init__(
-            self,
-            *,
-            producer_id: int = ...,
-            first_offset: int = ...,
-        ) -> None: ...
-
-    class NodeEndpoint:
-        node_id: int  # v16+
-        host: str  # v16+
-        port: int  # v16+
-        rack: str | None  # v16+
-        def __init__(
-            self,
-            *,
-            node_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            rack: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int  # v7+
-    session_id: int  # v7+
-    responses: list[FetchResponse.FetchableTopicResponse]
-    node_endpoints: list[FetchResponse.NodeEndpoint]  # v16+ tagged 0
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        session_id: int = ...,
-        responses: list[FetchResponse.FetchableTopicResponse] = ...,
-        node_endpoints: list[FetchResponse.NodeEndpoint] = ...,
-    ) -> None: ...
-
-class FindCoordinatorRequest:
-    key: str  # v0-3
-    key_type: int  # v1+
-    coordinator_keys: list[str]  # v4+
-    def __init__(
-        self,
-        *,
-        key: str = ...,
-        key_type: int = ...,
-        coordinator_keys: list[str] = ...,
-    ) -> None: ...
-
-class FindCoordinatorResponse:
-    class Coordinator:
-        key: str  # v4+
-        node_id: int  # v4+
-        host: str  # v4+
-        port: int  # v4+
-        error_code: int  # v4+
-        error_message: str | None  # v4+
-        def __init__(
-            self,
-            *,
-            key: str = ...,
-            node_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v1+
-    error_code: int  # v0-3
-    error_message: str | None  # v1-3
-    node_id: int  # v0-3
-    host: str  # v0-3
-    port: int  # v0-3
-    coordinators: list[FindCoordinatorResponse.Coordinator]  # v4+
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        node_id: int = ...,
-        host: str = ...,
-        port: int = ...,
-        coordinators: list[FindCoordinatorResponse.Coordinator] = ...,
-    ) -> None: ...
-
-class GetTelemetrySubscriptionsRequest:
-    client_instance_id: bytes
-    def __init__(
-        self,
-        *,
-        client_instance_id: bytes = ...,
-    ) -> None: ...
-
-class GetTelemetrySubscriptionsResponse:
-    throttle_time_ms: int
-    error_code: int
-    client_instance_id: bytes
-    subscription_id: int
-    accepted_compression_types: list[int]
-    push_interval_ms: int
-    telemetry_max_bytes: int
-    delta_temporality: bool
-    requested_metrics: list[str]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        client_instance_id: bytes = ...,
-        subscription_id: int = ...,
-        accepted_compression_types: list[int] = ...,
-        push_interval_ms: int = ...,
-        telemetry_max_bytes: int = ...,
-        delta_temporality: bool = ...,
-        requested_metrics: list[str] = ...,
-    ) -> None: ...
-
-class HeartbeatRequest:
-    group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None  # v3+
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        generation_id: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-    ) -> None: ...
-
-class HeartbeatResponse:
-    throttle_time_ms: int  # v1+
-    error_code: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-    ) -> None: ...
-
-class IncrementalAlterConfigsRequest:
-    class AlterConfigsResource:
-        resource_type: int
-        resource_name: str
-        configs: list[IncrementalAlterConfigsRequest.AlterableConfig]
-        def __init__(
-            self,
-            *,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = ...,
-        ) -> None: ...
-
-    class AlterableConfig:
-        name: str
-        config_operation: int
-        value: str | None
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            config_operation: int = ...,
-            value: str | None = ...,
-        ) -> None: ...
-
-    resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource]
-    validate_only: bool
-    def __init__(
-        self,
-        *,
-        resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
-
-class IncrementalAlterConfigsResponse:
-    class AlterConfigsResourceResponse:
-        error_code: int
-        error_message: str | None
-        resource_type: int
-        resource_name: str
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            resource_type: int = ...,
-            resource_name: str = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...,
-    ) -> None: ...
-
-class InitProducerIdRequest:
-    transactional_id: str | None
-    transaction_timeout_ms: int
-    producer_id: int  # v3+
-    producer_epoch: int  # v3+
-    enable2_pc: bool  # v6
-    keep_prepared_txn: bool  # v6
-    def __init__(
-        self,
-        *,
-        transactional_id: str | None = ...,
-        transaction_timeout_ms: int = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        enable2_pc: bool = ...,
-        keep_prepared_txn: bool = ...,
-    ) -> None: ...
-
-class InitProducerIdResponse:
-    throttle_time_ms: int
-    error_code: int
-    producer_id: int
-    producer_epoch: int
-    ongoing_txn_producer_id: int  # v6
-    ongoing_txn_producer_epoch: int  # v6
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        ongoing_txn_producer_id: int = ...,
-        ongoing_txn_producer_epoch: int = ...,
-    ) -> None: ...
-
-class JoinGroupRequest:
-    class JoinGroupRequestProtocol:
-        name: str
-        metadata: bytes
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            metadata: bytes = ...,
-        ) -> None: ...
-
-    group_id: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int  # v1+
-    member_id: str
-    group_instance_id: str | None  # v5+
-    protocol_type: str
-    protocols: list[JoinGroupRequest.JoinGroupRequestProtocol]
-    reason: str | None  # v8+
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        session_timeout_ms: int = ...,
-        rebalance_timeout_ms: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-        protocol_type: str = ...,
-        protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ...,
-        reason: str | None = ...,
-    ) -> None: ...
-
-class JoinGroupResponse:
-    class JoinGroupResponseMember:
-        member_id: str
-        group_instance_id: str | None  # v5+
-        metadata: bytes
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            group_instance_id: str | None = ...,
-            metadata: bytes = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v2+
-    error_code: int
-    generation_id: int
-    protocol_type: str | None  # v7+
-    protocol_name: str | None
-    leader: str
-    skip_assignment: bool  # v9
-    member_id: str
-    members: list[JoinGroupResponse.JoinGroupResponseMember]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        generation_id: int = ...,
-        protocol_type: str | None = ...,
-        protocol_name: str | None = ...,
-        leader: str = ...,
-        skip_assignment: bool = ...,
-        member_id: str = ...,
-        members: list[JoinGroupResponse.JoinGroupResponseMember] = ...,
-    ) -> None: ...
-
-class LeaveGroupRequest:
-    class MemberIdentity:
-        member_id: str  # v3+
-        group_instance_id: str | None  # v3+
-        reason: str | None  # v5
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            group_instance_id: str | None = ...,
-            reason: str | None = ...,
-        ) -> None: ...
-
-    group_id: str
-    member_id: str  # v0-2
-    members: list[LeaveGroupRequest.MemberIdentity]  # v3+
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        member_id: str = ...,
-        members: list[LeaveGroupRequest.MemberIdentity] = ...,
-    ) -> None: ...
-
-class LeaveGroupResponse:
-    class MemberResponse:
-        member_id: str  # v3+
-        group_instance_id: str | None  # v3+
-        error_code: int  # v3+
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            group_instance_id: str | None = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v1+
-    error_code: int
-    members: list[LeaveGroupResponse.MemberResponse]  # v3+
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        members: list[LeaveGroupResponse.MemberResponse] = ...,
-    ) -> None: ...
-
-class ListConfigResourcesRequest:
-    resource_types: list[int]  # v1
-    def __init__(
-        self,
-        *,
-        resource_types: list[int] = ...,
-    ) -> None: ...
-
-class ListConfigResourcesResponse:
-    class ConfigResource:
-        resource_name: str
-        resource_type: int  # v1
-        def __init__(
-            self,
-            *,
-            resource_name: str = ...,
-            resource_type: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    config_resources: list[ListConfigResourcesResponse.ConfigResource]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        config_resources: list[ListConfigResourcesResponse.ConfigResource] = ...,
-    ) -> None: ...
-
-class ListGroupsRequest:
-    states_filter: list[str]  # v4+
-    types_filter: list[str]  # v5
-    def __init__(
-        self,
-        *,
-        states_filter: list[str] = ...,
-        types_filter: list[str] = ...,
-    ) -> None: ...
-
-class ListGroupsResponse:
-    class ListedGroup:
-        group_id: str
-        protocol_type: str
-        group_state: str  # v4+
-        group_type: str  # v5
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            protocol_type: str = ...,
-            group_state: str = ...,
-            group_type: str = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v1+
-    error_code: int
-    groups: list[ListGroupsResponse.ListedGroup]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        groups: list[ListGroupsResponse.ListedGroup] = ...,
-    ) -> None: ...
-
-class ListOffsetsRequest:
-    class ListOffsetsTopic:
-        name: str
-        partitions: list[ListOffsetsRequest.ListOffsetsPartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...,
-        ) -> None: ...
-
-    class ListOffsetsPartition:
-        partition_index: int
-        current_leader_epoch: int  # v4+
-        timestamp: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            current_leader_epoch: int = ...,
-            timestamp: int = ...,
-        ) -> None: ...
-
-    replica_id: int
-    isolation_level: int  # v2+
-    topics: list[ListOffsetsRequest.ListOffsetsTopic]
-    timeout_ms: int  # v10+
-    def __init__(
-        self,
-        *,
-        replica_id: int = ...,
-        isolation_level: int = ...,
-        topics: list[ListOffsetsRequest.ListOffsetsTopic] = ...,
-        timeout_ms: int = ...,
-    ) -> None: ...
-
-class ListOffsetsResponse:
-    class ListOffsetsTopicResponse:
-        name: str
-        partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = ...,
-        ) -> None: ...
-
-    class ListOffsetsPartitionResponse:
-        partition_index: int
-        error_code: int
-        timestamp: int
-        offset: int
-        leader_epoch: int  # v4+
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            timestamp: int = ...,
-            offset: int = ...,
-            leader_epoch: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v2+
-    topics: list[ListOffsetsResponse.ListOffsetsTopicResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = ...,
-    ) -> None: ...
-
-class ListPartitionReassignmentsRequest:
-    class ListPartitionReassignmentsTopics:
-        name: str
-        partition_indexes: list[int]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partition_indexes: list[int] = ...,
-        ) -> None: ...
-
-    timeout_ms: int
-    topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = ...,
-        topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = ...,
-    ) -> None: ...
-
-class ListPartitionReassignmentsResponse:
-    class OngoingTopicReassignment:
-        name: str
-        partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = ...,
-        ) -> None: ...
-
-    class OngoingPartitionReassignment:
-        partition_index: int
-        replicas: list[int]
-        adding_replicas: list[int]
-        removing_replicas: list[int]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            replicas: list[int] = ...,
-            adding_replicas: list[int] = ...,
-            removing_replicas: list[int] = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = ...,
-    ) -> None: ...
-
-class ListTransactionsRequest:
-    state_filters: list[str]
-    producer_id_filters: list[int]
-    duration_filter: int  # v1+
-    transactional_id_pattern: str | None  # v2
-    def __init__(
-        self,
-        *,
-        state_filters: list[str] = ...,
-        producer_id_filters: list[int] = ...,
-        duration_filter: int = ...,
-        transactional_id_pattern: str | None = ...,
-    ) -> None: ...
-
-class ListTransactionsResponse:
-    class TransactionState:
-        transactional_id: str
-        producer_id: int
-        transaction_state: str
-        def __init__(
-            self,
-            *,
-            transactional_id: str = ...,
-            producer_id: int = ...,
-            transaction_state: str = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    unknown_state_filters: list[str]
-    transaction_states: list[ListTransactionsResponse.TransactionState]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        unknown_state_filters: list[str] = ...,
-        transaction_states: list[ListTransactionsResponse.TransactionState] = ...,
-    ) -> None: ...
-
-class MetadataRequest:
-    class MetadataRequestTopic:
-        topic_id: bytes  # v10+
-        name: str | None
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            name: str | None = ...,
-        ) -> None: ...
-
-    topics: list[MetadataRequest.MetadataRequestTopic] | None
-    allow_auto_topic_creation: bool  # v4+
-    include_cluster_authorized_operations: bool  # v8-10
-    include_topic_authorized_operations: bool  # v8+
-    def __init__(
-        self,
-        *,
-        topics: list[MetadataRequest.MetadataRequestTopic] | None = ...,
-        allow_auto_topic_creation: bool = ...,
-        include_cluster_authorized_operations: bool = ...,
-        include_topic_authorized_operations: bool = ...,
-    ) -> None: ...
-
-class MetadataResponse:
-    class MetadataResponseBroker:
-        node_id: int
-        host: str
-        port: int
-        rack: str | None  # v1+
-        def __init__(
-            self,
-            *,
-            node_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            rack: str | None = ...,
-        ) -> None: ...
-
-    class MetadataResponseTopic:
-        error_code: int
-        name: str | None
-        topic_id: bytes  # v10+
-        is_internal: bool  # v1+
-        partitions: list[MetadataResponse.MetadataResponsePartition]
-        topic_authorized_operations: int  # v8+
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            name: str | None = ...,
-            topic_id: bytes = ...,
-            is_internal: bool = ...,
-            partitions: list[MetadataResponse.MetadataResponsePartition] = ...,
-            topic_authorized_operations: int = ...,
-        ) -> None: ...
-
-    class MetadataResponsePartition:
-        error_code: int
-        partition_index: int
-        leader_id: int
-        leader_epoch: int  # v7+
-        replica_nodes: list[int]
-        isr_nodes: list[int]
-        offline_replicas: list[int]  # v5+
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            partition_index: int = ...,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-            replica_nodes: list[int] = ...,
-            isr_nodes: list[int] = ...,
-            offline_replicas: list[int] = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v3+
-    brokers: list[MetadataResponse.MetadataResponseBroker]
-    cluster_id: str | None  # v2+
-    controller_id: int  # v1+
-    topics: list[MetadataResponse.MetadataResponseTopic]
-    cluster_authorized_operations: int  # v8-10
-    error_code: int  # v13
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        brokers: list[MetadataResponse.MetadataResponseBroker] = ...,
-        cluster_id: str | None = ...,
-        controller_id: int = ...,
-        topics: list[MetadataResponse.MetadataResponseTopic] = ...,
-        cluster_authorized_operations: int = ...,
-        error_code: int = ...,
-    ) -> None: ...
-
-class OffsetCommitRequest:
-    class OffsetCommitRequestTopic:
-        name: str  # v2-9
-        topic_id: bytes  # v10
-        partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            topic_id: bytes = ...,
-            partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = ...,
-        ) -> None: ...
-
-    class OffsetCommitRequestPartition:
-        partition_index: int
-        committed_offset: int
-        committed_leader_epoch: int  # v6+
-        committed_metadata: str | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            committed_offset: int = ...,
-            committed_leader_epoch: int = ...,
-            committed_metadata: str | None = ...,
-        ) -> None: ...
-
-    group_id: str
-    generation_id_or_member_epoch: int
-    member_id: str
-    group_instance_id: str | None  # v7+
-    retention_time_ms: int  # v2-4
-    topics: list[OffsetCommitRequest.OffsetCommitRequestTopic]
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        generation_id_or_member_epoch: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-        retention_time_ms: int = ...,
-        topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = ...,
-    ) -> None: ...
-
-class OffsetCommitResponse:
-    class OffsetCommitResponseTopic:
-        name: str  # v2-9
-        topic_id: bytes  # v10
-        partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            topic_id: bytes = ...,
-            partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...,
-        ) -> None: ...
-
-    class OffsetCommitResponsePartition:
-        partition_index: int
-        error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v3+
-    topics: list[OffsetCommitResponse.OffsetCommitResponseTopic]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[OffsetCommitResponse.OffsetCommitResponseTopic] = ...,
-    ) -> None: ...
-
-class OffsetDeleteRequest:
-    class OffsetDeleteRequestTopic:
-        name: str
-        partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = ...,
-        ) -> None: ...
-
-    class OffsetDeleteRequestPartition:
-        partition_index: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-        ) -> None: ...
-
-    group_id: str
-    topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic]
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = ...,
-    ) -> None: ...
-
-class OffsetDeleteResponse:
-    class OffsetDeleteResponseTopic:
-        name: str
-        partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = ...,
-        ) -> None: ...
-
-    class OffsetDeleteResponsePartition:
-        partition_index: int
-        error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    error_code: int
-    throttle_time_ms: int
-    topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic]
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        throttle_time_ms: int = ...,
-        topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = ...,
-    ) -> None: ...
-
-class OffsetFetchRequest:
-    class OffsetFetchRequestTopic:
-        name: str  # v1-7
-        partition_indexes: list[int]  # v1-7
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partition_indexes: list[int] = ...,
-        ) -> None: ...
-
-    class OffsetFetchRequestGroup:
-        group_id: str  # v8+
-        member_id: str | None  # v9+
-        member_epoch: int  # v9+
-        topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None  # v8+
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            member_id: str | None = ...,
-            member_epoch: int = ...,
-            topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = ...,
-        ) -> None: ...
-
-    class OffsetFetchRequestTopics:
-        name: str  # v8-9
-        topic_id: bytes  # v10
-        partition_indexes: list[int]  # v8+
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            topic_id: bytes = ...,
-            partition_indexes: list[int] = ...,
-        ) -> None: ...
-
-    group_id: str  # v1-7
-    topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None  # v1-7
-    groups: list[OffsetFetchRequest.OffsetFetchRequestGroup]  # v8+
-    require_stable: bool  # v7+
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None = ...,
-        groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ...,
-        require_stable: bool = ...,
-    ) -> None: ...
-
-class OffsetFetchResponse:
-    class OffsetFetchResponseTopic:
-        name: str  # v1-7
-        partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition]  # v1-7
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition] = ...,
-        ) -> None: ...
-
-    class OffsetFetchResponsePartition:
-        partition_index: int  # v1-7
-        committed_offset: int  # v1-7
-        committed_leader_epoch: int  # v5-7
-        metadata: str | None  # v1-7
-        error_code: int  # v1-7
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            committed_offset: int = ...,
-            committed_leader_epoch: int = ...,
-            metadata: str | None = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    class OffsetFetchResponseGroup:
-        group_id: str  # v8+
-        topics: list[OffsetFetchResponse.OffsetFetchResponseTopics]  # v8+
-        error_code: int  # v8+
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            topics: list[OffsetFetchResponse.OffsetFetchResponseTopics] = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    class OffsetFetchResponseTopics:
-        name: str  # v8-9
-        topic_id: bytes  # v10
-        partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions]  # v8+
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            topic_id: bytes = ...,
-            partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions] = ...,
-        ) -> None: ...
-
-    class OffsetFetchResponsePartitions:
-        partition_index: int  # v8+
-        committed_offset: int  # v8+
-        committed_leader_epoch: int  # v8+
-        metadata: str | None  # v8+
-        error_code: int  # v8+
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            committed_offset: int = ...,
-            committed_leader_epoch: int = ...,
-            metadata: str | None = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int  # v3+
-    topics: list[OffsetFetchResponse.OffsetFetchResponseTopic]  # v1-7
-    error_code: int  # v2-7
-    groups: list[OffsetFetchResponse.OffsetFetchResponseGroup]  # v8+
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[OffsetFetchResponse.OffsetFetchResponseTopic] = ...,
-        error_code: int = ...,
-        groups: list[OffsetFetchResponse.OffsetFetchResponseGroup] = ...,
-    ) -> None: ...
-
-class OffsetForLeaderEpochRequest:
-    class OffsetForLeaderTopic:
-        topic: str
-        partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...,
-        ) -> None: ...
-
-    class OffsetForLeaderPartition:
-        partition: int
-        current_leader_epoch: int
-        leader_epoch: int
-        def __init__(
-            self,
-            *,
-            partition: int = ...,
-            current_leader_epoch: int = ...,
-            leader_epoch: int = ...,
-        ) -> None: ...
-
-    replica_id: int  # v3+
-    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic]
-    def __init__(
-        self,
-        *,
-        replica_id: int = ...,
-        topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = ...,
-    ) -> None: ...
-
-class OffsetForLeaderEpochResponse:
-    class OffsetForLeaderTopicResult:
-        topic: str
-        partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = ...,
-        ) -> None: ...
-
-    class EpochEndOffset:
-        error_code: int
-        partition: int
-        leader_epoch: int
-        end_offset: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            partition: int = ...,
-            leader_epoch: int = ...,
-            end_offset: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = ...,
-    ) -> None: ...
-
-class ProduceRequest:
-    class TopicProduceData:
-        name: str  # v3-12
-        topic_id: bytes  # v13
-        partition_data: list[ProduceRequest.PartitionProduceData]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            topic_id: bytes = ...,
-            partition_data: list[ProduceRequest.PartitionProduceData] = ...,
-        ) -> None: ...
-
-    class PartitionProduceData:
-        index: int
-        records: Buffer | None
-        def __init__(
-            self,
-            *,
-            index: int = ...,
-            records: Buffer | None = ...,
-        ) -> None: ...
-
-    transactional_id: str | None
-    acks: int
-    timeout_ms: int
-    topic_data: list[ProduceRequest.TopicProduceData]
-    def __init__(
-        self,
-        *,
-        transactional_id: str | None = ...,
-        acks: int = ...,
-        timeout_ms: int = ...,
-        topic_data: list[ProduceRequest.TopicProduceData] = ...,
-    ) -> None: ...
-
-class ProduceResponse:
-    class TopicProduceResponse:
-        name: str  # v3-12
-        topic_id: bytes  # v13
-        partition_responses: list[ProduceResponse.PartitionProduceResponse]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            topic_id: bytes = ...,
-            partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...,
-        ) -> None: ...
-
-    class PartitionProduceResponse:
-        index: int
-        error_code: int
-        base_offset: int
-        log_append_time_ms: int
-        log_start_offset: int  # v5+
-        record_errors: list[ProduceResponse.BatchIndexAndErrorMessage]  # v8+
-        error_message: str | None  # v8+
-        current_leader: ProduceResponse.LeaderIdAndEpoch  # v10+ tagged 0
-        def __init__(
-            self,
-            *,
-            index: int = ...,
-            error_code: int = ...,
-            base_offset: int = ...,
-            log_append_time_ms: int = ...,
-            log_start_offset: int = ...,
-            record_errors: list[ProduceResponse.BatchIndexAndErrorMessage] = ...,
-            error_message: str | None = ...,
-            current_leader: ProduceResponse.LeaderIdAndEpoch = ...,
-        ) -> None: ...
-
-    class BatchIndexAndErrorMessage:
-        batch_index: int  # v8+
-        batch_index_error_message: str | None  # v8+
-        def __init__(
-            self,
-            *,
-            batch_index: int = ...,
-            batch_index_error_message: str | None = ...,
-        ) -> None: ...
-
-    class LeaderIdAndEpoch:
-        leader_id: int  # v10+
-        leader_epoch: int  # v10+
-        def __init__(
-            self,
-            *,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-        ) -> None: ...
-
-    class NodeEndpoint:
-        node_id: int  # v10+
-        host: str  # v10+
-        port: int  # v10+
-        rack: str | None  # v10+
-        def __init__(
-            self,
-            *,
-            node_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            rack: str | None = ...,
-        ) -> None: ...
-
-    responses: list[ProduceResponse.TopicProduceResponse]
-    throttle_time_ms: int
-    node_endpoints: list[ProduceResponse.NodeEndpoint]  # v10+ tagged 0
-    def __init__(
-        self,
-        *,
-        responses: list[ProduceResponse.TopicProduceResponse] = ...,
-        throttle_time_ms: int = ...,
-        node_endpoints: list[ProduceResponse.NodeEndpoint] = ...,
-    ) -> None: ...
-
-class PushTelemetryRequest:
-    client_instance_id: bytes
-    subscription_id: int
-    terminating: bool
-    compression_type: int
-    metrics: bytes
-    def __init__(
-        self,
-        *,
-        client_instance_id: bytes = ...,
-        subscription_id: int = ...,
-        terminating: bool = ...,
-        compression_type: int = ...,
-        metrics: bytes = ...,
-    ) -> None: ...
-
-class PushTelemetryResponse:
-    throttle_time_ms: int
-    error_code: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-    ) -> None: ...
-
-class RenewDelegationTokenRequest:
-    hmac: bytes
-    renew_period_ms: int
-    def __init__(
-        self,
-        *,
-        hmac: bytes = ...,
-        renew_period_ms: int = ...,
-    ) -> None: ...
-
-class RenewDelegationTokenResponse:
-    error_code: int
-    expiry_timestamp_ms: int
-    throttle_time_ms: int
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        expiry_timestamp_ms: int = ...,
-        throttle_time_ms: int = ...,
-    ) -> None: ...
-
-class SaslAuthenticateRequest:
-    auth_bytes: bytes
-    def __init__(
-        self,
-        *,
-        auth_bytes: bytes = ...,
-    ) -> None: ...
-
-class SaslAuthenticateResponse:
-    error_code: int
-    error_message: str | None
-    auth_bytes: bytes
-    session_lifetime_ms: int  # v1+
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        auth_bytes: bytes = ...,
-        session_lifetime_ms: int = ...,
-    ) -> None: ...
-
-class SaslHandshakeRequest:
-    mechanism: str
-    def __init__(
-        self,
-        *,
-        mechanism: str = ...,
-    ) -> None: ...
-
-class SaslHandshakeResponse:
-    error_code: int
-    mechanisms: list[str]
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        mechanisms: list[str] = ...,
-    ) -> None: ...
-
-class ShareAcknowledgeRequest:
-    class AcknowledgeTopic:
-        topic_id: bytes
-        partitions: list[ShareAcknowledgeRequest.AcknowledgePartition]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            partitions: list[ShareAcknowledgeRequest.AcknowledgePartition] = ...,
-        ) -> None: ...
-
-    class AcknowledgePartition:
-        partition_index: int
-        acknowledgement_batches: list[ShareAcknowledgeRequest.AcknowledgementBatch]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            acknowledgement_batches: list[ShareAcknowledgeRequest.AcknowledgementBatch] = ...,
-        ) -> None: ...
-
-    class AcknowledgementBatch:
-        first_offset: int
-        last_offset: int
-        acknowledge_types: list[int]
-        def __init__(
-            self,
-            *,
-            first_offset: int = ...,
-            last_offset: int = ...,
-            acknowledge_types: list[int] = ...,
-        ) -> None: ...
-
-    group_id: str | None
-    member_id: str | None
-    share_session_epoch: int
-    is_renew_ack: bool  # v2
-    topics: list[ShareAcknowledgeRequest.AcknowledgeTopic]
-    def __init__(
-        self,
-        *,
-        group_id: str | None = ...,
-        member_id: str | None = ...,
-        share_session_epoch: int = ...,
-        is_renew_ack: bool = ...,
-        topics: list[ShareAcknowledgeRequest.AcknowledgeTopic] = ...,
-    ) -> None: ...
-
-class ShareAcknowledgeResponse:
-    class ShareAcknowledgeTopicResponse:
-        topic_id: bytes
-        partitions: list[ShareAcknowledgeResponse.PartitionData]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            partitions: list[ShareAcknowledgeResponse.PartitionData] = ...,
-        ) -> None: ...
-
-    class PartitionData:
-        partition_index: int
-        error_code: int
-        error_message: str | None
-        current_leader: ShareAcknowledgeResponse.LeaderIdAndEpoch
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            current_leader: ShareAcknowledgeResponse.LeaderIdAndEpoch = ...,
-        ) -> None: ...
-
-    class LeaderIdAndEpoch:
-        leader_id: int
-        leader_epoch: int
-        def __init__(
-            self,
-            *,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-        ) -> None: ...
-
-    class NodeEndpoint:
-        node_id: int
-        host: str
-        port: int
-        rack: str | None
-        def __init__(
-            self,
-            *,
-            node_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            rack: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    acquisition_lock_timeout_ms: int  # v2
-    responses: list[ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse]
-    node_endpoints: list[ShareAcknowledgeResponse.NodeEndpoint]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        acquisition_lock_timeout_ms: int = ...,
-        responses: list[ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse] = ...,
-        node_endpoints: list[ShareAcknowledgeResponse.NodeEndpoint] = ...,
-    ) -> None: ...
-
-class ShareFetchRequest:
-    class FetchTopic:
-        topic_id: bytes
-        partitions: list[ShareFetchRequest.FetchPartition]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            partitions: list[ShareFetchRequest.FetchPartition] = ...,
-        ) -> None: ...
-
-    class FetchPartition:
-        partition_index: int
-        acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = ...,
-        ) -> None: ...
-
-    class AcknowledgementBatch:
-        first_offset: int
-        last_offset: int
-        acknowledge_types: list[int]
-        def __init__(
-            self,
-            *,
-            first_offset: int = ...,
-            last_offset: int = ...,
-            acknowledge_types: list[int] = ...,
-        ) -> None: ...
-
-    class ForgottenTopic:
-        topic_id: bytes
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    group_id: str | None
-    member_id: str | None
-    share_session_epoch: int
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    max_records: int
-    batch_size: int
-    share_acquire_mode: int  # v2
-    is_renew_ack: bool  # v2
-    topics: list[ShareFetchRequest.FetchTopic]
-    forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic]
-    def __init__(
-        self,
-        *,
-        group_id: str | None = ...,
-        member_id: str | None = ...,
-        share_session_epoch: int = ...,
-        max_wait_ms: int = ...,
-        min_bytes: int = ...,
-        max_bytes: int = ...,
-        max_records: int = ...,
-        batch_size: int = ...,
-        share_acquire_mode: int = ...,
-        is_renew_ack: bool = ...,
-        topics: list[ShareFetchRequest.FetchTopic] = ...,
-        forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic] = ...,
-    ) -> None: ...
-
-class ShareFetchResponse:
-    class ShareFetchableTopicResponse:
-        topic_id: bytes
-        partitions: list[ShareFetchResponse.PartitionData]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            partitions: list[ShareFetchResponse.PartitionData] = ...,
-        ) -> None: ...
-
-    class PartitionData:
-        partition_index: int
-        error_code: int
-        error_message: str | None
-        acknowledge_error_code: int
-        acknowledge_error_message: str | None
-        current_leader: ShareFetchResponse.LeaderIdAndEpoch
-        records: Buffer
-        acquired_records: list[ShareFetchResponse.AcquiredRecords]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            acknowledge_error_code: int = ...,
-            acknowledge_error_message: str | None = ...,
-            current_leader: ShareFetchResponse.LeaderIdAndEpoch = ...,
-            records: Buffer = ...,
-            acquired_records: list[ShareFetchResponse.AcquiredRecords] = ...,
-        ) -> None: ...
-
-    class LeaderIdAndEpoch:
-        leader_id: int
-        leader_epoch: int
-        def __init__(
-            self,
-            *,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-        ) -> None: ...
-
-    class AcquiredRecords:
-        first_offset: int
-        last_offset: int
-        delivery_count: int
-        def __init__(
-            self,
-            *,
-            first_offset: int = ...,
-            last_offset: int = ...,
-            delivery_count: int = ...,
-        ) -> None: ...
-
-    class NodeEndpoint:
-        node_id: int
-        host: str
-        port: int
-        rack: str | None
-        def __init__(
-            self,
-            *,
-            node_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            rack: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    acquisition_lock_timeout_ms: int
-    responses: list[ShareFetchResponse.ShareFetchableTopicResponse]
-    node_endpoints: list[ShareFetchResponse.NodeEndpoint]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        acquisition_lock_timeout_ms: int = ...,
-        responses: list[ShareFetchResponse.ShareFetchableTopicResponse] = ...,
-        node_endpoints: list[ShareFetchResponse.NodeEndpoint] = ...,
-    ) -> None: ...
-
-class ShareGroupDescribeRequest:
-    group_ids: list[str]
-    include_authorized_operations: bool
-    def __init__(
-        self,
-        *,
-        group_ids: list[str] = ...,
-        include_authorized_operations: bool = ...,
-    ) -> None: ...
-
-class ShareGroupDescribeResponse:
-    class DescribedGroup:
-        error_code: int
-        error_message: str | None
-        group_id: str
-        group_state: str
-        group_epoch: int
-        assignment_epoch: int
-        assignor_name: str
-        members: list[ShareGroupDescribeResponse.Member]
-        authorized_operations: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            group_id: str = ...,
-            group_state: str = ...,
-            group_epoch: int = ...,
-            assignment_epoch: int = ...,
-            assignor_name: str = ...,
-            members: list[ShareGroupDescribeResponse.Member] = ...,
-            authorized_operations: int = ...,
-        ) -> None: ...
-
-    class Member:
-        member_id: str
-        rack_id: str | None
-        member_epoch: int
-        client_id: str
-        client_host: str
-        subscribed_topic_names: list[str]
-        assignment: ShareGroupDescribeResponse.Assignment
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            rack_id: str | None = ...,
-            member_epoch: int = ...,
-            client_id: str = ...,
-            client_host: str = ...,
-            subscribed_topic_names: list[str] = ...,
-            assignment: ShareGroupDescribeResponse.Assignment = ...,
-        ) -> None: ...
-
-    class Assignment:
-        topic_partitions: list[ShareGroupDescribeResponse.TopicPartitions]
-        def __init__(
-            self,
-            *,
-            topic_partitions: list[ShareGroupDescribeResponse.TopicPartitions] = ...,
-        ) -> None: ...
-
-    class TopicPartitions:
-        topic_id: bytes
-        topic_name: str
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            topic_name: str = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    groups: list[ShareGroupDescribeResponse.DescribedGroup]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        groups: list[ShareGroupDescribeResponse.DescribedGroup] = ...,
-    ) -> None: ...
-
-class ShareGroupHeartbeatRequest:
-    group_id: str
-    member_id: str
-    member_epoch: int
-    rack_id: str | None
-    subscribed_topic_names: list[str] | None
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        member_id: str = ...,
-        member_epoch: int = ...,
-        rack_id: str | None = ...,
-        subscribed_topic_names: list[str] | None = ...,
-    ) -> None: ...
-
-class ShareGroupHeartbeatResponse:
-    class Assignment:
-        topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions]
-        def __init__(
-            self,
-            *,
-            topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = ...,
-        ) -> None: ...
-
-    class TopicPartitions:
-        topic_id: bytes
-        partitions: list[int]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            partitions: list[int] = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    member_id: str | None
-    member_epoch: int
-    heartbeat_interval_ms: int
-    assignment: ShareGroupHeartbeatResponse.Assignment | None
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        member_id: str | None = ...,
-        member_epoch: int = ...,
-        heartbeat_interval_ms: int = ...,
-        assignment: ShareGroupHeartbeatResponse.Assignment | None = ...,
-    ) -> None: ...
-
-class SyncGroupRequest:
-    class SyncGroupRequestAssignment:
-        member_id: str
-        assignment: bytes
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            assignment: bytes = ...,
-        ) -> None: ...
-
-    group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None  # v3+
-    protocol_type: str | None  # v5
-    protocol_name: str | None  # v5
-    assignments: list[SyncGroupRequest.SyncGroupRequestAssignment]
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        generation_id: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-        protocol_type: str | None = ...,
-        protocol_name: str | None = ...,
-        assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = ...,
-    ) -> None: ...
-
-class SyncGroupResponse:
-    throttle_time_ms: int  # v1+
-    error_code: int
-    protocol_type: str | None  # v5
-    protocol_name: str | None  # v5
-    assignment: bytes
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        protocol_type: str | None = ...,
-        protocol_name: str | None = ...,
-        assignment: bytes = ...,
-    ) -> None: ...
-
-class TxnOffsetCommitRequest:
-    class TxnOffsetCommitRequestTopic:
-        name: str
-        partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...,
-        ) -> None: ...
-
-    class TxnOffsetCommitRequestPartition:
-        partition_index: int
-        committed_offset: int
-        committed_leader_epoch: int  # v2+
-        committed_metadata: str | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            committed_offset: int = ...,
-            committed_leader_epoch: int = ...,
-            committed_metadata: str | None = ...,
-        ) -> None: ...
-
-    transactional_id: str
-    group_id: str
-    producer_id: int
-    producer_epoch: int
-    generation_id: int  # v3+
-    member_id: str  # v3+
-    group_instance_id: str | None  # v3+
-    topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic]
-    def __init__(
-        self,
-        *,
-        transactional_id: str = ...,
-        group_id: str = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        generation_id: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-        topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...,
-    ) -> None: ...
-
-class TxnOffsetCommitResponse:
-    class TxnOffsetCommitResponseTopic:
-        name: str
-        partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...,
-        ) -> None: ...
-
-    class TxnOffsetCommitResponsePartition:
-        partition_index: int
-        error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = ...,
-    ) -> None: ...
-
-class UpdateFeaturesRequest:
-    class FeatureUpdateKey:
-        feature: str
-        max_version_level: int
-        allow_downgrade: bool  # v0
-        upgrade_type: int  # v1+
-        def __init__(
-            self,
-            *,
-            feature: str = ...,
-            max_version_level: int = ...,
-            allow_downgrade: bool = ...,
-            upgrade_type: int = ...,
-        ) -> None: ...
-
-    timeout_ms: int
-    feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey]
-    validate_only: bool  # v1+
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = ...,
-        feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey] = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
-
-class UpdateFeaturesResponse:
-    class UpdatableFeatureResult:
-        feature: str
-        error_code: int
-        error_message: str | None
-        def __init__(
-            self,
-            *,
-            feature: str = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
-    throttle_time_ms: int
-    error_code: int
-    error_message: str | None
-    results: list[UpdateFeaturesResponse.UpdatableFeatureResult]  # v0-1
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        results: list[UpdateFeaturesResponse.UpdatableFeatureResult] = ...,
-    ) -> None: ...
-
-class WriteTxnMarkersRequest:
-    class WritableTxnMarker:
-        producer_id: int
-        producer_epoch: int
-        transaction_result: bool
-        topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic]
-        coordinator_epoch: int
-        transaction_version: int  # v2
-        def __init__(
-            self,
-            *,
-            producer_id: int = ...,
-            producer_epoch: int = ...,
-            transaction_result: bool = ...,
-            topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = ...,
-            coordinator_epoch: int = ...,
-            transaction_version: int = ...,
-        ) -> None: ...
-
-    class WritableTxnMarkerTopic:
-        name: str
-        partition_indexes: list[int]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partition_indexes: list[int] = ...,
-        ) -> None: ...
-
-    markers: list[WriteTxnMarkersRequest.WritableTxnMarker]
-    def __init__(
-        self,
-        *,
-        markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = ...,
-    ) -> None: ...
-
-class WriteTxnMarkersResponse:
-    class WritableTxnMarkerResult:
-        producer_id: int
-        topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult]
-        def __init__(
-            self,
-            *,
-            producer_id: int = ...,
-            topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = ...,
-        ) -> None: ...
-
-    class WritableTxnMarkerTopicResult:
-        name: str
-        partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = ...,
-        ) -> None: ...
-
-    class WritableTxnMarkerPartitionResult:
-        partition_index: int
-        error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
-    markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult]
-    def __init__(
-        self,
-        *,
-        markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = ...,
-    ) -> None: ...
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class _Message: ...
+
+class AddOffsetsToTxnRequest(_Message):
+    transactional_id: str = ...
+    producer_id: int = ...
+    producer_epoch: int = ...
+    group_id: str = ...
+
+class AddOffsetsToTxnResponse(_Message):
+    throttle_time_ms: int = ...
+    error_code: int = ...
+
+class AddPartitionsToTxnRequest(_Message):
+    class AddPartitionsToTxnTransaction(_Message):
+        transactional_id: str = ...  # v4+
+        producer_id: int = ...  # v4+
+        producer_epoch: int = ...  # v4+
+        verify_only: bool = ...  # v4+
+        topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...  # v4+
+
+    class AddPartitionsToTxnTopic(_Message):
+        name: str = ...
+        partitions: list[int] = ...
+
+    transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = ...  # v4+
+    v3_and_below_transactional_id: str = ...  # v0-3
+    v3_and_below_producer_id: int = ...  # v0-3
+    v3_and_below_producer_epoch: int = ...  # v0-3
+    v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...  # v0-3
+
+class AddPartitionsToTxnResponse(_Message):
+    class AddPartitionsToTxnResult(_Message):
+        transactional_id: str = ...  # v4+
+        topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...  # v4+
+
+    class AddPartitionsToTxnTopicResult(_Message):
+        name: str = ...
+        results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = ...
+
+    class AddPartitionsToTxnPartitionResult(_Message):
+        partition_index: int = ...
+        partition_error_code: int = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...  # v4+
+    results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = ...  # v4+
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...  # v0-3
+
+class AlterClientQuotasRequest(_Message):
+    class EntryData(_Message):
+        entity: list[AlterClientQuotasRequest.EntityData] = ...
+        ops: list[AlterClientQuotasRequest.OpData] = ...
+
+    class EntityData(_Message):
+        entity_type: str = ...
+        entity_name: str | None = ...
+
+    class OpData(_Message):
+        key: str = ...
+        value: float = ...
+        remove: bool = ...
+
+    entries: list[AlterClientQuotasRequest.EntryData] = ...
+    validate_only: bool = ...
+
+class AlterClientQuotasResponse(_Message):
+    class EntryData(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+        entity: list[AlterClientQuotasResponse.EntityData] = ...
+
+    class EntityData(_Message):
+        entity_type: str = ...
+        entity_name: str | None = ...
+
+    throttle_time_ms: int = ...
+    entries: list[AlterClientQuotasResponse.EntryData] = ...
+
+class AlterConfigsRequest(_Message):
+    class AlterConfigsResource(_Message):
+        resource_type: int = ...
+        resource_name: str = ...
+        configs: list[AlterConfigsRequest.AlterableConfig] = ...
+
+    class AlterableConfig(_Message):
+        name: str = ...
+        value: str | None = ...
+
+    resources: list[AlterConfigsRequest.AlterConfigsResource] = ...
+    validate_only: bool = ...
+
+class AlterConfigsResponse(_Message):
+    class AlterConfigsResourceResponse(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+        resource_type: int = ...
+        resource_name: str = ...
+
+    throttle_time_ms: int = ...
+    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = ...
+
+class AlterPartitionReassignmentsRequest(_Message):
+    class ReassignableTopic(_Message):
+        name: str = ...
+        partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = ...
+
+    class ReassignablePartition(_Message):
+        partition_index: int = ...
+        replicas: list[int] | None = ...
+
+    timeout_ms: int = ...
+    allow_replication_factor_change: bool = ...  # v1
+    topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = ...
+
+class AlterPartitionReassignmentsResponse(_Message):
+    class ReassignableTopicResponse(_Message):
+        name: str = ...
+        partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = ...
+
+    class ReassignablePartitionResponse(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    allow_replication_factor_change: bool = ...  # v1
+    error_code: int = ...
+    error_message: str | None = ...
+    responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = ...
+
+class AlterReplicaLogDirsRequest(_Message):
+    class AlterReplicaLogDir(_Message):
+        path: str = ...
+        topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = ...
+
+    class AlterReplicaLogDirTopic(_Message):
+        name: str = ...
+        partitions: list[int] = ...
+
+    dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = ...
+
+class AlterReplicaLogDirsResponse(_Message):
+    class AlterReplicaLogDirTopicResult(_Message):
+        topic_name: str = ...
+        partitions: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = ...
+
+    class AlterReplicaLogDirPartitionResult(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+
+    throttle_time_ms: int = ...
+    results: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = ...
+
+class AlterShareGroupOffsetsRequest(_Message):
+    class AlterShareGroupOffsetsRequestTopic(_Message):
+        topic_name: str = ...
+        partitions: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition] = ...
+
+    class AlterShareGroupOffsetsRequestPartition(_Message):
+        partition_index: int = ...
+        start_offset: int = ...
+
+    group_id: str = ...
+    topics: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic] = ...
+
+class AlterShareGroupOffsetsResponse(_Message):
+    class AlterShareGroupOffsetsResponseTopic(_Message):
+        topic_name: str = ...
+        topic_id: bytes = ...
+        partitions: list[AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition] = ...
+
+    class AlterShareGroupOffsetsResponsePartition(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    responses: list[AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = ...
+
+class AlterUserScramCredentialsRequest(_Message):
+    class ScramCredentialDeletion(_Message):
+        name: str = ...
+        mechanism: int = ...
+
+    class ScramCredentialUpsertion(_Message):
+        name: str = ...
+        mechanism: int = ...
+        iterations: int = ...
+        salt: bytes = ...
+        salted_password: bytes = ...
+
+    deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = ...
+    upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = ...
+
+class AlterUserScramCredentialsResponse(_Message):
+    class AlterUserScramCredentialsResult(_Message):
+        user: str = ...
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = ...
+
+class ApiVersionsRequest(_Message):
+    client_software_name: str = ...  # v3+
+    client_software_version: str = ...  # v3+
+
+class ApiVersionsResponse(_Message):
+    class ApiVersion(_Message):
+        api_key: int = ...
+        min_version: int = ...
+        max_version: int = ...
+
+    class SupportedFeatureKey(_Message):
+        name: str = ...  # v3+
+        min_version: int = ...  # v3+
+        max_version: int = ...  # v3+
+
+    class FinalizedFeatureKey(_Message):
+        name: str = ...  # v3+
+        max_version_level: int = ...  # v3+
+        min_version_level: int = ...  # v3+
+
+    error_code: int = ...
+    api_keys: list[ApiVersionsResponse.ApiVersion] = ...
+    throttle_time_ms: int = ...  # v1+
+    supported_features: list[ApiVersionsResponse.SupportedFeatureKey] = ...  # v3+ tagged 0
+    finalized_features_epoch: int = ...  # v3+ tagged 1
+    finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = ...  # v3+ tagged 2
+    zk_migration_ready: bool = ...  # v3+ tagged 3
+
+class ConsumerGroupDescribeRequest(_Message):
+    group_ids: list[str] = ...
+    include_authorized_operations: bool = ...
+
+class ConsumerGroupDescribeResponse(_Message):
+    class DescribedGroup(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+        group_id: str = ...
+        group_state: str = ...
+        group_epoch: int = ...
+        assignment_epoch: int = ...
+        assignor_name: str = ...
+        members: list[ConsumerGroupDescribeResponse.Member] = ...
+        authorized_operations: int = ...
+
+    class Member(_Message):
+        member_id: str = ...
+        instance_id: str | None = ...
+        rack_id: str | None = ...
+        member_epoch: int = ...
+        client_id: str = ...
+        client_host: str = ...
+        subscribed_topic_names: list[str] = ...
+        subscribed_topic_regex: str | None = ...
+        assignment: ConsumerGroupDescribeResponse.Assignment = ...
+        target_assignment: ConsumerGroupDescribeResponse.Assignment = ...
+        member_type: int = ...  # v1
+
+    class Assignment(_Message):
+        topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = ...
+
+    class TopicPartitions(_Message):
+        topic_id: bytes = ...
+        topic_name: str = ...
+        partitions: list[int] = ...
+
+    throttle_time_ms: int = ...
+    groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = ...
+
+class ConsumerGroupHeartbeatRequest(_Message):
+    class TopicPartitions(_Message):
+        topic_id: bytes = ...
+        partitions: list[int] = ...
+
+    group_id: str = ...
+    member_id: str = ...
+    member_epoch: int = ...
+    instance_id: str | None = ...
+    rack_id: str | None = ...
+    rebalance_timeout_ms: int = ...
+    subscribed_topic_names: list[str] | None = ...
+    subscribed_topic_regex: str | None = ...  # v1
+    server_assignor: str | None = ...
+    topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = ...
+
+class ConsumerGroupHeartbeatResponse(_Message):
+    class Assignment(_Message):
+        topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = ...
+
+    class TopicPartitions(_Message):
+        topic_id: bytes = ...
+        partitions: list[int] = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    member_id: str | None = ...
+    member_epoch: int = ...
+    heartbeat_interval_ms: int = ...
+    assignment: ConsumerGroupHeartbeatResponse.Assignment | None = ...
+
+class ConsumerProtocolAssignment(_Message):
+    class TopicPartition(_Message):
+        topic: str = ...
+        partitions: list[int] = ...
+
+    assigned_partitions: list[ConsumerProtocolAssignment.TopicPartition] = ...
+    user_data: bytes | None = ...
+
+class ConsumerProtocolSubscription(_Message):
+    class TopicPartition(_Message):
+        topic: str = ...  # v1+
+        partitions: list[int] = ...  # v1+
+
+    topics: list[str] = ...
+    user_data: bytes | None = ...
+    owned_partitions: list[ConsumerProtocolSubscription.TopicPartition] = ...  # v1+
+    generation_id: int = ...  # v2+
+    rack_id: str | None = ...  # v3
+
+class CreateAclsRequest(_Message):
+    class AclCreation(_Message):
+        resource_type: int = ...
+        resource_name: str = ...
+        resource_pattern_type: int = ...
+        principal: str = ...
+        host: str = ...
+        operation: int = ...
+        permission_type: int = ...
+
+    creations: list[CreateAclsRequest.AclCreation] = ...
+
+class CreateAclsResponse(_Message):
+    class AclCreationResult(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    results: list[CreateAclsResponse.AclCreationResult] = ...
+
+class CreateDelegationTokenRequest(_Message):
+    class CreatableRenewers(_Message):
+        principal_type: str = ...
+        principal_name: str = ...
+
+    owner_principal_type: str | None = ...  # v3
+    owner_principal_name: str | None = ...  # v3
+    renewers: list[CreateDelegationTokenRequest.CreatableRenewers] = ...
+    max_lifetime_ms: int = ...
+
+class CreateDelegationTokenResponse(_Message):
+    error_code: int = ...
+    principal_type: str = ...
+    principal_name: str = ...
+    token_requester_principal_type: str = ...  # v3
+    token_requester_principal_name: str = ...  # v3
+    issue_timestamp_ms: int = ...
+    expiry_timestamp_ms: int = ...
+    max_timestamp_ms: int = ...
+    token_id: str = ...
+    hmac: bytes = ...
+    throttle_time_ms: int = ...
+
+class CreatePartitionsRequest(_Message):
+    class CreatePartitionsTopic(_Message):
+        name: str = ...
+        count: int = ...
+        assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = ...
+
+    class CreatePartitionsAssignment(_Message):
+        broker_ids: list[int] = ...
+
+    topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = ...
+    timeout_ms: int = ...
+    validate_only: bool = ...
+
+class CreatePartitionsResponse(_Message):
+    class CreatePartitionsTopicResult(_Message):
+        name: str = ...
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = ...
+
+class CreateTopicsRequest(_Message):
+    class CreatableTopic(_Message):
+        name: str = ...
+        num_partitions: int = ...
+        replication_factor: int = ...
+        assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = ...
+        configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...
+
+    class CreatableReplicaAssignment(_Message):
+        partition_index: int = ...
+        broker_ids: list[int] = ...
+
+    class CreatableTopicConfig(_Message):
+        name: str = ...
+        value: str | None = ...
+
+    topics: list[CreateTopicsRequest.CreatableTopic] = ...
+    timeout_ms: int = ...
+    validate_only: bool = ...
+
+class CreateTopicsResponse(_Message):
+    class CreatableTopicResult(_Message):
+        name: str = ...
+        topic_id: bytes = ...  # v7
+        error_code: int = ...
+        error_message: str | None = ...
+        topic_config_error_code: int = ...  # v5+ tagged 0
+        num_partitions: int = ...  # v5+
+        replication_factor: int = ...  # v5+
+        configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = ...  # v5+
+
+    class CreatableTopicConfigs(_Message):
+        name: str = ...  # v5+
+        value: str | None = ...  # v5+
+        read_only: bool = ...  # v5+
+        config_source: int = ...  # v5+
+        is_sensitive: bool = ...  # v5+
+
+    throttle_time_ms: int = ...
+    topics: list[CreateTopicsResponse.CreatableTopicResult] = ...
+
+class DeleteAclsRequest(_Message):
+    class DeleteAclsFilter(_Message):
+        resource_type_filter: int = ...
+        resource_name_filter: str | None = ...
+        pattern_type_filter: int = ...
+        principal_filter: str | None = ...
+        host_filter: str | None = ...
+        operation: int = ...
+        permission_type: int = ...
+
+    filters: list[DeleteAclsRequest.DeleteAclsFilter] = ...
+
+class DeleteAclsResponse(_Message):
+    class DeleteAclsFilterResult(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+        matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl] = ...
+
+    class DeleteAclsMatchingAcl(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+        resource_type: int = ...
+        resource_name: str = ...
+        pattern_type: int = ...
+        principal: str = ...
+        host: str = ...
+        operation: int = ...
+        permission_type: int = ...
+
+    throttle_time_ms: int = ...
+    filter_results: list[DeleteAclsResponse.DeleteAclsFilterResult] = ...
+
+class DeleteGroupsRequest(_Message):
+    groups_names: list[str] = ...
+
+class DeleteGroupsResponse(_Message):
+    class DeletableGroupResult(_Message):
+        group_id: str = ...
+        error_code: int = ...
+
+    throttle_time_ms: int = ...
+    results: list[DeleteGroupsResponse.DeletableGroupResult] = ...
+
+class DeleteRecordsRequest(_Message):
+    class DeleteRecordsTopic(_Message):
+        name: str = ...
+        partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...
+
+    class DeleteRecordsPartition(_Message):
+        partition_index: int = ...
+        offset: int = ...
+
+    topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = ...
+    timeout_ms: int = ...
+
+class DeleteRecordsResponse(_Message):
+    class DeleteRecordsTopicResult(_Message):
+        name: str = ...
+        partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = ...
+
+    class DeleteRecordsPartitionResult(_Message):
+        partition_index: int = ...
+        low_watermark: int = ...
+        error_code: int = ...
+
+    throttle_time_ms: int = ...
+    topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult] = ...
+
+class DeleteShareGroupOffsetsRequest(_Message):
+    class DeleteShareGroupOffsetsRequestTopic(_Message):
+        topic_name: str = ...
+
+    group_id: str = ...
+    topics: list[DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic] = ...
+
+class DeleteShareGroupOffsetsResponse(_Message):
+    class DeleteShareGroupOffsetsResponseTopic(_Message):
+        topic_name: str = ...
+        topic_id: bytes = ...
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    responses: list[DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic] = ...
+
+class DeleteTopicsRequest(_Message):
+    class DeleteTopicState(_Message):
+        name: str | None = ...  # v6
+        topic_id: bytes = ...  # v6
+
+    topics: list[DeleteTopicsRequest.DeleteTopicState] = ...  # v6
+    topic_names: list[str] = ...  # v1-5
+    timeout_ms: int = ...
+
+class DeleteTopicsResponse(_Message):
+    class DeletableTopicResult(_Message):
+        name: str | None = ...
+        topic_id: bytes = ...  # v6
+        error_code: int = ...
+        error_message: str | None = ...  # v5+
+
+    throttle_time_ms: int = ...
+    responses: list[DeleteTopicsResponse.DeletableTopicResult] = ...
+
+class DescribeAclsRequest(_Message):
+    resource_type_filter: int = ...
+    resource_name_filter: str | None = ...
+    pattern_type_filter: int = ...
+    principal_filter: str | None = ...
+    host_filter: str | None = ...
+    operation: int = ...
+    permission_type: int = ...
+
+class DescribeAclsResponse(_Message):
+    class DescribeAclsResource(_Message):
+        resource_type: int = ...
+        resource_name: str = ...
+        pattern_type: int = ...
+        acls: list[DescribeAclsResponse.AclDescription] = ...
+
+    class AclDescription(_Message):
+        principal: str = ...
+        host: str = ...
+        operation: int = ...
+        permission_type: int = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    resources: list[DescribeAclsResponse.DescribeAclsResource] = ...
+
+class DescribeClientQuotasRequest(_Message):
+    class ComponentData(_Message):
+        entity_type: str = ...
+        match_type: int = ...
+        match: str | None = ...
+
+    components: list[DescribeClientQuotasRequest.ComponentData] = ...
+    strict: bool = ...
+
+class DescribeClientQuotasResponse(_Message):
+    class EntryData(_Message):
+        entity: list[DescribeClientQuotasResponse.EntityData] = ...
+        values: list[DescribeClientQuotasResponse.ValueData] = ...
+
+    class EntityData(_Message):
+        entity_type: str = ...
+        entity_name: str | None = ...
+
+    class ValueData(_Message):
+        key: str = ...
+        value: float = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    entries: list[DescribeClientQuotasResponse.EntryData] | None = ...
+
+class DescribeClusterRequest(_Message):
+    include_cluster_authorized_operations: bool = ...
+    endpoint_type: int = ...  # v1+
+    include_fenced_brokers: bool = ...  # v2
+
+class DescribeClusterResponse(_Message):
+    class DescribeClusterBroker(_Message):
+        broker_id: int = ...
+        host: str = ...
+        port: int = ...
+        rack: str | None = ...
+        is_fenced: bool = ...  # v2
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    endpoint_type: int = ...  # v1+
+    cluster_id: str = ...
+    controller_id: int = ...
+    brokers: list[DescribeClusterResponse.DescribeClusterBroker] = ...
+    cluster_authorized_operations: int = ...
+
+class DescribeConfigsRequest(_Message):
+    class DescribeConfigsResource(_Message):
+        resource_type: int = ...
+        resource_name: str = ...
+        configuration_keys: list[str] | None = ...
+
+    resources: list[DescribeConfigsRequest.DescribeConfigsResource] = ...
+    include_synonyms: bool = ...
+    include_documentation: bool = ...  # v3+
+
+class DescribeConfigsResponse(_Message):
+    class DescribeConfigsResult(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+        resource_type: int = ...
+        resource_name: str = ...
+        configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = ...
+
+    class DescribeConfigsResourceResult(_Message):
+        name: str = ...
+        value: str | None = ...
+        read_only: bool = ...
+        config_source: int = ...
+        is_sensitive: bool = ...
+        synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym] = ...
+        config_type: int = ...  # v3+
+        documentation: str | None = ...  # v3+
+
+    class DescribeConfigsSynonym(_Message):
+        name: str = ...
+        value: str | None = ...
+        source: int = ...
+
+    throttle_time_ms: int = ...
+    results: list[DescribeConfigsResponse.DescribeConfigsResult] = ...
+
+class DescribeDelegationTokenRequest(_Message):
+    class DescribeDelegationTokenOwner(_Message):
+        principal_type: str = ...
+        principal_name: str = ...
+
+    owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None = ...
+
+class DescribeDelegationTokenResponse(_Message):
+    class DescribedDelegationToken(_Message):
+        principal_type: str = ...
+        principal_name: str = ...
+        token_requester_principal_type: str = ...  # v3
+        token_requester_principal_name: str = ...  # v3
+        issue_timestamp: int = ...
+        expiry_timestamp: int = ...
+        max_timestamp: int = ...
+        token_id: str = ...
+        hmac: bytes = ...
+        renewers: list[DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer] = ...
+
+    class DescribedDelegationTokenRenewer(_Message):
+        principal_type: str = ...
+        principal_name: str = ...
+
+    error_code: int = ...
+    tokens: list[DescribeDelegationTokenResponse.DescribedDelegationToken] = ...
+    throttle_time_ms: int = ...
+
+class DescribeGroupsRequest(_Message):
+    groups: list[str] = ...
+    include_authorized_operations: bool = ...  # v3+
+
+class DescribeGroupsResponse(_Message):
+    class DescribedGroup(_Message):
+        error_code: int = ...
+        error_message: str | None = ...  # v6
+        group_id: str = ...
+        group_state: str = ...
+        protocol_type: str = ...
+        protocol_data: str = ...
+        members: list[DescribeGroupsResponse.DescribedGroupMember] = ...
+        authorized_operations: int = ...  # v3+
+
+    class DescribedGroupMember(_Message):
+        member_id: str = ...
+        group_instance_id: str | None = ...  # v4+
+        client_id: str = ...
+        client_host: str = ...
+        member_metadata: bytes = ...
+        member_assignment: bytes = ...
+
+    throttle_time_ms: int = ...  # v1+
+    groups: list[DescribeGroupsResponse.DescribedGroup] = ...
+
+class DescribeLogDirsRequest(_Message):
+    class DescribableLogDirTopic(_Message):
+        topic: str = ...
+        partitions: list[int] = ...
+
+    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = ...
+
+class DescribeLogDirsResponse(_Message):
+    class DescribeLogDirsResult(_Message):
+        error_code: int = ...
+        log_dir: str = ...
+        topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = ...
+        total_bytes: int = ...  # v4+
+        usable_bytes: int = ...  # v4+
+        is_cordoned: bool = ...  # v5
+
+    class DescribeLogDirsTopic(_Message):
+        name: str = ...
+        partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = ...
+
+    class DescribeLogDirsPartition(_Message):
+        partition_index: int = ...
+        partition_size: int = ...
+        offset_lag: int = ...
+        is_future_key: bool = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...  # v3+
+    results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = ...
+
+class DescribeProducersRequest(_Message):
+    class TopicRequest(_Message):
+        name: str = ...
+        partition_indexes: list[int] = ...
+
+    topics: list[DescribeProducersRequest.TopicRequest] = ...
+
+class DescribeProducersResponse(_Message):
+    class TopicResponse(_Message):
+        name: str = ...
+        partitions: list[DescribeProducersResponse.PartitionResponse] = ...
+
+    class PartitionResponse(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+        error_message: str | None = ...
+        active_producers: list[DescribeProducersResponse.ProducerState] = ...
+
+    class ProducerState(_Message):
+        producer_id: int = ...
+        producer_epoch: int = ...
+        last_sequence: int = ...
+        last_timestamp: int = ...
+        coordinator_epoch: int = ...
+        current_txn_start_offset: int = ...
+
+    throttle_time_ms: int = ...
+    topics: list[DescribeProducersResponse.TopicResponse] = ...
+
+class DescribeQuorumRequest(_Message):
+    class TopicData(_Message):
+        topic_name: str = ...
+        partitions: list[DescribeQuorumRequest.PartitionData] = ...
+
+    class PartitionData(_Message):
+        partition_index: int = ...
+
+    topics: list[DescribeQuorumRequest.TopicData] = ...
+
+class DescribeQuorumResponse(_Message):
+    class TopicData(_Message):
+        topic_name: str = ...
+        partitions: list[DescribeQuorumResponse.PartitionData] = ...
+
+    class PartitionData(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+        error_message: str | None = ...  # v2
+        leader_id: int = ...
+        leader_epoch: int = ...
+        high_watermark: int = ...
+        current_voters: list[DescribeQuorumResponse.ReplicaState] = ...
+        observers: list[DescribeQuorumResponse.ReplicaState] = ...
+
+    class ReplicaState(_Message):
+        replica_id: int = ...
+        replica_directory_id: bytes = ...  # v2
+        log_end_offset: int = ...
+        last_fetch_timestamp: int = ...  # v1+
+        last_caught_up_timestamp: int = ...  # v1+
+
+    class Node(_Message):
+        node_id: int = ...  # v2
+        listeners: list[DescribeQuorumResponse.Listener] = ...  # v2
+
+    class Listener(_Message):
+        name: str = ...  # v2
+        host: str = ...  # v2
+        port: int = ...  # v2
+
+    error_code: int = ...
+    error_message: str | None = ...  # v2
+    topics: list[DescribeQuorumResponse.TopicData] = ...
+    nodes: list[DescribeQuorumResponse.Node] = ...  # v2
+
+class DescribeShareGroupOffsetsRequest(_Message):
+    class DescribeShareGroupOffsetsRequestGroup(_Message):
+        group_id: str = ...
+        topics: list[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] | None = ...
+
+    class DescribeShareGroupOffsetsRequestTopic(_Message):
+        topic_name: str = ...
+        partitions: list[int] = ...
+
+    groups: list[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup] = ...
+
+class DescribeShareGroupOffsetsResponse(_Message):
+    class DescribeShareGroupOffsetsResponseGroup(_Message):
+        group_id: str = ...
+        topics: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic] = ...
+        error_code: int = ...
+        error_message: str | None = ...
+
+    class DescribeShareGroupOffsetsResponseTopic(_Message):
+        topic_name: str = ...
+        topic_id: bytes = ...
+        partitions: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition] = ...
+
+    class DescribeShareGroupOffsetsResponsePartition(_Message):
+        partition_index: int = ...
+        start_offset: int = ...
+        leader_epoch: int = ...
+        lag: int = ...  # v1
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    groups: list[DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup] = ...
+
+class DescribeTopicPartitionsRequest(_Message):
+    class TopicRequest(_Message):
+        name: str = ...
+
+    class Cursor(_Message):
+        topic_name: str = ...
+        partition_index: int = ...
+
+    topics: list[DescribeTopicPartitionsRequest.TopicRequest] = ...
+    response_partition_limit: int = ...
+    cursor: DescribeTopicPartitionsRequest.Cursor | None = ...
+
+class DescribeTopicPartitionsResponse(_Message):
+    class DescribeTopicPartitionsResponseTopic(_Message):
+        error_code: int = ...
+        name: str | None = ...
+        topic_id: bytes = ...
+        is_internal: bool = ...
+        partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = ...
+        topic_authorized_operations: int = ...
+
+    class DescribeTopicPartitionsResponsePartition(_Message):
+        error_code: int = ...
+        partition_index: int = ...
+        leader_id: int = ...
+        leader_epoch: int = ...
+        replica_nodes: list[int] = ...
+        isr_nodes: list[int] = ...
+        eligible_leader_replicas: list[int] | None = ...
+        last_known_elr: list[int] | None = ...
+        offline_replicas: list[int] = ...
+
+    class Cursor(_Message):
+        topic_name: str = ...
+        partition_index: int = ...
+
+    throttle_time_ms: int = ...
+    topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = ...
+    next_cursor: DescribeTopicPartitionsResponse.Cursor | None = ...
+
+class DescribeTransactionsRequest(_Message):
+    transactional_ids: list[str] = ...
+
+class DescribeTransactionsResponse(_Message):
+    class TransactionState(_Message):
+        error_code: int = ...
+        transactional_id: str = ...
+        transaction_state: str = ...
+        transaction_timeout_ms: int = ...
+        transaction_start_time_ms: int = ...
+        producer_id: int = ...
+        producer_epoch: int = ...
+        topics: list[DescribeTransactionsResponse.TopicData] = ...
+
+    class TopicData(_Message):
+        topic: str = ...
+        partitions: list[int] = ...
+
+    throttle_time_ms: int = ...
+    transaction_states: list[DescribeTransactionsResponse.TransactionState] = ...
+
+class DescribeUserScramCredentialsRequest(_Message):
+    class UserName(_Message):
+        name: str = ...
+
+    users: list[DescribeUserScramCredentialsRequest.UserName] | None = ...
+
+class DescribeUserScramCredentialsResponse(_Message):
+    class DescribeUserScramCredentialsResult(_Message):
+        user: str = ...
+        error_code: int = ...
+        error_message: str | None = ...
+        credential_infos: list[DescribeUserScramCredentialsResponse.CredentialInfo] = ...
+
+    class CredentialInfo(_Message):
+        mechanism: int = ...
+        iterations: int = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = ...
+
+class ElectLeadersRequest(_Message):
+    class TopicPartitions(_Message):
+        topic: str = ...
+        partitions: list[int] = ...
+
+    election_type: int = ...  # v1+
+    topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = ...
+    timeout_ms: int = ...
+
+class ElectLeadersResponse(_Message):
+    class ReplicaElectionResult(_Message):
+        topic: str = ...
+        partition_result: list[ElectLeadersResponse.PartitionResult] = ...
+
+    class PartitionResult(_Message):
+        partition_id: int = ...
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...  # v1+
+    replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = ...
+
+class EndTxnRequest(_Message):
+    transactional_id: str = ...
+    producer_id: int = ...
+    producer_epoch: int = ...
+    committed: bool = ...
+
+class EndTxnResponse(_Message):
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    producer_id: int = ...  # v5
+    producer_epoch: int = ...  # v5
+
+class ExpireDelegationTokenRequest(_Message):
+    hmac: bytes = ...
+    expiry_time_period_ms: int = ...
+
+class ExpireDelegationTokenResponse(_Message):
+    error_code: int = ...
+    expiry_timestamp_ms: int = ...
+    throttle_time_ms: int = ...
+
+class FetchRequest(_Message):
+    class ReplicaState(_Message):
+        replica_id: int = ...  # v15+
+        replica_epoch: int = ...  # v15+
+
+    class FetchTopic(_Message):
+        topic: str = ...  # v4-12
+        topic_id: bytes = ...  # v13+
+        partitions: list[FetchRequest.FetchPartition] = ...
+
+    class FetchPartition(_Message):
+        partition: int = ...
+        current_leader_epoch: int = ...  # v9+
+        fetch_offset: int = ...
+        last_fetched_epoch: int = ...  # v12+
+        log_start_offset: int = ...  # v5+
+        partition_max_bytes: int = ...
+        replica_directory_id: bytes = ...  # v17+ tagged 0
+        high_watermark: int = ...  # v18 tagged 1
+
+    class ForgottenTopic(_Message):
+        topic: str = ...  # v7-12
+        topic_id: bytes = ...  # v13+
+        partitions: list[int] = ...  # v7+
+
+    cluster_id: str | None = ...  # v12+ tagged 0
+    replica_id: int = ...  # v4-14
+    replica_state: FetchRequest.ReplicaState = ...  # v15+ tagged 1
+    max_wait_ms: int = ...
+    min_bytes: int = ...
+    max_bytes: int = ...
+    isolation_level: int = ...
+    session_id: int = ...  # v7+
+    session_epoch: int = ...  # v7+
+    topics: list[FetchRequest.FetchTopic] = ...
+    forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ...  # v7+
+    rack_id: str = ...  # v11+
+
+class FetchResponse(_Message):
+    class FetchableTopicResponse(_Message):
+        topic: str = ...  # v4-12
+        topic_id: bytes = ...  # v13+
+        partitions: list[FetchResponse.PartitionData] = ...
+
+    class PartitionData(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+        high_watermark: int = ...
+        last_stable_offset: int = ...
+        log_start_offset: int = ...  # v5+
+        diverging_epoch: FetchResponse.EpochEndOffset = ...  # v12+ tagged 0
+        current_leader: FetchResponse.LeaderIdAndEpoch = ...  # v12+ tagged 1
+        snapshot_id: FetchResponse.SnapshotId = ...  # v12+ tagged 2
+        aborted_transactions: list[FetchResponse.AbortedTransaction] | None = ...
+        preferred_read_replica: int = ...  # v11+
+        records: Buffer | None = ...
+
+    class EpochEndOffset(_Message):
+        epoch: int = ...  # v12+
+        end_offset: int = ...  # v12+
+
+    class LeaderIdAndEpoch(_Message):
+        leader_id: int = ...  # v12+
+        leader_epoch: int = ...  # v12+
+
+    class SnapshotId(_Message):
+        end_offset: int = ...
+        epoch: int = ...
+
+    class AbortedTransaction(_Message):
+        producer_id: int = ...
+        first_offset: int = ...
+
+    class NodeEndpoint(_Message):
+        node_id: int = ...  # v16+
+        host: str = ...  # v16+
+        port: int = ...  # v16+
+        rack: str | None = ...  # v16+
+
+    throttle_time_ms: int = ...
+    error_code: int = ...  # v7+
+    session_id: int = ...  # v7+
+    responses: list[FetchResponse.FetchableTopicResponse] = ...
+    node_endpoints: list[FetchResponse.NodeEndpoint] = ...  # v16+ tagged 0
+
+class FindCoordinatorRequest(_Message):
+    key: str = ...  # v0-3
+    key_type: int = ...  # v1+
+    coordinator_keys: list[str] = ...  # v4+
+
+class FindCoordinatorResponse(_Message):
+    class Coordinator(_Message):
+        key: str = ...  # v4+
+        node_id: int = ...  # v4+
+        host: str = ...  # v4+
+        port: int = ...  # v4+
+        error_code: int = ...  # v4+
+        error_message: str | None = ...  # v4+
+
+    throttle_time_ms: int = ...  # v1+
+    error_code: int = ...  # v0-3
+    error_message: str | None = ...  # v1-3
+    node_id: int = ...  # v0-3
+    host: str = ...  # v0-3
+    port: int = ...  # v0-3
+    coordinators: list[FindCoordinatorResponse.Coordinator] = ...  # v4+
+
+class GetTelemetrySubscriptionsRequest(_Message):
+    client_instance_id: bytes = ...
+
+class GetTelemetrySubscriptionsResponse(_Message):
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    client_instance_id: bytes = ...
+    subscription_id: int = ...
+    accepted_compression_types: list[int] = ...
+    push_interval_ms: int = ...
+    telemetry_max_bytes: int = ...
+    delta_temporality: bool = ...
+    requested_metrics: list[str] = ...
+
+class HeartbeatRequest(_Message):
+    group_id: str = ...
+    generation_id: int = ...
+    member_id: str = ...
+    group_instance_id: str | None = ...  # v3+
+
+class HeartbeatResponse(_Message):
+    throttle_time_ms: int = ...  # v1+
+    error_code: int = ...
+
+class IncrementalAlterConfigsRequest(_Message):
+    class AlterConfigsResource(_Message):
+        resource_type: int = ...
+        resource_name: str = ...
+        configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = ...
+
+    class AlterableConfig(_Message):
+        name: str = ...
+        config_operation: int = ...
+        value: str | None = ...
+
+    resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = ...
+    validate_only: bool = ...
+
+class IncrementalAlterConfigsResponse(_Message):
+    class AlterConfigsResourceResponse(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+        resource_type: int = ...
+        resource_name: str = ...
+
+    throttle_time_ms: int = ...
+    responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...
+
+class InitProducerIdRequest(_Message):
+    transactional_id: str | None = ...
+    transaction_timeout_ms: int = ...
+    producer_id: int = ...  # v3+
+    producer_epoch: int = ...  # v3+
+    enable2_pc: bool = ...  # v6
+    keep_prepared_txn: bool = ...  # v6
+
+class InitProducerIdResponse(_Message):
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    producer_id: int = ...
+    producer_epoch: int = ...
+    ongoing_txn_producer_id: int = ...  # v6
+    ongoing_txn_producer_epoch: int = ...  # v6
+
+class JoinGroupRequest(_Message):
+    class JoinGroupRequestProtocol(_Message):
+        name: str = ...
+        metadata: bytes = ...
+
+    group_id: str = ...
+    session_timeout_ms: int = ...
+    rebalance_timeout_ms: int = ...  # v1+
+    member_id: str = ...
+    group_instance_id: str | None = ...  # v5+
+    protocol_type: str = ...
+    protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ...
+    reason: str | None = ...  # v8+
+
+class JoinGroupResponse(_Message):
+    class JoinGroupResponseMember(_Message):
+        member_id: str = ...
+        group_instance_id: str | None = ...  # v5+
+        metadata: bytes = ...
+
+    throttle_time_ms: int = ...  # v2+
+    error_code: int = ...
+    generation_id: int = ...
+    protocol_type: str | None = ...  # v7+
+    protocol_name: str | None = ...
+    leader: str = ...
+    skip_assignment: bool = ...  # v9
+    member_id: str = ...
+    members: list[JoinGroupResponse.JoinGroupResponseMember] = ...
+
+class LeaveGroupRequest(_Message):
+    class MemberIdentity(_Message):
+        member_id: str = ...  # v3+
+        group_instance_id: str | None = ...  # v3+
+        reason: str | None = ...  # v5
+
+    group_id: str = ...
+    member_id: str = ...  # v0-2
+    members: list[LeaveGroupRequest.MemberIdentity] = ...  # v3+
+
+class LeaveGroupResponse(_Message):
+    class MemberResponse(_Message):
+        member_id: str = ...  # v3+
+        group_instance_id: str | None = ...  # v3+
+        error_code: int = ...  # v3+
+
+    throttle_time_ms: int = ...  # v1+
+    error_code: int = ...
+    members: list[LeaveGroupResponse.MemberResponse] = ...  # v3+
+
+class ListConfigResourcesRequest(_Message):
+    resource_types: list[int] = ...  # v1
+
+class ListConfigResourcesResponse(_Message):
+    class ConfigResource(_Message):
+        resource_name: str = ...
+        resource_type: int = ...  # v1
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    config_resources: list[ListConfigResourcesResponse.ConfigResource] = ...
+
+class ListGroupsRequest(_Message):
+    states_filter: list[str] = ...  # v4+
+    types_filter: list[str] = ...  # v5
+
+class ListGroupsResponse(_Message):
+    class ListedGroup(_Message):
+        group_id: str = ...
+        protocol_type: str = ...
+        group_state: str = ...  # v4+
+        group_type: str = ...  # v5
+
+    throttle_time_ms: int = ...  # v1+
+    error_code: int = ...
+    groups: list[ListGroupsResponse.ListedGroup] = ...
+
+class ListOffsetsRequest(_Message):
+    class ListOffsetsTopic(_Message):
+        name: str = ...
+        partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...
+
+    class ListOffsetsPartition(_Message):
+        partition_index: int = ...
+        current_leader_epoch: int = ...  # v4+
+        timestamp: int = ...
+
+    replica_id: int = ...
+    isolation_level: int = ...  # v2+
+    topics: list[ListOffsetsRequest.ListOffsetsTopic] = ...
+    timeout_ms: int = ...  # v10+
+
+class ListOffsetsResponse(_Message):
+    class ListOffsetsTopicResponse(_Message):
+        name: str = ...
+        partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = ...
+
+    class ListOffsetsPartitionResponse(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+        timestamp: int = ...
+        offset: int = ...
+        leader_epoch: int = ...  # v4+
+
+    throttle_time_ms: int = ...  # v2+
+    topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = ...
+
+class ListPartitionReassignmentsRequest(_Message):
+    class ListPartitionReassignmentsTopics(_Message):
+        name: str = ...
+        partition_indexes: list[int] = ...
+
+    timeout_ms: int = ...
+    topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = ...
+
+class ListPartitionReassignmentsResponse(_Message):
+    class OngoingTopicReassignment(_Message):
+        name: str = ...
+        partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = ...
+
+    class OngoingPartitionReassignment(_Message):
+        partition_index: int = ...
+        replicas: list[int] = ...
+        adding_replicas: list[int] = ...
+        removing_replicas: list[int] = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = ...
+
+class ListTransactionsRequest(_Message):
+    state_filters: list[str] = ...
+    producer_id_filters: list[int] = ...
+    duration_filter: int = ...  # v1+
+    transactional_id_pattern: str | None = ...  # v2
+
+class ListTransactionsResponse(_Message):
+    class TransactionState(_Message):
+        transactional_id: str = ...
+        producer_id: int = ...
+        transaction_state: str = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    unknown_state_filters: list[str] = ...
+    transaction_states: list[ListTransactionsResponse.TransactionState] = ...
+
+class MetadataRequest(_Message):
+    class MetadataRequestTopic(_Message):
+        topic_id: bytes = ...  # v10+
+        name: str | None = ...
+
+    topics: list[MetadataRequest.MetadataRequestTopic] | None = ...
+    allow_auto_topic_creation: bool = ...  # v4+
+    include_cluster_authorized_operations: bool = ...  # v8-10
+    include_topic_authorized_operations: bool = ...  # v8+
+
+class MetadataResponse(_Message):
+    class MetadataResponseBroker(_Message):
+        node_id: int = ...
+        host: str = ...
+        port: int = ...
+        rack: str | None = ...  # v1+
+
+    class MetadataResponseTopic(_Message):
+        error_code: int = ...
+        name: str | None = ...
+        topic_id: bytes = ...  # v10+
+        is_internal: bool = ...  # v1+
+        partitions: list[MetadataResponse.MetadataResponsePartition] = ...
+        topic_authorized_operations: int = ...  # v8+
+
+    class MetadataResponsePartition(_Message):
+        error_code: int = ...
+        partition_index: int = ...
+        leader_id: int = ...
+        leader_epoch: int = ...  # v7+
+        replica_nodes: list[int] = ...
+        isr_nodes: list[int] = ...
+        offline_replicas: list[int] = ...  # v5+
+
+    throttle_time_ms: int = ...  # v3+
+    brokers: list[MetadataResponse.MetadataResponseBroker] = ...
+    cluster_id: str | None = ...  # v2+
+    controller_id: int = ...  # v1+
+    topics: list[MetadataResponse.MetadataResponseTopic] = ...
+    cluster_authorized_operations: int = ...  # v8-10
+    error_code: int = ...  # v13
+
+class OffsetCommitRequest(_Message):
+    class OffsetCommitRequestTopic(_Message):
+        name: str = ...  # v2-9
+        topic_id: bytes = ...  # v10
+        partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = ...
+
+    class OffsetCommitRequestPartition(_Message):
+        partition_index: int = ...
+        committed_offset: int = ...
+        committed_leader_epoch: int = ...  # v6+
+        committed_metadata: str | None = ...
+
+    group_id: str = ...
+    generation_id_or_member_epoch: int = ...
+    member_id: str = ...
+    group_instance_id: str | None = ...  # v7+
+    retention_time_ms: int = ...  # v2-4
+    topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = ...
+
+class OffsetCommitResponse(_Message):
+    class OffsetCommitResponseTopic(_Message):
+        name: str = ...  # v2-9
+        topic_id: bytes = ...  # v10
+        partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...
+
+    class OffsetCommitResponsePartition(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+
+    throttle_time_ms: int = ...  # v3+
+    topics: list[OffsetCommitResponse.OffsetCommitResponseTopic] = ...
+
+class OffsetDeleteRequest(_Message):
+    class OffsetDeleteRequestTopic(_Message):
+        name: str = ...
+        partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = ...
+
+    class OffsetDeleteRequestPartition(_Message):
+        partition_index: int = ...
+
+    group_id: str = ...
+    topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = ...
+
+class OffsetDeleteResponse(_Message):
+    class OffsetDeleteResponseTopic(_Message):
+        name: str = ...
+        partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = ...
+
+    class OffsetDeleteResponsePartition(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+
+    error_code: int = ...
+    throttle_time_ms: int = ...
+    topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = ...
+
+class OffsetFetchRequest(_Message):
+    class OffsetFetchRequestTopic(_Message):
+        name: str = ...  # v1-7
+        partition_indexes: list[int] = ...  # v1-7
+
+    class OffsetFetchRequestGroup(_Message):
+        group_id: str = ...  # v8+
+        member_id: str | None = ...  # v9+
+        member_epoch: int = ...  # v9+
+        topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = ...  # v8+
+
+    class OffsetFetchRequestTopics(_Message):
+        name: str = ...  # v8-9
+        topic_id: bytes = ...  # v10
+        partition_indexes: list[int] = ...  # v8+
+
+    group_id: str = ...  # v1-7
+    topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None = ...  # v1-7
+    groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ...  # v8+
+    require_stable: bool = ...  # v7+
+
+class OffsetFetchResponse(_Message):
+    class OffsetFetchResponseTopic(_Message):
+        name: str = ...  # v1-7
+        partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition] = ...  # v1-7
+
+    class OffsetFetchResponsePartition(_Message):
+        partition_index: int = ...  # v1-7
+        committed_offset: int = ...  # v1-7
+        committed_leader_epoch: int = ...  # v5-7
+        metadata: str | None = ...  # v1-7
+        error_code: int = ...  # v1-7
+
+    class OffsetFetchResponseGroup(_Message):
+        group_id: str = ...  # v8+
+        topics: list[OffsetFetchResponse.OffsetFetchResponseTopics] = ...  # v8+
+        error_code: int = ...  # v8+
+
+    class OffsetFetchResponseTopics(_Message):
+        name: str = ...  # v8-9
+        topic_id: bytes = ...  # v10
+        partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions] = ...  # v8+
+
+    class OffsetFetchResponsePartitions(_Message):
+        partition_index: int = ...  # v8+
+        committed_offset: int = ...  # v8+
+        committed_leader_epoch: int = ...  # v8+
+        metadata: str | None = ...  # v8+
+        error_code: int = ...  # v8+
+
+    throttle_time_ms: int = ...  # v3+
+    topics: list[OffsetFetchResponse.OffsetFetchResponseTopic] = ...  # v1-7
+    error_code: int = ...  # v2-7
+    groups: list[OffsetFetchResponse.OffsetFetchResponseGroup] = ...  # v8+
+
+class OffsetForLeaderEpochRequest(_Message):
+    class OffsetForLeaderTopic(_Message):
+        topic: str = ...
+        partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...
+
+    class OffsetForLeaderPartition(_Message):
+        partition: int = ...
+        current_leader_epoch: int = ...
+        leader_epoch: int = ...
+
+    replica_id: int = ...  # v3+
+    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = ...
+
+class OffsetForLeaderEpochResponse(_Message):
+    class OffsetForLeaderTopicResult(_Message):
+        topic: str = ...
+        partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = ...
+
+    class EpochEndOffset(_Message):
+        error_code: int = ...
+        partition: int = ...
+        leader_epoch: int = ...
+        end_offset: int = ...
+
+    throttle_time_ms: int = ...
+    topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = ...
+
+class ProduceRequest(_Message):
+    class TopicProduceData(_Message):
+        name: str = ...  # v3-12
+        topic_id: bytes = ...  # v13
+        partition_data: list[ProduceRequest.PartitionProduceData] = ...
+
+    class PartitionProduceData(_Message):
+        index: int = ...
+        records: Buffer | None = ...
+
+    transactional_id: str | None = ...
+    acks: int = ...
+    timeout_ms: int = ...
+    topic_data: list[ProduceRequest.TopicProduceData] = ...
+
+class ProduceResponse(_Message):
+    class TopicProduceResponse(_Message):
+        name: str = ...  # v3-12
+        topic_id: bytes = ...  # v13
+        partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...
+
+    class PartitionProduceResponse(_Message):
+        index: int = ...
+        error_code: int = ...
+        base_offset: int = ...
+        log_append_time_ms: int = ...
+        log_start_offset: int = ...  # v5+
+        record_errors: list[ProduceResponse.BatchIndexAndErrorMessage] = ...  # v8+
+        error_message: str | None = ...  # v8+
+        current_leader: ProduceResponse.LeaderIdAndEpoch = ...  # v10+ tagged 0
+
+    class BatchIndexAndErrorMessage(_Message):
+        batch_index: int = ...  # v8+
+        batch_index_error_message: str | None = ...  # v8+
+
+    class LeaderIdAndEpoch(_Message):
+        leader_id: int = ...  # v10+
+        leader_epoch: int = ...  # v10+
+
+    class NodeEndpoint(_Message):
+        node_id: int = ...  # v10+
+        host: str = ...  # v10+
+        port: int = ...  # v10+
+        rack: str | None = ...  # v10+
+
+    responses: list[ProduceResponse.TopicProduceResponse] = ...
+    throttle_time_ms: int = ...
+    node_endpoints: list[ProduceResponse.NodeEndpoint] = ...  # v10+ tagged 0
+
+class PushTelemetryRequest(_Message):
+    client_instance_id: bytes = ...
+    subscription_id: int = ...
+    terminating: bool = ...
+    compression_type: int = ...
+    metrics: bytes = ...
+
+class PushTelemetryResponse(_Message):
+    throttle_time_ms: int = ...
+    error_code: int = ...
+
+class RenewDelegationTokenRequest(_Message):
+    hmac: bytes = ...
+    renew_period_ms: int = ...
+
+class RenewDelegationTokenResponse(_Message):
+    error_code: int = ...
+    expiry_timestamp_ms: int = ...
+    throttle_time_ms: int = ...
+
+class SaslAuthenticateRequest(_Message):
+    auth_bytes: bytes = ...
+
+class SaslAuthenticateResponse(_Message):
+    error_code: int = ...
+    error_message: str | None = ...
+    auth_bytes: bytes = ...
+    session_lifetime_ms: int = ...  # v1+
+
+class SaslHandshakeRequest(_Message):
+    mechanism: str = ...
+
+class SaslHandshakeResponse(_Message):
+    error_code: int = ...
+    mechanisms: list[str] = ...
+
+class ShareAcknowledgeRequest(_Message):
+    class AcknowledgeTopic(_Message):
+        topic_id: bytes = ...
+        partitions: list[ShareAcknowledgeRequest.AcknowledgePartition] = ...
+
+    class AcknowledgePartition(_Message):
+        partition_index: int = ...
+        acknowledgement_batches: list[ShareAcknowledgeRequest.AcknowledgementBatch] = ...
+
+    class AcknowledgementBatch(_Message):
+        first_offset: int = ...
+        last_offset: int = ...
+        acknowledge_types: list[int] = ...
+
+    group_id: str | None = ...
+    member_id: str | None = ...
+    share_session_epoch: int = ...
+    is_renew_ack: bool = ...  # v2
+    topics: list[ShareAcknowledgeRequest.AcknowledgeTopic] = ...
+
+class ShareAcknowledgeResponse(_Message):
+    class ShareAcknowledgeTopicResponse(_Message):
+        topic_id: bytes = ...
+        partitions: list[ShareAcknowledgeResponse.PartitionData] = ...
+
+    class PartitionData(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+        error_message: str | None = ...
+        current_leader: ShareAcknowledgeResponse.LeaderIdAndEpoch = ...
+
+    class LeaderIdAndEpoch(_Message):
+        leader_id: int = ...
+        leader_epoch: int = ...
+
+    class NodeEndpoint(_Message):
+        node_id: int = ...
+        host: str = ...
+        port: int = ...
+        rack: str | None = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    acquisition_lock_timeout_ms: int = ...  # v2
+    responses: list[ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse] = ...
+    node_endpoints: list[ShareAcknowledgeResponse.NodeEndpoint] = ...
+
+class ShareFetchRequest(_Message):
+    class FetchTopic(_Message):
+        topic_id: bytes = ...
+        partitions: list[ShareFetchRequest.FetchPartition] = ...
+
+    class FetchPartition(_Message):
+        partition_index: int = ...
+        acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = ...
+
+    class AcknowledgementBatch(_Message):
+        first_offset: int = ...
+        last_offset: int = ...
+        acknowledge_types: list[int] = ...
+
+    class ForgottenTopic(_Message):
+        topic_id: bytes = ...
+        partitions: list[int] = ...
+
+    group_id: str | None = ...
+    member_id: str | None = ...
+    share_session_epoch: int = ...
+    max_wait_ms: int = ...
+    min_bytes: int = ...
+    max_bytes: int = ...
+    max_records: int = ...
+    batch_size: int = ...
+    share_acquire_mode: int = ...  # v2
+    is_renew_ack: bool = ...  # v2
+    topics: list[ShareFetchRequest.FetchTopic] = ...
+    forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic] = ...
+
+class ShareFetchResponse(_Message):
+    class ShareFetchableTopicResponse(_Message):
+        topic_id: bytes = ...
+        partitions: list[ShareFetchResponse.PartitionData] = ...
+
+    class PartitionData(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+        error_message: str | None = ...
+        acknowledge_error_code: int = ...
+        acknowledge_error_message: str | None = ...
+        current_leader: ShareFetchResponse.LeaderIdAndEpoch = ...
+        records: Buffer = ...
+        acquired_records: list[ShareFetchResponse.AcquiredRecords] = ...
+
+    class LeaderIdAndEpoch(_Message):
+        leader_id: int = ...
+        leader_epoch: int = ...
+
+    class AcquiredRecords(_Message):
+        first_offset: int = ...
+        last_offset: int = ...
+        delivery_count: int = ...
+
+    class NodeEndpoint(_Message):
+        node_id: int = ...
+        host: str = ...
+        port: int = ...
+        rack: str | None = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    acquisition_lock_timeout_ms: int = ...
+    responses: list[ShareFetchResponse.ShareFetchableTopicResponse] = ...
+    node_endpoints: list[ShareFetchResponse.NodeEndpoint] = ...
+
+class ShareGroupDescribeRequest(_Message):
+    group_ids: list[str] = ...
+    include_authorized_operations: bool = ...
+
+class ShareGroupDescribeResponse(_Message):
+    class DescribedGroup(_Message):
+        error_code: int = ...
+        error_message: str | None = ...
+        group_id: str = ...
+        group_state: str = ...
+        group_epoch: int = ...
+        assignment_epoch: int = ...
+        assignor_name: str = ...
+        members: list[ShareGroupDescribeResponse.Member] = ...
+        authorized_operations: int = ...
+
+    class Member(_Message):
+        member_id: str = ...
+        rack_id: str | None = ...
+        member_epoch: int = ...
+        client_id: str = ...
+        client_host: str = ...
+        subscribed_topic_names: list[str] = ...
+        assignment: ShareGroupDescribeResponse.Assignment = ...
+
+    class Assignment(_Message):
+        topic_partitions: list[ShareGroupDescribeResponse.TopicPartitions] = ...
+
+    class TopicPartitions(_Message):
+        topic_id: bytes = ...
+        topic_name: str = ...
+        partitions: list[int] = ...
+
+    throttle_time_ms: int = ...
+    groups: list[ShareGroupDescribeResponse.DescribedGroup] = ...
+
+class ShareGroupHeartbeatRequest(_Message):
+    group_id: str = ...
+    member_id: str = ...
+    member_epoch: int = ...
+    rack_id: str | None = ...
+    subscribed_topic_names: list[str] | None = ...
+
+class ShareGroupHeartbeatResponse(_Message):
+    class Assignment(_Message):
+        topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = ...
+
+    class TopicPartitions(_Message):
+        topic_id: bytes = ...
+        partitions: list[int] = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    member_id: str | None = ...
+    member_epoch: int = ...
+    heartbeat_interval_ms: int = ...
+    assignment: ShareGroupHeartbeatResponse.Assignment | None = ...
+
+class SyncGroupRequest(_Message):
+    class SyncGroupRequestAssignment(_Message):
+        member_id: str = ...
+        assignment: bytes = ...
+
+    group_id: str = ...
+    generation_id: int = ...
+    member_id: str = ...
+    group_instance_id: str | None = ...  # v3+
+    protocol_type: str | None = ...  # v5
+    protocol_name: str | None = ...  # v5
+    assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = ...
+
+class SyncGroupResponse(_Message):
+    throttle_time_ms: int = ...  # v1+
+    error_code: int = ...
+    protocol_type: str | None = ...  # v5
+    protocol_name: str | None = ...  # v5
+    assignment: bytes = ...
+
+class TxnOffsetCommitRequest(_Message):
+    class TxnOffsetCommitRequestTopic(_Message):
+        name: str = ...
+        partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...
+
+    class TxnOffsetCommitRequestPartition(_Message):
+        partition_index: int = ...
+        committed_offset: int = ...
+        committed_leader_epoch: int = ...  # v2+
+        committed_metadata: str | None = ...
+
+    transactional_id: str = ...
+    group_id: str = ...
+    producer_id: int = ...
+    producer_epoch: int = ...
+    generation_id: int = ...  # v3+
+    member_id: str = ...  # v3+
+    group_instance_id: str | None = ...  # v3+
+    topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...
+
+class TxnOffsetCommitResponse(_Message):
+    class TxnOffsetCommitResponseTopic(_Message):
+        name: str = ...
+        partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...
+
+    class TxnOffsetCommitResponsePartition(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+
+    throttle_time_ms: int = ...
+    topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = ...
+
+class UpdateFeaturesRequest(_Message):
+    class FeatureUpdateKey(_Message):
+        feature: str = ...
+        max_version_level: int = ...
+        allow_downgrade: bool = ...  # v0
+        upgrade_type: int = ...  # v1+
+
+    timeout_ms: int = ...
+    feature_updates: list[UpdateFeaturesRequest.FeatureUpdateKey] = ...
+    validate_only: bool = ...  # v1+
+
+class UpdateFeaturesResponse(_Message):
+    class UpdatableFeatureResult(_Message):
+        feature: str = ...
+        error_code: int = ...
+        error_message: str | None = ...
+
+    throttle_time_ms: int = ...
+    error_code: int = ...
+    error_message: str | None = ...
+    results: list[UpdateFeaturesResponse.UpdatableFeatureResult] = ...  # v0-1
+
+class WriteTxnMarkersRequest(_Message):
+    class WritableTxnMarker(_Message):
+        producer_id: int = ...
+        producer_epoch: int = ...
+        transaction_result: bool = ...
+        topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = ...
+        coordinator_epoch: int = ...
+        transaction_version: int = ...  # v2
+
+    class WritableTxnMarkerTopic(_Message):
+        name: str = ...
+        partition_indexes: list[int] = ...
+
+    markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = ...
+
+class WriteTxnMarkersResponse(_Message):
+    class WritableTxnMarkerResult(_Message):
+        producer_id: int = ...
+        topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = ...
+
+    class WritableTxnMarkerTopicResult(_Message):
+        name: str = ...
+        partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = ...
+
+    class WritableTxnMarkerPartitionResult(_Message):
+        partition_index: int = ...
+        error_code: int = ...
+
+    markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = ...

@@ -1,6 +1,7 @@
 """Writes `messages.pyi` from the schemas: `python -m gateway.wire.stubs` after any change of a schema.
 
-The stub is what mypy and editors see of `messages`; a test fails when it is not up to date.
+The stub is what mypy and editors see of `messages`; a test fails when it is not up to date. To them every message is a
+dataclass, made with keywords of which each has a default: so a field stands there once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ The comment behind an attribute says in which versions it is on the wire, where 
 
 # ruff: noqa
 # fmt: off
+from typing import dataclass_transform
+
 Buffer = bytes | memoryview
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class _Message: ...
 
 '''
 
@@ -61,23 +67,17 @@ def _class(
     done: set[str],
 ) -> None:
     indent = "    " * depth
-    lines.append(f"{indent}class {name}:")
+    lines.append(f"{indent}class {name}(_Message):")
     inner = indent + "    "
     if depth == 0:
         # every struct is an attribute of the message, however deep it lies
         _structs(lines, fields, valid, top, done)
     for field in fields:
-        kind = _type(field, top)
         versions = _versions(field, valid)
-        lines.append(f"{inner}{field.attribute}: {kind}{f'  # {versions}' if versions else ''}")
+        told = f"  # {versions}" if versions else ""
+        lines.append(f"{inner}{field.attribute}: {_type(field, top)} = ...{told}")
     if not fields:
-        lines.append(f"{inner}def __init__(self) -> None: ...")
-        return
-    lines.append(f"{inner}def __init__(")
-    lines.append(f"{inner}    self,")
-    lines.append(f"{inner}    *,")
-    lines.extend(f"{inner}    {field.attribute}: {_type(field, top)} = ...," for field in fields)
-    lines.append(f"{inner}) -> None: ...")
+        lines[-1] += " ..."
 
 
 def _structs(lines: list[str], fields: tuple[Field, ...], valid: Versions, top: str, done: set[str]) -> None:
