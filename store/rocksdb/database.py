@@ -31,6 +31,7 @@ from rocksdict import (
 )
 
 from store.api import DiskFull, Family, Locked, Refused, StoreError, Unknown
+from store.rocksdb import options as of_store
 
 PREFIXES = {
     Family.SEGMENT: 4,
@@ -48,7 +49,6 @@ PREFIXES = {
 
 log = logging.getLogger("magnetar.store")
 
-MEGABYTE = 1 << 20
 _CHUNK = 2000
 
 SETTLE_SECONDS = 2.0
@@ -56,31 +56,21 @@ SETTLE_SECONDS = 2.0
 again, and never gets to it while somebody asks it to flush without a pause.
 """
 
-MEMTABLE_BYTES = 16 * MEGABYTE
 
-JOURNAL_BYTES = 64 * MEGABYTE
-"""The journal's rows live until the next checkpoint and should die in its memtable, so that one is larger.
-
-It gets this size when the database is open. RocksDB does not try to go on after a full disk until as much is free as
-the largest memtable had at the opening, and a gateway on a small disk should not wait for more than it needs.
-"""
-
-
-def _options(cache: Cache, table_files: int, family: Family | None = None) -> Options:
+def _options(cache: Cache, given: of_store.Options, family: Family | None = None) -> Options:
     """Of one family, or of the whole database."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    # Small values in many families: small memtables, and a WAL that can be replayed in about a second.
-    options.set_write_buffer_size(MEMTABLE_BYTES)
+    options.set_write_buffer_size(given.memtable_bytes)
     options.set_max_write_buffer_number(4)
-    options.set_max_total_wal_size(128 * MEGABYTE)
+    options.set_max_total_wal_size(given.wal_bytes)
     options.set_keep_log_file_num(2)
-    options.set_max_log_file_size(4 * MEGABYTE)
+    options.set_max_log_file_size(4 << 20)
     options.set_recycle_log_file_num(0)
     options.set_max_background_jobs(2)
     options.set_max_file_opening_threads(1)
-    options.set_max_open_files(table_files)
+    options.set_max_open_files(given.table_files)
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     options.set_skip_stats_update_on_db_open(True)
@@ -140,17 +130,17 @@ class Database:
     def __init__(
         self,
         path: Path,
+        options: of_store.Options | None = None,
         *,
-        cache_bytes: int = 64 * MEGABYTE,
-        table_files: int = 256,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Open or create. `now` in seconds. Raises Locked, DiskFull, Refused or StoreError."""
         self.path = path
-        cache = Cache(cache_bytes)
-        families = {str(family): _options(cache, table_files, family) for family in Family}
+        given = options or of_store.Options()
+        cache = Cache(given.block_cache_bytes)
+        families = {str(family): _options(cache, given, family) for family in Family}
         try:
-            self._db = Rdict(str(path), _options(cache, table_files), column_families=families)
+            self._db = Rdict(str(path), _options(cache, given), column_families=families)
         except Exception as error:
             raise _cannot_open(error, path.parent) from error
         self._now = now
@@ -160,7 +150,8 @@ class Database:
         self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in families}
         # it holds even when the file that tells of it cannot be written, on a full disk
         with contextlib.suppress(Exception):
-            self._families[Family.JOURNAL].set_options({"write_buffer_size": str(JOURNAL_BYTES)})
+            larger = {"write_buffer_size": str(given.journal_memtable_bytes)}
+            self._families[Family.JOURNAL].set_options(larger)
         self.handles: dict[str, Any] = {name: self._db.get_column_family_handle(name) for name in families}
         """Column family handles by family, for `WriteBatch.put(key, value, handle)`."""
         self._patient = WriteOptions()

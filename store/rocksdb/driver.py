@@ -87,7 +87,7 @@ class RocksStore:
             clock,
             epoch=epoch,
             next_ledger=next_ledger,
-            open_files=options.open_files,
+            options=options,
             configured=self._configured,
             behind=self._behind,
         )

@@ -39,13 +39,7 @@ from store.rocksdb.database import Database, plain
 from store.rocksdb.files import Files
 from store.rocksdb.mark import Mark
 from store.rocksdb.openfiles import OpenFiles
-
-JOURNAL_BYTES = 128 * 1024
-"""Up to here all of a group's synced payload goes into the journal; above, the largest log syncs its segment.
-"""
-
-JOURNAL_LOG_BYTES = 1 << 20
-"""A log with more than this in one group syncs its own segment, whatever the others do."""
+from store.rocksdb.options import Options
 
 KEPT_WRITERS = 1000
 """So many logs are kept ready for the next append, however idle."""
@@ -75,7 +69,7 @@ class Executor:
         *,
         epoch: int,
         next_ledger: int,
-        open_files: int,
+        options: Options,
         configured: dict[int, tuple[int, int]],
         behind: WriteBehind,
     ) -> None:
@@ -85,8 +79,10 @@ class Executor:
         self._mark = mark
         self._clock = clock
         self._next_ledger = next_ledger
-        self._open = OpenFiles(files, open_files)
+        self._open = OpenFiles(files, options.open_files)
         self._configured = configured
+        self._journal_bytes = options.journal_bytes
+        self._journal_log_bytes = options.journal_log_bytes
         self.handles = database.handles
         self._writers: dict[int, LogWriter] = {}
         # logs whose active file takes no more appends
@@ -321,9 +317,10 @@ class Executor:
         candidates = [log for log in touched if log.flushes and (log.synced or log.carried)]
         sizes = [sum(flush.size for flush in log.flushes) for log in candidates]
         total = sum(sizes)
-        largest = max(sizes, default=0) if total > JOURNAL_BYTES else -1
+        largest = max(sizes, default=0) if total > self._journal_bytes else -1
         for log, size in zip(candidates, sizes, strict=True):
-            direct = size > JOURNAL_LOG_BYTES or (log.carried and not log.synced and size > CARRIED_BYTES)
+            large_carried = log.carried and not log.synced and size > CARRIED_BYTES
+            direct = size > self._journal_log_bytes or large_carried
             if size == largest:
                 direct, largest = True, -1
             if direct:

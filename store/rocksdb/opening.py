@@ -55,9 +55,7 @@ async def open(
         except OSError as error:
             found = plain(error, f"open the data folder {path}")
             raise found if isinstance(found, Refused) else StoreError(str(found)) from error
-    opened = database(
-        path / DATABASE, cache_bytes=settings.block_cache_bytes, table_files=settings.table_files
-    )
+    opened = database(path / DATABASE, options=settings)
     try:
         _keep_names(path)
         return _open(

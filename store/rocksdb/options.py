@@ -26,6 +26,17 @@ class Options:
     open_files: int = field(default_factory=_open_files)
     # files that RocksDB keeps open; it takes 20 at least
     table_files: int = 256
+    # Small values in many families: small memtables, and a WAL that can be replayed in about a second.
+    memtable_bytes: int = 16 * MEGABYTE
+    wal_bytes: int = 128 * MEGABYTE
+    # The journal's rows live until the next checkpoint and should die in its memtable, so that one is larger. It gets
+    # this size when the database is open. RocksDB does not try to go on after a full disk until as much is free as the
+    # largest memtable had at the opening, and a gateway on a small disk should not wait for more than it needs.
+    journal_memtable_bytes: int = 64 * MEGABYTE
+    # up to here all of a group's synced payload goes into the journal; above, the largest log syncs its segment
+    journal_bytes: int = 128 * 1024
+    # a log with more than this in one group syncs its own segment, whatever the others do
+    journal_log_bytes: int = MEGABYTE
     # a group up to this is written on the loop
     inline_bytes: int = 256 * 1024
     # a write that took longer sends the next ones to the thread ...

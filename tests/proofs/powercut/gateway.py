@@ -11,50 +11,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from gateway.broker.turn import Turn
 from gateway.cli.main import main
 from semantics.subscriptions import due
 from semantics.subscriptions import recovery as cursor_recovery
-from store import limits
+from store import limits, rocksdb
 from store.api import Append, Delete, Durability, Family, Outcome, Put, Write
-from store.rocksdb import database, group, opening, options
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
+
+SMALL = {
+    "memtable_bytes": 128 * 1024,
+    "journal_memtable_bytes": 512 * 1024,
+    "wal_bytes": 1 << 20,
+    "journal_bytes": 8 * 1024,
+    "journal_log_bytes": 64 * 1024,
+    "checkpoint_seconds": 0.2,
+    "checkpoint_pause": 0.1,
+    "checkpoint_batches": 400,
+    "checkpoint_journal_bytes": 100_000,
+    "open_files": 16,
+}
+"""Options of the store with which everything happens early."""
 
 
 def small() -> None:
     """Everything happens early."""
-    database.MEGABYTE = 8 * 1024
-    made = database._options
+    opened = rocksdb.open
 
-    def with_small_logs(*given: Any) -> Any:
-        found = made(*given)
-        # the log for people begins with all options of all families, which is more than this is small
-        found.set_max_log_file_size(1 << 20)
-        return found
+    async def open_small(path: Path, **given: Any) -> rocksdb.RocksStore:
+        return await opened(path, **{**given, **SMALL})
 
-    # the names are other modules' own
-    setattr(database, "_options", with_small_logs)  # noqa: B010
+    rocksdb.open = open_small
     limits.LEDGER_ENTRIES = 40
     # acknowledgements of one chunk are logged, too, and logs and bundles go early
     cursor_recovery.FEW, cursor_recovery.LOGGED, cursor_recovery.LOGS = 0, 100, 5
     due.LINGERING = 2
-    group.JOURNAL_BYTES = 8 * 1024
-    group.JOURNAL_LOG_BYTES = 64 * 1024
-    early = {
-        "checkpoint_seconds": 0.2,
-        "checkpoint_pause": 0.1,
-        "checkpoint_batches": 400,
-        "checkpoint_journal_bytes": 100_000,
-        "open_files": 16,
-    }
-
-    def small_options(**given: Any) -> options.Options:
-        return options.Options(**{**early, **given})
-
-    setattr(opening, "Options", small_options)  # noqa: B010
 
 
 def no_wal_sync() -> None:

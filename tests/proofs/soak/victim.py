@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from gateway import connection, listener, server
@@ -28,6 +29,7 @@ from gateway.broker.subscriptions import rows as subscription_rows
 from gateway.wire import letters as wire_letters
 from semantics.subscriptions import due as due_times
 from semantics.subscriptions import recovery as cursor_recovery
+from store import rocksdb
 from store.rocksdb import (
     checkpoint,
     database,
@@ -36,7 +38,6 @@ from store.rocksdb import (
     group,
     mark,
     opening,
-    options,
     quarantine,
     recovery,
     rows,
@@ -256,13 +257,12 @@ def patch() -> None:
 
 def often() -> None:
     """Checkpoints twice a second."""
+    opened = rocksdb.open
 
-    class Options(options.Options):
-        def __init__(self, **given: Any) -> None:
-            super().__init__(**{"checkpoint_seconds": 0.5, "checkpoint_pause": 0.3, **given})
+    async def open_often(path: Path, **given: Any) -> rocksdb.RocksStore:
+        return await opened(path, **{**given, "checkpoint_seconds": 0.5, "checkpoint_pause": 0.3})
 
-    for module in (options, driver, opening, checkpoint):
-        setattr(module, "Options", Options)  # noqa: B010
+    rocksdb.open = open_often
     # acknowledgements of one chunk are logged, too, and logs and bundles go early
     cursor_recovery.FEW, cursor_recovery.LOGGED, cursor_recovery.LOGS = 0, 100, 5
     due_times.LINGERING = 2
