@@ -28,6 +28,7 @@ from store.rocksdb.files import Files
 from store.rocksdb.group import Executor, Snapshot
 from store.rocksdb.options import Options
 from store.rocksdb.writer import Writer
+from store.steps import step
 
 if TYPE_CHECKING:
     from store.rocksdb.driver import RocksStore
@@ -116,6 +117,7 @@ class Checkpointer:
 
     # what
 
+    @step("checkpoint.begins")
     async def _checkpoint(self) -> None:
         self._last = self._loop.time()
         self.checkpoints += 1
@@ -147,6 +149,7 @@ class Checkpointer:
         if doomed:
             self._unlinked += await self._loop.run_in_executor(self._pool, self._unlink, doomed)
 
+    @step("checkpoint.forget")
     def _forget(self, snapshot: Snapshot) -> list[Write]:
         """Rows that recovery needs no more."""
         writes: list[Write] = []
@@ -198,6 +201,7 @@ class Checkpointer:
         self._writer.task(work, done)
         await future
 
+    @step(after="checkpoint.synced", inside="checkpoint")
     def _sync(self, snapshot: Snapshot) -> list[tuple[int, int, int]]:
         """In a thread: sync every file, then the folders of the new ones. Answers the files that failed."""
         failed: list[tuple[int, int, int]] = []
@@ -231,6 +235,7 @@ class Checkpointer:
                 failed.append(key)
         return failed
 
+    @step("unlink.before", "unlink.after", inside="unlink")
     def _unlink(self, doomed: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
         """In a thread. Answers those that are gone for good; the next start tries the others.
 
@@ -264,10 +269,15 @@ class Checkpointer:
             if self._pool is not None:
                 self._pool.shutdown(wait=True)
 
+    @step("stop.checkpoint")
     async def _last_checkpoint(self) -> None:
         await self._checkpoint()
         if self._executor.failed_syncs or self._executor.suspect:
             return
+        await self._mark_clean()
+
+    @step("stop.clean")
+    async def _mark_clean(self) -> None:
         await self._store.write_own(
             [Put(Family.META, rows.CLEAN, str(self._store.epoch).encode()), *_forget_files(self._unlinked)],
             Durability.FSYNC,

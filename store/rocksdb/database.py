@@ -32,6 +32,7 @@ from rocksdict import (
 
 from store.api import DiskFull, Family, Locked, Refused, StoreError, Unknown
 from store.rocksdb import options as of_store
+from store.steps import step
 
 PREFIXES = {
     Family.SEGMENT: 4,
@@ -168,6 +169,8 @@ class Database:
     def batch() -> WriteBatch:
         return WriteBatch(True)
 
+    @step("writebatch.before", "writebatch.after", within="group")
+    @step("start.rows.before", "start.rows.after", within="recovering")
     def write(self, batch: WriteBatch, *, wait: bool = True) -> bool:
         """Apply a batch, not synced. False when RocksDB would have stalled and not `wait`: nothing was
         written.
@@ -182,6 +185,8 @@ class Database:
             raise Unknown(str(plain(error, f"write to the database in {self.path.parent}"))) from error
         return True
 
+    @step("wal.before", "wal.after", within="group")
+    @step(after="start.rows.synced", within="recovering")
     def sync(self) -> None:
         """Put on disk what was written so far. Raises Unknown."""
         try:
@@ -250,6 +255,7 @@ class Database:
             left -= len(found)
             key = found[-1][0] + b"\0"
 
+    @step("stop.database")
     def close(self) -> None:
         """Let go of the folder. Never fails: rows that cannot be put in tables now are in the WAL."""
         self.handles.clear()

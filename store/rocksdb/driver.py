@@ -36,6 +36,7 @@ from store.rocksdb.mark import Mark
 from store.rocksdb.options import Options
 from store.rocksdb.reader import Reader
 from store.rocksdb.writer import Writer
+from store.steps import step
 
 log = logging.getLogger("magnetar.store")
 
@@ -109,6 +110,7 @@ class RocksStore:
 
     # commits
 
+    @step("group.handed")
     def commit(
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
@@ -191,6 +193,7 @@ class RocksStore:
         self._writer.submit(Commit(writes, durability, done, 0, self._writer.generation))
         await future
 
+    @step("publish.before", "publish.after")
     def _take(self, result: Result) -> None:
         """Take over what a group did, before anybody is told."""
         self._groups += 1
@@ -307,6 +310,7 @@ class RocksStore:
             self._writer.threaded_groups,
         )
 
+    @step("checkpoint.forgotten")
     def forget_idle(self) -> None:
         """Let go of logs that have nothing in the queue and nothing in the tail cache.
 
@@ -326,6 +330,7 @@ class RocksStore:
         """
         await self._checkpointer.run()
 
+    @step("stop.close", "stop.closed")
     async def close(self) -> None:
         if self._closed:
             return

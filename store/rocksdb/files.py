@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from store.steps import step
+
 _BUFFERS = min(1024, os.sysconf("SC_IOV_MAX"))
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _RANDOM: int | None = getattr(os, "POSIX_FADV_RANDOM", None)
@@ -82,6 +84,7 @@ class Files:
 
     # opening
 
+    @step(after="segment.created", within="group")
     def create(self, partition: int, base_offset: int, number: int) -> tuple[int, int]:
         """A new file: (descriptor, number).
 
@@ -120,6 +123,8 @@ class Files:
 
     # writing
 
+    @step("segment.before", "segment.written", half="segment.half", within="group")
+    @step(half="start.redo.half", within="recovery")
     def write(self, descriptor: int, buffers: Sequence[bytes], position: int) -> None:
         """All of the buffers at `position`. Raises OSError; a short write is one (ENOSPC)."""
         if len(buffers) == 1:
@@ -135,12 +140,15 @@ class Files:
                 raise Short(errno.ENOSPC, f"only {done} of {size} bytes were written")
             position += size
 
+    @step("start.tail.cut", within="tail")
     def truncate(self, descriptor: int, size: int) -> None:
         os.ftruncate(descriptor, size)
 
+    @step("checkpoint.sync", within="checkpoint")
     def sync(self, descriptor: int) -> None:
         _SYNC(descriptor)
 
+    @step("checkpoint.names", within="checkpoint")
     def sync_folder(self, partition: int) -> None:
         """Make the names of a folder's files durable, and the folder's own. Nothing where there is no folder."""
         for path in (self.folder(partition), str(self.root)):
@@ -163,6 +171,8 @@ class Files:
         """Drop the pages of these bytes from the page cache, those that are on disk."""
         os.posix_fadvise(descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
+    @step(after="unlink.one", within="unlink")
+    @step(after="start.doomed.one", within="doomed")
     def unlink(self, partition: int, base_offset: int, number: int) -> None:
         try:
             os.unlink(self.path(partition, base_offset, number))

@@ -40,6 +40,7 @@ from store.rocksdb.files import Files
 from store.rocksdb.mark import Mark
 from store.rocksdb.openfiles import OpenFiles
 from store.rocksdb.options import Options
+from store.steps import step
 
 KEPT_WRITERS = 1000
 """So many logs are kept ready for the next append, however idle."""
@@ -117,6 +118,7 @@ class Executor:
 
     # the group
 
+    @step("group.begun", "group.done", inside="group")
     def execute(self, commits: list[Commit], *, wait: bool) -> Result:
         """Steps 1 to 5.
 
@@ -189,6 +191,7 @@ class Executor:
 
     # step 1
 
+    @step(after="group.planned")
     def _plan(self, commits: list[Commit], touched: list[LogWriter], result: Result) -> None:
         batch = self._batch = self._database.batch()
         put = self.put = batch.put
@@ -281,6 +284,7 @@ class Executor:
             self._open.hold(log, self._open.attempt(lambda: self.files.open(*file, write=True)))
         return log.descriptor
 
+    @step("drop.before", "drop.after")
     def _drop(self, partition: int, touched: list[LogWriter], result: Result) -> None:
         log = self._touch(partition, touched)
         removal.drop(log, self._database, self._batch, result)
@@ -290,6 +294,7 @@ class Executor:
         self._seals.discard(partition)
         self._fresh.discard(partition)
 
+    @step("trim.before", "trim.after")
     def _trim(self, log: LogWriter, offset: int, result: Result) -> None:
         removal.trim(log, offset, self._database, self._batch, result)
         if not log.open:
@@ -313,6 +318,7 @@ class Executor:
                         behind.wrote((*key, log.handed_over, end - log.handed_over))
                         log.handed_over = end
 
+    @step("secure.before")
     def _secure(self, touched: list[LogWriter], result: Result) -> None:
         candidates = [log for log in touched if log.flushes and (log.synced or log.carried)]
         sizes = [sum(flush.size for flush in log.flushes) for log in candidates]
@@ -330,6 +336,7 @@ class Executor:
             if log.synced and not log.unsynced:
                 log.durable_end = log.end
 
+    @step("journal.before", "journal.after")
     def _journal(self, log: LogWriter) -> None:
         for part, flush in enumerate(log.flushes):
             head = rows.JOURNAL_HEAD.pack(
@@ -341,6 +348,7 @@ class Executor:
             # in the journal: as good as synced
             flush.descriptor = -1
 
+    @step("direct.before", "direct.after")
     def _sync_segments(self, log: LogWriter, result: Result) -> None:
         """Sync what this group wrote for a log, and what earlier groups left unsynced before it."""
         descriptors = {(flush.base, flush.number): flush.descriptor for flush in log.flushes}
@@ -370,6 +378,7 @@ class Executor:
 
     # step 4
 
+    @step(after="batch.closed")
     def _close_batch(self, touched: list[LogWriter]) -> list[Published]:
         put, handles = self.put, self.handles
         log_handle = handles["log"]
@@ -440,6 +449,7 @@ class Executor:
         if log is not None:
             log.segment_bytes, log.segment_ms = self._configured[partition]
 
+    @step(after="checkpoint.taken")
     def checkpoint(self) -> Snapshot:
         """Begin a new generation; what the ended one left to sync is the answer."""
         snapshot = Snapshot(self.generation, self.group, self.dirty)

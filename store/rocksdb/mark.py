@@ -14,6 +14,8 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
+from store.steps import step
+
 _BYTES = 4096
 _MAGIC = b"MAGNETAR"
 _HEAD = struct.Struct("<8s36sQ")  # magic, boot id, epoch
@@ -53,6 +55,7 @@ def read(path: Path) -> Marked | None:
 class Mark:
     """The mark of this run, written after every group: two stores into mapped memory."""
 
+    @step("start.mark.before", "start.mark.after")
     def __init__(self, path: Path, boot: str, epoch: int, sequence: int) -> None:
         # a new file in the old one's place, so that a crash here leaves one or the other
         new = path.with_suffix(".new")
@@ -67,6 +70,7 @@ class Mark:
         _SEQUENCES.pack_into(self._map, _AT, sequence, sequence)
         new.replace(path)
 
+    @step("mark.before", "mark.after")
     def store(self, sequence: int, synced: bool) -> None:
         if synced:
             self._synced = sequence

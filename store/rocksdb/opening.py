@@ -17,6 +17,7 @@ from store.rocksdb.folder import check_folder
 from store.rocksdb.layout import DATABASE, MARK, SEGMENTS
 from store.rocksdb.options import Options
 from store.rocksdb.recovery import Clip
+from store.steps import step
 
 
 def wall_ms() -> int:
@@ -90,6 +91,7 @@ def _keep_names(path: Path) -> None:
     sync_folder(path)
 
 
+@step("start.database")
 def _open(
     path: Path,
     database: Database,

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from store.rocksdb.files import Files, sync_folder
+from store.steps import step
 
 FOLDER = "quarantine"
 _CHUNK = 1 << 20
@@ -28,6 +29,7 @@ class Quarantine:
             copy += 1
         return place
 
+    @step("start.tail.before", "start.tail.after", inside="tail")
     def tail(self, files: Files, path: str, position: int) -> Path:
         """Copy a file's bytes from `position` on, make the copy durable, then cut them off."""
         place = self._place(f"{os.path.basename(path)}@{position}")

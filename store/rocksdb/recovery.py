@@ -30,6 +30,7 @@ from store.rocksdb.layout import Piece, pieces_of
 from store.rocksdb.mark import Marked
 from store.rocksdb.quarantine import Quarantine
 from store.rocksdb.rows import LogRow
+from store.steps import step
 
 
 class Rows(Protocol):
@@ -59,6 +60,7 @@ def forget_producers(known: Rows, partition: int, lost: Lost) -> Iterable[Delete
     return [DeleteRange(Family.DEDUP, prefix, rows.successor(prefix))]
 
 
+@step("start.recovery", "start.epoch")
 def recover(
     path: Path,
     database: Database,
@@ -145,6 +147,7 @@ class Recovery:
         # (partition, base, number) of files to sync before the journal goes
         self._dirty: set[tuple[int, int, int]] = set()
 
+    @step(after="start.doomed", inside="doomed")
     def unlink_doomed(self) -> None:
         batch = self._database.batch()
         folders = set()
@@ -159,6 +162,7 @@ class Recovery:
         if folders:
             self._database.write(batch)
 
+    @step(inside="recovering")
     def run(self) -> None:
         self._logs, self._pieces = pieces_of(self._database)
         journal = self._redo()
@@ -175,6 +179,7 @@ class Recovery:
 
     # step 2
 
+    @step("start.redo", "start.redone", inside="recovery")
     def _redo(self) -> dict[int, list[bytes]]:
         """Write the journal's payload to its place. Answers it by partition, in order."""
         payloads: dict[int, list[bytes]] = {}
@@ -217,6 +222,7 @@ class Recovery:
                 found[partition] = row
         return found
 
+    @step("start.check")
     def _check_log(self, partition: int, touched: rows.TouchedRow, journal: list[bytes]) -> None:
         row = self._logs.get(partition)
         if row is None or row.flags & rows.REFUSES:
@@ -300,6 +306,7 @@ class Recovery:
     def _name(self, partition: int, piece: Piece) -> str:
         return os.path.basename(self._files.path(partition, piece.base, piece.number))
 
+    @step("start.sync", "start.synced")
     def _sync(self) -> None:
         """What is about to lose its journal rows must be on disk."""
         folders = set()
@@ -318,6 +325,7 @@ class Recovery:
 
     # step 5
 
+    @step("start.strangers")
     def _move_strangers(self) -> None:
         tails = size = whole = 0
         for partition, base, number, length, path in list(self._files.listing()):
