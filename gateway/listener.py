@@ -14,6 +14,7 @@ from gateway.apis.registry import APIS
 from gateway.connection import Connection
 from gateway.open_files import shares
 from gateway.sending import Senders
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -67,6 +68,7 @@ class Listener:
         }
         self.receiving = broker.receiving.account
 
+    @step("start.listening")
     async def start(self, sock: socket.socket, backlog: int) -> None:
         """Accept connections from now on."""
         self._acceptor = Acceptor(
@@ -158,6 +160,7 @@ class Listener:
             connection.idled = True
             connection.close("idle for connections.max.idle.ms")
 
+    @step("stop.listener")
     async def stop(self, timeout: float) -> None:
         """Accept nobody any more, answer what is in flight (at most `timeout` seconds), close."""
         self._stopping = asyncio.Event()

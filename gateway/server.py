@@ -31,6 +31,7 @@ from gateway.sending import Senders
 from gateway.version import VERSION
 from gateway.wire import codec
 from store.api import DiskFull, Durability, Family, Put, Store, StoreError
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.config import Settings
@@ -209,6 +210,7 @@ _SURVIVES = {
 """What the setting means, for whoever starts the gateway."""
 
 
+@step(after="start.opened")
 async def open_store(settings: Settings) -> tuple[Store, Path | None]:
     """The store by `store.driver`. Raises StartError with what is wrong with the folder."""
     files = open_files.shares()

@@ -22,6 +22,7 @@ from gateway.wire.batch import BatchError, admit, header
 from gateway.wire.compression import ZSTD
 from gateway.wire.errors import Error
 from store.api import Outcome
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -61,6 +62,7 @@ class ProduceSlot:
         # bytes of the request: what the connection has in flight
         self.size = size
 
+    @step("slot.before", "slot.after")
     def settle(self, outcome: Outcome) -> None:
         """The commit is over."""
         if outcome is not None:

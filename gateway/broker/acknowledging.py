@@ -15,6 +15,7 @@ from gateway.wire import share as wire
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 from store.api import Durability, Outcome, Piece
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -158,6 +159,7 @@ class Acknowledging:
     def _may_renew(self, group: str, acks: Sequence[wire.Acknowledgement]) -> bool:
         return self._broker.group_configs.get(group).renew or all(wire.RENEW not in each[2] for each in acks)
 
+    @step("ack.stored")
     def _settle(self, outcome: Outcome) -> None:
         """The commit with the acknowledgements is over."""
         self._uncommitted = False

@@ -15,6 +15,7 @@ from gateway.broker.errors import KafkaError, RecordError, RecordsRefused
 from gateway.wire import letters, records
 from gateway.wire.batch import BatchError, Header, header, reencode
 from gateway.wire.errors import Error
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.config.topic_configs import TopicConfig
@@ -64,14 +65,18 @@ class Rules(NamedTuple):
             cost += found.size // _BYTES_A_US
         return cost
 
+    @step(after="retry.completed")
+    def _completed(self, batch: bytes, real_topic: str, subscription: str, limit: int) -> bytes:
+        """A batch of retry letters with the headers that they must have."""
+        return letters.complete(batch, real_topic, self.full_name, subscription, limit)
+
     def prepare(self, batch: bytes, now: int, limit: int) -> bytes:
         """The batch as it is to be stored, but for its place in the log. `now` in ms since 1970; its records may unfold
         to `limit` bytes. Raises KafkaError, BatchError.
         """
         config = self.config
         if self.retries_of is not None:
-            real_topic, subscription = self.retries_of
-            batch = letters.complete(batch, real_topic, self.full_name, subscription, limit)
+            batch = self._completed(batch, *self.retries_of, limit)
         if config.compact and not all(keyed for _, _, keyed in records.skim(batch, limit)):
             raise refused(
                 Error.INVALID_RECORD,

@@ -19,6 +19,7 @@ from gateway.config import topic_configs
 from gateway.wire.errors import Error
 from semantics import names
 from store.api import Outcome, StoreError, Trim, Write
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -132,6 +133,7 @@ class Topics:
         if named is not None:
             self._creating_under -= Counter([named[0]])
 
+    @step("create.before")
     async def create(
         self,
         name: str,
@@ -200,6 +202,7 @@ class Topics:
 
         broker.commit(writes, ended)
 
+    @step("delete.before")
     async def delete(self, name: str) -> None:
         """The topic, its records, and the offsets that groups have committed in it. Raises KafkaError."""
         broker = self._broker
@@ -275,6 +278,7 @@ class Topics:
             await self._write(broker.catalog.writes_update(changed), name, changed)
             notice(changed)
 
+    @step("trim.asked", "trim.done")
     async def delete_records(self, partition: Partition, offset: int) -> int:
         """Move the log start to `offset` (-1: to the high watermark). Returns the new log start. Raises KafkaError."""
         if offset == -1:
@@ -314,6 +318,7 @@ class Topics:
             if users > 1:
                 self._locks[name] = lock, users - 1
 
+    @step("catalog.before", "catalog.after")
     async def _write(self, writes: list[Write], name: str, topic: Topic | None) -> None:
         """Commit a change of the catalog. It shows at once: nobody may meet a topic whose logs are gone."""
         broker = self._broker

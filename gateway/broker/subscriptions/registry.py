@@ -25,6 +25,7 @@ from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
 from store.api import Outcome, StoreError, Write
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -262,6 +263,7 @@ class Subscriptions:
         log.info("retry letter topic made", extra={"topic": retries, "group": group, "partitions": count})
         return True
 
+    @step("subscription.before", "subscription.after")
     def writes_new(
         self,
         group: str,
@@ -314,6 +316,7 @@ class Subscriptions:
             starts.append(found[1] if found is not None else end)
         return starts
 
+    @step("unsubscribe.before", "unsubscribe.after")
     async def delete(self, group: str, topic_id: bytes | None = None) -> int:
         """Delete a group's subscriptions, or the one on a topic, with all they remember: how many. Raises
         KafkaError.

@@ -22,6 +22,7 @@ import msgspec
 from semantics.subscriptions.rows import LOG, Row, RowKind, Stands, number_key, read_number
 from semantics.subscriptions.rows import stands as read_stands
 from store.api import Delete, DeleteRange, Family, Put, Write
+from store.steps import step
 
 NEXT_ID = b"next-subscription-id"
 
@@ -88,6 +89,12 @@ def writes_registered(row: SubscriptionRow) -> list[Write]:
 
 def writes_changed(row: SubscriptionRow) -> Write:
     return Put(Family.SUBSCRIPTION, _key(row.group, row.topic_id), _encoder.encode(row))
+
+
+@step("selector.before")
+def writes_selector(row: SubscriptionRow) -> Write:
+    """Who owns which slots has changed."""
+    return writes_changed(row)
 
 
 def writes_removed(row: SubscriptionRow) -> list[Write]:

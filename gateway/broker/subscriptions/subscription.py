@@ -216,7 +216,7 @@ class Subscription:
                     each.serve_soon()
             self.change()
 
-        self.broker.commit([rows.writes_changed(row)], done)
+        self.broker.commit([rows.writes_selector(row)], done)
 
     def _ranges(self, member: str) -> list[tuple[int, int]] | None:
         """The ranges that configs give a member in sticky mode, by its member id or its client id."""

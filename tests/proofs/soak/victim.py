@@ -1,8 +1,8 @@
 """A gateway that kills itself at a numbered step. `python -m tests.proofs.soak.victim [--arm "STEP PASS"] serve ...`
 
-The code that serves is the one of `magnetar serve`. The store's functions name their steps themselves
-(`store/steps.py`), the gateway's are named here. A line "STEP PASS" on stdin arms a step while the gateway serves.
-Checkpoints come twice a second instead of twice a minute.
+The code that serves is the one of `magnetar serve`. Most of its functions name their steps themselves
+(`store/steps.py`), some of the gateway's are named here. A line "STEP PASS" on stdin arms a step while the gateway
+serves. Checkpoints come twice a second instead of twice a minute.
 
 `--sabotage NAME` breaks one promise instead, so that the proof itself can be proven.
 """
@@ -25,22 +25,21 @@ def place() -> None:
     """Every step of `STEPS` to its place. Raises SystemExit when one has none, or a place has no step."""
     # before anything that has steps is imported, which is why nothing of the product is imported above
     steps.weave = killing.weave
-    from gateway import connection, listener, server
-    from gateway.apis import produce as produce_api
-    from gateway.broker import acknowledging, groups, partition, share_groups, topics, turn
-    from gateway.broker.subscriptions import letters, registry
+    from gateway import apis, connection
+    from gateway.broker import groups, partition, share_groups, turn
+    from gateway.broker.subscriptions import letters
     from gateway.broker.subscriptions import partition as subscription_partition
-    from gateway.broker.subscriptions import rows as subscription_rows
-    from gateway.wire import letters as wire_letters
 
-    # a gateway imports it when it knows that it needs it
+    importlib.import_module("gateway.server")
+    # a gateway imports these when it knows that it needs them
     importlib.import_module("store.rocksdb")
+    apis.load_all()
+    # those that do not name their steps themselves
     # the way of one produce
     wrap(connection.Connection, "data_received", "bytes.received")
     wrap(connection.Connection, "_produce", "frame.found")
     wrap(partition.Partition, "append", "batch.admitted", "batch.taken")
     wrap(turn.Turn, "end", "turn.ends", when=lambda self: bool(self._slots or self._writes))
-    wrap(produce_api.ProduceSlot, "settle", "slot.before", "slot.after")
     wrap(connection.Connection, "flush", "answers.before")
     wrap(connection.Connection, "_send", "socket.before", "socket.after")
     # groups
@@ -50,27 +49,13 @@ def place() -> None:
     # share groups
     wrap(share_groups.ShareGroups, "_step", "member.step")
     wrap(share_groups.ShareGroups, "_landed", "member.landed")
-    wrap(registry.Subscriptions, "writes_new", "subscription.before", "subscription.after")
-    wrap(registry.Subscriptions, "delete", "unsubscribe.before", "unsubscribe.after")
-    wrap(subscription_rows, "writes_changed", "selector.before", when=lambda row: bool(row.selector))
     served = subscription_partition.SubscriptionPartition
     wrap(served, "delivered", after="share.acquired")
     wrap(served, "acknowledge", "ack.before", "ack.taken")
-    wrap(acknowledging.Acknowledging, "_settle", "ack.stored")
     wrap(served, "writes", "cursor.before", "cursor.after")
     wrap(served, "tick", "cursor.tick", "cursor.ticked")
     wrap(letters.Letters, "_append", "letter.before", "letter.after")
     wrap(letters.Letters, "_make", "letter.topic", "letter.made")
-    wrap(wire_letters, "complete", after="retry.completed")
-    # topics
-    wrap(topics.Topics, "create", "create.before")
-    wrap(topics.Topics, "delete", "delete.before")
-    wrap(topics.Topics, "_write", "catalog.before", "catalog.after")
-    wrap(topics.Topics, "delete_records", "trim.asked", "trim.done")
-    # a start and a stop
-    wrap(server, "open_store", after="start.opened")
-    wrap(listener.Listener, "start", "start.listening")
-    wrap(listener.Listener, "stop", "stop.listener")
     if killing.placed != NUMBERS.keys():
         raise SystemExit(
             f"steps without a place, or places without a step: {killing.placed ^ NUMBERS.keys()}"
