@@ -11,6 +11,7 @@ import pytest
 
 from compat.peers import jvm
 from compat.peers.jvm import JvmPeer
+from compat.peers.process import free_port
 
 FAKE = """
 import sys
@@ -63,10 +64,11 @@ def test_a_setting_without_a_value_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_it_runs_until_it_is_asked_to_stop_and_stops_in_order(tmp_path: Path, how: signal.Signals) -> None:
-    given = ("run", "--dir", str(tmp_path / "fake"), "--port", "20001", "--set", "b=theirs")
+    port = free_port()
+    given = ("run", "--dir", str(tmp_path / "fake"), "--port", str(port), "--set", "b=theirs")
     with subprocess.Popen(command(*given), stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
-        assert running.stdout.readline() == "listening on 127.0.0.1:20001\n"
+        assert running.stdout.readline() == f"listening on 127.0.0.1:{port}\n"
         running.send_signal(how)
         assert running.wait(30) == 0
     assert (tmp_path / "fake" / "fake.properties").read_text() == "a=ours\nb=theirs\n"
