@@ -22,6 +22,7 @@ from store import limits, rocksdb
 from store.api import Append, Delete, Durability, Family, Outcome, Put, Write
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
+from tests.proofs.soak import sabotage
 
 SMALL = {
     "memtable_bytes": 128 * 1024,
@@ -103,26 +104,7 @@ def answer_first() -> None:
 
 def bury_in_two() -> None:
     """A dead letter is one commit, and the end of the record that it was another one."""
-    from gateway.broker.subscriptions.letters import Letters
-
-    append = Letters._append
-
-    class Late:
-        def __init__(self, at: Any, cursor: Any) -> None:
-            self.at, self.cursor = at, cursor
-
-        def buried(self, ranges: Any) -> None:
-            def later() -> None:
-                if self.at.cursor is self.cursor:
-                    self.cursor.buried(list(ranges))
-                    self.at.touch()
-
-            self.at.broker.loop.call_later(0.05, later)
-
-    def late(self: Letters, at: Any, cursor: Any, base: str, collected: Any) -> Any:
-        return append(self, at, Late(at, cursor), base, collected)  # type: ignore[arg-type]
-
-    Letters._append = late  # type: ignore[method-assign]
+    sabotage.bury_in_two(0.05)
 
 
 BREAKS = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from gateway.apis.produce import ProduceSlot
@@ -12,8 +14,10 @@ from gateway.broker.turn import Turn
 from semantics.subscriptions import rows as cursor_rows
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import AVAILABLE, BACKOFF, DELAYED, DONE
+from store import rocksdb
 from store.api import Family
-from store.rocksdb import opening, rows
+from store.rocksdb import rows
+from store.rocksdb.database import Database
 
 
 def answer_early() -> None:
@@ -41,22 +45,27 @@ def answer_early() -> None:
     Turn.end = early  # type: ignore[method-assign]
 
 
-def _at_start(change: Any) -> None:
-    opened = opening._open
+def _at_start(change: Callable[[Database, Any], None]) -> None:
+    """A start finds another database than was left: `change` gets it and a batch."""
+    opened = rocksdb.open
 
-    def changed(path: Any, database: Any, *rest: Any) -> Any:
+    def changed(where: Path, **given: Any) -> Database:
+        database = Database(where, **given)
         batch = database.batch()
         change(database, batch)
         database.write(batch)
-        return opened(path, database, *rest)
+        return database
 
-    opening._open = changed  # type: ignore[assignment]
+    async def open_changed(path: Path, **given: Any) -> rocksdb.RocksStore:
+        return await opened(path, database=changed, **given)
+
+    rocksdb.open = open_changed
 
 
 def forget_producers() -> None:
     """A start drops what is known of idempotent producers: their retries are stored twice."""
 
-    def change(database: Any, batch: Any) -> None:
+    def change(database: Database, batch: Any) -> None:
         for key, _ in database.scan(Family.DEDUP):
             batch.delete(key, database.handles["dedup"])
 
@@ -66,7 +75,7 @@ def forget_producers() -> None:
 def forget_offsets() -> None:
     """A start drops committed offsets."""
 
-    def change(database: Any, batch: Any) -> None:
+    def change(database: Database, batch: Any) -> None:
         for key, _ in database.scan(Family.OFFSET):
             batch.delete(key, database.handles["offset"])
 
@@ -76,7 +85,7 @@ def forget_offsets() -> None:
 def same_epoch() -> None:
     """A start takes the epoch of the one before it."""
 
-    def change(database: Any, batch: Any) -> None:
+    def change(database: Database, batch: Any) -> None:
         last = int(database.get(Family.META, rows.EPOCH_COUNTER) or b"0")
         if last:
             batch.put(rows.EPOCH_COUNTER, str(last - 1).encode(), database.handles["meta"])
@@ -87,7 +96,7 @@ def same_epoch() -> None:
 def cut_logs() -> None:
     """A start takes the last ten records of each log away."""
 
-    def change(database: Any, batch: Any) -> None:
+    def change(database: Database, batch: Any) -> None:
         for key, value in database.scan(Family.LOG):
             row = rows.log_row(value)
             if row.end > row.start + 10:
@@ -183,8 +192,8 @@ def loose_keys() -> None:
 class _Late:
     """A cursor that is told of a burial by a later turn than the one that has the dead letter."""
 
-    def __init__(self, at: Any, cursor: Any) -> None:
-        self._at, self._cursor = at, cursor
+    def __init__(self, at: Any, cursor: Any, seconds: float) -> None:
+        self._at, self._cursor, self._seconds = at, cursor, seconds
 
     def buried(self, ranges: Any) -> None:
         def later() -> None:
@@ -192,16 +201,16 @@ class _Late:
                 self._cursor.buried(list(ranges))
                 self._at.touch()
 
-        self._at.broker.loop.call_later(1.0, later)
+        self._at.broker.loop.call_later(self._seconds, later)
 
 
-def bury_in_two() -> None:
-    """A dead letter and the end of the record that it was are two commits."""
+def bury_in_two(seconds: float = 1.0) -> None:
+    """A dead letter and the end of the record that it was are two commits, so far apart."""
     append = Letters._append
     Letters._append = lambda self, at, cursor, base, collected: append(  # type: ignore[method-assign]
         self,
         at,
-        _Late(at, cursor),  # type: ignore[arg-type]
+        _Late(at, cursor, seconds),  # type: ignore[arg-type]
         base,
         collected,
     )
