@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -148,8 +146,7 @@ def test_one_damaged_batch_is_told_and_everything_else_is_read(own_gateway: Star
     assert numbers(consumer(gateway, COUNT)) == ([COUNT], None)
 
     assert gateway.stop() == 0
-    verify = [sys.executable, "-m", "gateway.cli.main", "store", "verify", "--data", str(gateway.data)]
-    done = subprocess.run(verify, capture_output=True, text=True, timeout=60, check=False)
+    done = gateway.verify()
     assert done.returncode == 1
     assert 'topic "t", partition 0: ' in done.stdout
     assert "a wrong CRC: offset 20 is damaged" in done.stdout

@@ -8,6 +8,7 @@ It listens on 127.0.0.1 only. `kill()` and `start()` on the same object give a r
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -94,6 +95,11 @@ class MagnetarPeer(Peer):
 
     def command(self) -> list[str]:
         return [*self.wrapper, sys.executable, "-m", *self.entry, *self.arguments]
+
+    def verify(self) -> subprocess.CompletedProcess[str]:
+        """`magnetar store verify` over its data; it must not run."""
+        command = [sys.executable, "-m", MODULE, "store", "verify", "--data", str(self.data)]
+        return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
 
     def answers(self) -> bool:
         """Whether it has said its last address: it serves clients and the admin API then."""

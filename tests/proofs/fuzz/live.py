@@ -11,8 +11,6 @@ import contextlib
 import multiprocessing
 import re
 import secrets
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -97,11 +95,7 @@ def attacked(
         if code := gateway.stop():
             figures.wrong.append(f"the gateway was asked to stop, and ended with {code}")
     _read_log(gateway, figures)
-    verify = subprocess.run(
-        [sys.executable, "-m", "gateway.cli.main", "store", "verify", "--data", str(gateway.data)],
-        capture_output=True,
-        text=True,
-    )
+    verify = gateway.verify()
     if verify.returncode:
         figures.wrong.append(f"store verify: {verify.stdout[-2000:]}{verify.stderr[-2000:]}")
     return figures

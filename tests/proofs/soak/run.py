@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -293,16 +292,7 @@ class Soak:
         self.oracle.finish()
         self.gateway.terminate()
         self.gateway.wait(60)
-        verify = [
-            sys.executable,
-            "-m",
-            "gateway.cli.main",
-            "store",
-            "verify",
-            "--data",
-            str(self.gateway.data),
-        ]
-        found = subprocess.run(verify, capture_output=True, text=True)
+        found = self.gateway.verify()
         (self.folder / "verify.log").write_text(found.stdout + found.stderr)
         if found.returncode:
             raise Failed(f"`magnetar store verify` found damage; see {self.folder / 'verify.log'}")
