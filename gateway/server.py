@@ -21,7 +21,8 @@ from gateway.apis.registry import APIS
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.groups import Groups
-from gateway.broker.housekeeping import Housekeeping
+from gateway.broker.housekeeping import jobs_of
+from gateway.broker.jobs import Jobs
 from gateway.broker.share_groups import ShareGroups
 from gateway.clock import SystemClock, implausible
 from gateway.errors import StartError
@@ -137,14 +138,14 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     gateway = Gateway(broker, listeners, data)
     for listener, sock in zip(listeners, sockets, strict=True):
         await listener.start(sock, backlog)
-    housekeeping = Housekeeping(broker, listeners)
+    housekeeping = Jobs(broker, jobs_of(broker, listeners))
     housekeeping.start()
 
     stopping = asyncio.Event()
 
     async def finish() -> None:
         stopping.set()
-        housekeeping.stop()
+        await housekeeping.stop()
         broker.subscriptions.stop()
         timeout = settings.integer("shutdown.timeout.ms") / 1000
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))

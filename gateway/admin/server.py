@@ -144,7 +144,7 @@ class AdminServer:
         return True
 
     def _partitions(self) -> list[Counted]:
-        return [p for runtime in self._broker.runtimes() for p in runtime.partitions if p is not None]
+        return list(self._broker.partitions_in_use())
 
     def _gauges(self) -> None:
         """What the broker keeps count of itself."""

@@ -299,6 +299,9 @@ class Broker:
         """The topics in use."""
         return list(self._by_name.values())
 
+    def partitions_in_use(self) -> list[Partition]:
+        return [each for runtime in self._by_name.values() for each in runtime.partitions if each is not None]
+
     def topic_changed(self, name: str, topic: Topic | None) -> None:
         """A catalog change is durable: forget or renew what is derived from the old row."""
         self.catalog.changed(name, topic)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from store.api import Durability, Family, Put, Store
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.node import Node
     from gateway.clock import Clock
 
 log = logging.getLogger("magnetar.clock")
@@ -89,11 +89,11 @@ def last_seen(store: Store) -> int | None:
     return int.from_bytes(row, "big") if row else None
 
 
-def keep_time(broker: Broker) -> None:
+def keep_time(node: Node, watch: ClockWatch) -> None:
     """Note the time in the store, unless it is in doubt."""
-    if broker.clock_watch.trusted and not broker.store.read_only and not broker.failing:
-        row = Put(Family.META, _ROW, max(0, broker.clock.wall_ms()).to_bytes(8, "big"))
-        broker.commit([row], lambda outcome: None, Durability.OS)
+    if watch.trusted and not node.store.read_only and not node.failing:
+        row = Put(Family.META, _ROW, max(0, node.clock.wall_ms()).to_bytes(8, "big"))
+        node.commit([row], lambda outcome: None, Durability.OS)
 
 
 def span(ms: int) -> str:

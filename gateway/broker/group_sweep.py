@@ -9,6 +9,7 @@ groups that have none left.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -29,28 +30,20 @@ ROWS = 500
 
 
 class Sweep:
-    """The walk; `start` once. `expire` deletes an empty group."""
+    """The walk. `expire` deletes an empty group."""
 
     def __init__(self, broker: Broker, groups: Groups, expire: Callable[[str], None]) -> None:
         self._broker = broker
         self._groups = groups
         self._expire = expire
 
-    def start(self) -> None:
-        """Begin the first sweep; each is followed by the next after the interval."""
-        self._go_on(self.walk())
-
-    def _go_on(self, walk: Iterator[None]) -> None:
-        broker = self._broker
+    async def run(self) -> None:
+        """One sweep."""
         try:
-            next(walk)
-        except (StopIteration, StoreError) as end:
-            if isinstance(end, StoreError):
-                log.error("groups cannot be looked after: %s", end)
-            interval = broker.settings.integer("offsets.retention.check.interval.ms")
-            broker.call_at(broker.clock.monotonic_ms() + interval, self.start)
-        else:
-            broker.loop.call_soon(self._go_on, walk)
+            for _ in self.walk():
+                await asyncio.sleep(0)
+        except StoreError as error:
+            log.error("groups cannot be looked after: %s", error)
 
     def walk(self) -> Iterator[None]:
         """One sweep; yields when others should have their turn."""

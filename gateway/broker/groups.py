@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.groups")
 
-IDLE_CHECK = 60_000
-"""A group without members that nobody asked for since the last check leaves memory; every so many ms."""
-
 
 class OffsetWrites(NamedTuple):
     """An OffsetCommit or OffsetDelete on its way to the store."""
@@ -71,14 +68,7 @@ class Groups(Machines[ClassicGroup]):
         self._limits = Limits(
             settings.integer("group.initial.rebalance.delay.ms"), settings.integer("group.max.size")
         )
-        self._sweep = Sweep(broker, self, self._expire)
-        # as soon as the loop is free
-        broker.loop.call_soon(self.start)
-
-    def start(self) -> None:
-        """Look after the groups in the store from now on: sessions run, offsets expire."""
-        self._sweep.start()
-        self._check_idle()
+        self.sweep = Sweep(broker, self, self._expire)
 
     # -- membership ------------------------------------------------------------------------------------------
 
@@ -270,10 +260,9 @@ class Groups(Machines[ClassicGroup]):
         log.info("group %s has no members and no offsets any more: deleted", group_id)
         self.run(group_id, Delete(Waiter(lambda answer: None)))
 
-    def _check_idle(self) -> None:
+    def release_all_idle(self) -> None:
         self.release_idle()
         self._broker.share_groups.release_idle()
-        self._broker.call_at(self._broker.clock.monotonic_ms() + IDLE_CHECK, self._check_idle)
 
     def close(self) -> None:
         """The gateway stops: nobody waits any longer for others to join or sync."""

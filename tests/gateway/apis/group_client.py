@@ -12,7 +12,7 @@ from gateway.apis.registry import APIS, Context
 from gateway.wire import codec, messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from tests.gateway.broker.fake_broker import FUTURES, FakeBroker
+from tests.gateway.broker.fake_broker import LOOP, FakeBroker
 
 NO_ID = bytes(16)
 
@@ -163,5 +163,5 @@ def finished(answer: Any) -> Any:
     if isinstance(answer, asyncio.Future):
         return answer.result() if answer.done() else None
     if asyncio.iscoroutine(answer):
-        return FUTURES.run_until_complete(answer)
+        return LOOP.run_until_complete(answer)
     return answer

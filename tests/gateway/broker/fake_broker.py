@@ -13,31 +13,28 @@ from gateway.broker.clock_watch import ClockWatch
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.groups import Groups
+from gateway.broker.housekeeping import IDLE_MS
+from gateway.broker.jobs import Job, Jobs
 from gateway.broker.share_groups import ShareGroups
 from gateway.config import Settings
 from gateway.metrics_catalog import GatewayMetrics
 from store import memory
 from store.api import Durability, Outcome, Refused, Write
 
-FUTURES = asyncio.new_event_loop()
-"""Never runs: futures only need one to be made."""
+LOOP = asyncio.new_event_loop()
+"""Runs only while somebody waits for something: time is the fake clock's."""
 
 
-class FakeLoop:
-    def __init__(self) -> None:
-        self.soon: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+class Ring:
+    """A call that was asked for."""
 
-    def create_future(self) -> asyncio.Future[Any]:
-        return FUTURES.create_future()
+    def __init__(self, at: int, callback: Callable[[], None]) -> None:
+        self.at = at
+        self.callback = callback
+        self.cancelled = False
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any) -> None:
-        self.soon.append((callback, args))
-
-    def run(self) -> None:
-        """Everything that is due at once."""
-        while self.soon:
-            callback, args = self.soon.pop(0)
-            callback(*args)
+    def cancel(self) -> None:
+        self.cancelled = True
 
 
 class FakeClock:
@@ -86,16 +83,26 @@ class FakeBroker:
         self.store = store or memory.open(clock=self.clock.wall_ms)
         self.metrics = GatewayMetrics()
         self.catalog = Catalog(self.store)
-        self.loop = FakeLoop()
+        self.loop = LOOP
         self.node_id = 7
         self.at_once = at_once
         self.queue: list[tuple[Sequence[Write], Callable[[Outcome], None]]] = []
-        self.timers: list[tuple[int, Callable[[], None]]] = []
+        self.timers: list[Ring] = []
         self.committed: list[Sequence[Write]] = []
         self.group_configs = GroupConfigs(self)  # type: ignore[arg-type]
         self.subscriptions = FakeSubscriptions()
         self.share_groups = ShareGroups(self)  # type: ignore[arg-type]
         self.groups = Groups(self)  # type: ignore[arg-type]
+        self.failing = False
+        interval = self.settings.integer("offsets.retention.check.interval.ms")
+        self.jobs = Jobs(
+            self,
+            [
+                Job("groups", interval, self.groups.sweep.run, first_ms=0),
+                Job("idle groups", IDLE_MS, self.groups.release_all_idle),
+            ],
+        )
+        self.jobs.start()
 
     def advertised(self, listener: str) -> tuple[str, int]:
         return f"{listener}.example", 9092
@@ -106,6 +113,20 @@ class FakeBroker:
         self.queue.append((writes, done))
         if self.at_once:
             self.land()
+
+    async def write(
+        self,
+        writes: Sequence[Write],
+        durability: Durability | None = None,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        future: asyncio.Future[Outcome] = LOOP.create_future()
+        self.commit(writes, future.set_result, durability)
+        outcome = await future
+        if outcome is not None:
+            raise outcome
+        if then is not None:
+            then()
 
     def land(self, outcome: Outcome = None, count: int | None = None) -> None:
         """The oldest commits (all, unless told how many) are over."""
@@ -119,21 +140,36 @@ class FakeBroker:
     def fail(self) -> None:
         self.land(Refused("no"))
 
-    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> None:
-        self.timers.append((monotonic_ms, callback))
+    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> Ring:
+        ring = Ring(monotonic_ms, callback)
+        self.timers.append(ring)
+        return ring
+
+    def ring(self) -> None:
+        """What is due now, and all that comes of it without more time."""
+        self.settle()
+        while due := [ring for ring in self.timers if ring.at <= self.clock.now]:
+            first = min(due, key=lambda ring: ring.at)
+            self.timers.remove(first)
+            if not first.cancelled:
+                first.callback()
+            self.settle()
+
+    def settle(self) -> None:
+        """Let the loop turn while jobs go on: those that wait for something stay where they are."""
+        for _ in range(1000):
+            LOOP.run_until_complete(asyncio.sleep(0))
+            if not self.jobs.running:
+                return
 
     def advance(self, ms: int) -> None:
         """Let time pass, timers ringing on the way."""
         end = self.clock.now + ms
-        self.loop.run()
-        while self.timers:
-            at, callback = min(self.timers, key=lambda timer: timer[0])
-            if at > end:
+        while True:
+            self.ring()
+            if not self.timers or (at := min(ring.at for ring in self.timers)) > end:
                 break
-            self.timers.remove((at, callback))
-            self.clock.now = max(self.clock.now, at)
-            callback()
-            self.loop.run()
+            self.clock.now = at
         self.clock.now = end
 
     def topic(self, name: str, partitions: int = 1) -> Topic:

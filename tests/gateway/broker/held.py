@@ -11,6 +11,7 @@ from unittest import mock
 
 import uvloop
 
+from gateway.clock import Clock as AnyClock
 from gateway.server import Gateway
 from store import memory
 from store.api import Durability, Outcome, Refused, StoreError, Write
@@ -87,7 +88,7 @@ class HeldStore:
 
 
 @contextlib.asynccontextmanager
-async def serving_on(store: Any, *flags: str, clock: Clock | None = None) -> AsyncIterator[Gateway]:
+async def serving_on(store: Any, *flags: str, clock: AnyClock | None = None) -> AsyncIterator[Gateway]:
     """A started gateway on this store; a second one on the same memory store is a restart."""
 
     async def opened(settings: Any) -> tuple[Any, None]:
@@ -106,7 +107,7 @@ async def serving_on(store: Any, *flags: str, clock: Clock | None = None) -> Asy
 Body = Callable[[Gateway, Client], Coroutine[Any, Any, None]]
 
 
-def run(body: Body, *flags: str, store: Any = None, clock: Clock | None = None) -> None:
+def run(body: Body, *flags: str, store: Any = None, clock: AnyClock | None = None) -> None:
     """One test against a gateway of its own, with a connected client."""
 
     async def main() -> None:
@@ -121,7 +122,7 @@ def run(body: Body, *flags: str, store: Any = None, clock: Clock | None = None) 
 
 
 def run_held(
-    body: Callable[[Gateway, Client, HeldStore], Awaitable[None]], *flags: str, clock: Clock | None = None
+    body: Callable[[Gateway, Client, HeldStore], Awaitable[None]], *flags: str, clock: AnyClock | None = None
 ) -> None:
     """The same on a store whose commits can be held back."""
 

@@ -7,7 +7,6 @@ import logging
 import pytest
 
 from gateway.broker.clock_watch import HOLD_MS, KEEP_MS, ClockWatch, keep_time, last_seen, span
-from gateway.broker.housekeeping import Housekeeping
 from gateway.clock import implausible
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
@@ -111,8 +110,6 @@ def test_a_start_compares_with_the_time_in_the_store(
 def test_retention_by_age_waits_while_retention_by_size_goes_on(clock: TwoClocks) -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         broker = gateway.broker
-        broker.clock = clock
-        broker.clock_watch = ClockWatch(clock, None)
         for topic, configs in (
             ("age", {"retention__ms": str(DAY)}),
             ("size", {"retention__bytes": "0", "retention__ms": "-1"}),
@@ -121,10 +118,8 @@ def test_retention_by_age_waits_while_retention_by_size_goes_on(clock: TwoClocks
             for _ in range(2):
                 await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, batch(b"x" * 500)))
         clock.wall += 50 * 365 * DAY
-        keep_time(broker)
-        housekeeping = Housekeeping(broker, [])
-        await housekeeping.apply_retention()
-        await housekeeping.expire_producers()
+        keep_time(broker, broker.clock_watch)
+        await broker.retention.apply()
 
         async def start_of(topic: str) -> int:
             (found,) = await list_offsets(client, topic, (0, -2))
@@ -135,14 +130,14 @@ def test_retention_by_age_waits_while_retention_by_size_goes_on(clock: TwoClocks
         seen = last_seen(broker.store)
         assert seen is None or seen < NOW + DAY, "a time in doubt is not kept"
         clock.passes(HOLD_MS)
-        await housekeeping.apply_retention()
+        await broker.retention.apply()
         assert await start_of("age") == 2, "what Kafka would delete at once"
-        keep_time(broker)
+        keep_time(broker, broker.clock_watch)
         broker.turn.end()
         assert last_seen(broker.store) == clock.wall
         assert KEEP_MS < HOLD_MS
 
-    run(test)
+    run(test, clock=clock)
 
 
 def test_years_out_of_this_world() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.groups import IDLE_CHECK
+from gateway.broker.housekeeping import IDLE_MS
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Heartbeat, Join, Leave, Leaver, Plain, Sync
 from gateway.coordinators.codes import Code
@@ -197,8 +197,8 @@ def test_only_groups_in_use_are_in_memory(broker: FakeBroker, client: Client) ->
     broker.topic("t")
     assert value(client.commit("t", 1)) == Plain(0)
     assert broker.groups.look("g") is not None
-    broker.advance(IDLE_CHECK)
-    broker.advance(IDLE_CHECK)
+    broker.advance(IDLE_MS)
+    broker.advance(IDLE_MS)
     assert broker.groups.look("g") is None
     assert client.offset("t") == 1
     assert [one.group_id for one in broker.groups.listing()] == ["g"]

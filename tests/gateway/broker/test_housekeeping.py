@@ -1,4 +1,4 @@
-"""Retention in whole gateways with the time passed in; forgotten producers. What goes: semantics/test_retention.py."""
+"""Retention in whole gateways, the time passed in; burials that a stop left. What goes: semantics/test_retention.py."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import pytest
 
 from gateway.broker import housekeeping
 from gateway.broker.broker import Broker
-from gateway.broker.housekeeping import Housekeeping
 from gateway.broker.subscriptions import left_dying
 from gateway.server import Gateway
 from gateway.wire import records
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
-from store.api import Family, StoreError
+from store.api import StoreError
 from tests.gateway.broker.asking import errors, fetch, list_offsets, told
 from tests.gateway.broker.held import Clock, HeldStore, part, run, run_held, until
-from tests.gateway.serving import Client, batch, create, produce_body
+from tests.gateway.serving import Client, create, produce_body
 
 
 async def put(client: Client, topic: str, timestamp: int, key: bytes | None = None) -> None:
@@ -35,7 +34,6 @@ def test_retention_by_time_and_size_end_to_end() -> None:
     small = {"internal__segment__bytes": "150"}
 
     async def test(gateway: Gateway, client: Client) -> None:
-        housekeeping = Housekeeping(gateway.broker, [])
         await create(client, "time", 1, retention__ms="1000", **small)
         await create(client, "size", 1, retention__ms="-1", retention__bytes="400", **small)
         await create(
@@ -47,7 +45,7 @@ def test_retention_by_time_and_size_end_to_end() -> None:
             for topic in ("time", "size", "keep", "both", "ever"):
                 await put(client, topic, clock.now, b"k")
             clock.now += 400
-        await housekeeping.apply_retention()
+        await gateway.broker.retention.apply()
         assert await spans(client, "time") == (3, 5)
         assert await spans(client, "size") == (2, 5), "three are enough for 400 bytes"
         assert await spans(client, "both") == (3, 5)
@@ -55,7 +53,7 @@ def test_retention_by_time_and_size_end_to_end() -> None:
         assert await spans(client, "ever") == (0, 5)
         assert errors(await fetch(client, {"time": {0: 2}})) == {0: Error.OFFSET_OUT_OF_RANGE}
         clock.now += 10_000
-        await housekeeping.apply_retention()
+        await gateway.broker.retention.apply()
         assert await spans(client, "time") == (5, 5), "the active segment goes too"
         await put(client, "time", clock.now)
         assert await spans(client, "time") == (5, 6)
@@ -71,7 +69,7 @@ def test_a_parked_fetch_hears_of_a_log_start_that_retention_moved() -> None:
         await put(client, "t", clock.now)
         first = await fetch(client, {"t": {0: 1}}, session=(0, 0))
         clock.now += 5000
-        await Housekeeping(gateway.broker, []).apply_retention()
+        await gateway.broker.retention.apply()
         second = await fetch(client, session=(first.session_id, 1), max_wait=60_000, min_bytes=0)
         assert told(second)[0].log_start_offset == 1
 
@@ -87,7 +85,7 @@ def test_retention_leaves_a_topic_alone_that_is_being_deleted() -> None:
         store.holding = True
         deleting = asyncio.ensure_future(gateway.broker.delete_topic("t"))
         await store.has(1)
-        retention = asyncio.ensure_future(Housekeeping(gateway.broker, []).apply_retention())
+        retention = asyncio.ensure_future(gateway.broker.retention.apply())
         await asyncio.sleep(0)
         gateway.broker.release_idle()
         gateway.broker.release_idle()
@@ -101,34 +99,6 @@ def test_retention_leaves_a_topic_alone_that_is_being_deleted() -> None:
     run_held(test)
 
 
-def test_silent_producers_are_forgotten_in_use_or_not() -> None:
-    clock = Clock()
-
-    async def test(gateway: Gateway, client: Client) -> None:
-        housekeeping = Housekeeping(gateway.broker, [])
-        for topic in ("used", "idle"):
-            await create(client, topic)
-            each = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
-            await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, each))
-        for _ in range(3):
-            gateway.broker.release_idle()
-        await client.ask(ApiKey.PRODUCE, 9, produce_body("used", batch(b"v")))
-        rows = list(gateway.broker.store.scan(Family.DEDUP))
-        assert len(rows) == 2
-        clock.now += 86_400_000
-        await housekeeping.expire_producers()
-        assert len(list(gateway.broker.store.scan(Family.DEDUP))) == 2, "not yet"
-        clock.now += 1
-        await housekeeping.expire_producers()
-        assert list(gateway.broker.store.scan(Family.DEDUP)) == []
-        later = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=44)
-        for topic in ("used", "idle"):
-            answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, later))
-            assert part(answer).error_code == 0
-
-    run(test, clock=clock)
-
-
 def test_burials_that_a_stop_left_begin_with_the_gateway_and_again_when_the_disk_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -140,7 +110,7 @@ def test_burials_that_a_stop_left_begin_with_the_gateway_and_again_when_the_disk
             raise StoreError("the disk is away")
         return 1
 
-    monkeypatch.setattr(housekeeping, "_BURY_SECONDS", 0.0)
+    monkeypatch.setattr(housekeeping, "BURY_MS", 1)
     monkeypatch.setattr(left_dying, "bury", bury)
 
     async def test(gateway: Gateway, client: Client) -> None:

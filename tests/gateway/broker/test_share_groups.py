@@ -380,7 +380,7 @@ class TestAdministrators:
             groups = gateway.broker.share_groups
             await gateway.broker.share_groups.make("g")
             for _ in range(2):
-                gateway.broker.groups._check_idle()
+                gateway.broker.groups.release_all_idle()
             assert groups.look("g") is None
             assert groups.holds("g")
 

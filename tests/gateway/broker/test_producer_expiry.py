@@ -1,0 +1,60 @@
+"""Producers that were silent for long are forgotten, whether their partitions are in use or not."""
+
+from __future__ import annotations
+
+from gateway.broker.clock_watch import HOLD_MS
+from gateway.broker.producer_expiry import ProducerExpiry
+from gateway.broker.producers import ProducerTable
+from gateway.server import Gateway
+from gateway.wire.api_keys import ApiKey
+from store.api import Family
+from tests.gateway.broker.fake_broker import LOOP, FakeBroker
+from tests.gateway.broker.held import Clock, part, run
+from tests.gateway.serving import Client, batch, create, produce_body
+
+DAY = 86_400_000
+
+
+def test_silent_producers_are_forgotten_in_use_or_not() -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        expiry = ProducerExpiry(
+            gateway.broker,
+            gateway.broker.clock_watch,
+            lambda: [each.producers for each in gateway.broker.partitions_in_use()],
+        )
+        for topic in ("used", "idle"):
+            await create(client, topic)
+            each = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
+            await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, each))
+        for _ in range(3):
+            gateway.broker.release_idle()
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("used", batch(b"v")))
+        rows = list(gateway.broker.store.scan(Family.DEDUP))
+        assert len(rows) == 2
+        clock.now += 86_400_000
+        await expiry.run()
+        assert len(list(gateway.broker.store.scan(Family.DEDUP))) == 2, "not yet"
+        clock.now += 1
+        await expiry.run()
+        assert list(gateway.broker.store.scan(Family.DEDUP)) == []
+        later = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=44)
+        for topic in ("used", "idle"):
+            answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, later))
+            assert part(answer).error_code == 0
+
+    run(test, clock=clock)
+
+
+def test_nobody_is_forgotten_by_a_clock_that_jumped(broker: FakeBroker) -> None:
+    table = ProducerTable(1)
+    table.take(7, 0, 0, 1, 0, broker.clock.wall_ms())
+    table.flush()
+    expiry = ProducerExpiry(broker, broker.clock_watch, lambda: [table])
+    broker.clock.ahead += 100 * DAY
+    LOOP.run_until_complete(expiry.run())
+    assert list(table)
+    broker.clock.now += HOLD_MS
+    LOOP.run_until_complete(expiry.run())
+    assert not list(table), "a clock that stays is believed"
