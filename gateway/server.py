@@ -20,10 +20,8 @@ from gateway import apis, heap, open_files, reserve
 from gateway.apis.registry import APIS
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
-from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import jobs_of
 from gateway.broker.jobs import Jobs
-from gateway.broker.share_groups import ShareGroups
 from gateway.clock import SystemClock, implausible
 from gateway.errors import StartError
 from gateway.listener import Listener
@@ -121,8 +119,6 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         version=VERSION,
         data=data,
     )
-    broker.share_groups = ShareGroups(broker)
-    broker.groups = Groups(broker)
     metrics.watch_store(store.stats)
 
     listeners: list[Listener] = []

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import share_stats
 from gateway.broker.errors import KafkaError
-from gateway.coordinators.group_rows import Kind
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class GroupView(NamedTuple):
 
 async def views(broker: Broker) -> AsyncIterator[GroupView]:
     """Every group there is, with everything that it has committed."""
-    for count, listed in enumerate(broker.groups.listing()):
+    for count, listed in enumerate(broker.group_kinds.listing()):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
         try:
@@ -49,17 +48,10 @@ async def views(broker: Broker) -> AsyncIterator[GroupView]:
 
 def connected(broker: Broker, topic: Topic) -> list[str]:
     """Groups that have members now who subscribed to the topic."""
-    found = []
-    for listed in broker.groups.listing():
-        if listed.members and listed.kind is Kind.SHARE:
-            shared = broker.share_groups.get(listed.group_id)
-            if shared is not None and topic.name in shared.subscribed():
-                found.append(listed.group_id)
-        elif listed.members:
-            core = broker.groups.get(listed.group_id)
-            if core is not None and core.subscribed is not None and topic.name in core.subscribed:
-                found.append(listed.group_id)
-    return found
+    kinds = broker.group_kinds
+    return [
+        listed.group_id for listed in kinds.listing() if listed.members and kinds.reads(listed, topic.name)
+    ]
 
 
 class Span(NamedTuple):
@@ -84,7 +76,7 @@ async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) ->
     """Pulsar's stats of the subscriptions on some partitions, by partition and subscription name."""
     indexes = list(spans)
     found: dict[int, dict[str, Any]] = await share_stats.of_topic(broker, topic, indexes)
-    for count, listed in enumerate(broker.groups.listing()):
+    for count, listed in enumerate(broker.group_kinds.listing()):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
         try:

@@ -54,7 +54,7 @@ async def names_of(broker: Broker, found: Found) -> set[str]:
     """Groups that have a cursor on the topic, or have committed an offset of it."""
     topic = found.topic
     there = {row.group async for row in broker.subscriptions.each_of_topic(topic.topic_id)}
-    for count, listed in enumerate(broker.groups.listing()):
+    for count, listed in enumerate(broker.group_kinds.listing()):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
         if has_committed(broker, topic, listed.group_id):

@@ -10,15 +10,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.machines import Waiter
 from gateway.coordinators import offsets
-from gateway.coordinators.classic_events import Delete, Plain
+from gateway.coordinators.classic_events import Plain
 from gateway.coordinators.group_rows import State
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -93,7 +91,7 @@ def list_groups(
     types = {kind.strip().lower() for kind in request.types_filter}
     listed = messages.ListGroupsResponse.ListedGroup
     try:
-        groups = broker.groups.listing()
+        groups = broker.group_kinds.listing()
     except StoreError:
         return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
     return messages.ListGroupsResponse(
@@ -102,10 +100,10 @@ def list_groups(
                 group_id=one.group_id,
                 protocol_type=one.protocol_type,
                 group_state=one.state,
-                group_type=one.kind.name.lower(),
+                group_type=one.kind.shown,
             )
             for one in groups
-            if (not states or one.state.lower() in states) and (not types or one.kind.name.lower() in types)
+            if (not states or one.state.lower() in states) and (not types or one.kind.shown in types)
         ]
     )
 
@@ -114,31 +112,22 @@ def list_groups(
 def delete_groups(broker: Broker, context: Context, request: messages.DeleteGroupsRequest) -> Any:
     result = messages.DeleteGroupsResponse.DeletableGroupResult
 
-    def build(group_id: str) -> Callable[[Plain], Any]:
-        return lambda answer: result(group_id=group_id, error_code=answer.error)
+    # all begin now, so that they share a commit
+    deletions = {
+        group_id: broker.group_kinds.deletion(group_id) for group_id in dict.fromkeys(request.groups_names)
+    }
 
-    async def delete_share_group(group_id: str) -> Any:
-        try:
-            await broker.share_groups.delete(group_id)
-        except KafkaError as error:
-            return result(group_id=group_id, error_code=error.code)
-        return result(group_id=group_id, error_code=Error.NONE)
-
-    results: list[Any] = [
-        asyncio.ensure_future(delete_share_group(group_id))
-        if broker.share_groups.holds(group_id)
-        else broker.groups.run(group_id, Delete(Waiter(build(group_id))))
-        for group_id in dict.fromkeys(request.groups_names)
-    ]
-    if not any(isinstance(one, asyncio.Future) for one in results):
-        return messages.DeleteGroupsResponse(results=results)
-
-    async def wait() -> messages.DeleteGroupsResponse:
+    def response(codes: list[int]) -> messages.DeleteGroupsResponse:
+        results = zip(deletions, codes, strict=True)
         return messages.DeleteGroupsResponse(
-            results=[await one if isinstance(one, asyncio.Future) else one for one in results]
+            results=[result(group_id=group_id, error_code=code) for group_id, code in results]
         )
 
-    return wait()
+    async def wait() -> messages.DeleteGroupsResponse:
+        return response([code if isinstance(code, int) else await code for code in deletions.values()])
+
+    done = [code for code in deletions.values() if isinstance(code, int)]
+    return response(done) if len(done) == len(deletions) else wait()
 
 
 @handles(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0)

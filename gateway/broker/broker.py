@@ -21,10 +21,13 @@ from gateway.broker.damage import Damage
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import FetchSessions
 from gateway.broker.group_configs import GroupConfigs
+from gateway.broker.group_kinds import GroupKinds
+from gateway.broker.groups import Groups
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.receiving import Receiving
 from gateway.broker.retention import Retention
+from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscriptions.registry import Subscriptions
 from gateway.broker.topics import Topics
@@ -35,8 +38,6 @@ from gateway.wire.errors import Error
 from store.api import Durability, Family, Log, Outcome, Put, Store, StoreError, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.groups import Groups
-    from gateway.broker.share_groups import ShareGroups
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.config.topic_configs import TopicConfig
@@ -60,9 +61,6 @@ class Answering(Protocol):
 
 class Broker:
     """One node. Everything runs on its event loop."""
-
-    groups: Groups
-    share_groups: ShareGroups
 
     def __init__(
         self,
@@ -118,9 +116,14 @@ class Broker:
         self._by_id: dict[bytes, TopicRuntime] = {}
         self.traffic = Traffic()
         self.subscriptions = Subscriptions(self)
+        self.group_kinds = GroupKinds(self)
         self._produce_seconds = metrics.request_seconds.labels("Produce")
         self.reconfigure()
         self.broker_configs.load()
+        self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch)
+        self.share_groups = ShareGroups(self)
+        self.group_kinds.add(self.groups)
+        self.group_kinds.add(self.share_groups)
 
     # -- settings ---------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.group_sweep import Sweep
+from gateway.broker.group_kinds import Listed
 from gateway.broker.machines import Live, Machines, Waiter
+from gateway.broker.offset_expiry import OffsetExpiry
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.classic_events import (
     Answer,
@@ -26,7 +27,7 @@ from gateway.coordinators.classic_events import (
     Token,
 )
 from gateway.coordinators.classic_group import ClassicGroup
-from gateway.coordinators.group_rows import Kind, RowError, State
+from gateway.coordinators.group_rows import GroupHead, Kind, State
 from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
 from gateway.wire.errors import Error
@@ -34,8 +35,10 @@ from store.api import Delete as DeleteRow
 from store.api import Family, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
-    from gateway.broker.catalog import Topic
+    from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.clock_watch import ClockWatch
+    from gateway.broker.group_kinds import GroupKinds
+    from gateway.broker.node import Node
 
 log = logging.getLogger("magnetar.groups")
 
@@ -49,26 +52,19 @@ class OffsetWrites(NamedTuple):
         return Plain(error)
 
 
-class Listed(NamedTuple):
-    """A group as ListGroups shows it."""
-
-    group_id: str
-    protocol_type: str
-    state: str
-    kind: Kind
-    members: int
-
-
 class Groups(Machines[ClassicGroup]):
-    """All groups of this node."""
+    """All classic groups of this node."""
 
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker)
-        settings = broker.settings
+    kind = Kind.CLASSIC
+
+    def __init__(self, node: Node, kinds: GroupKinds, catalog: Catalog, watch: ClockWatch) -> None:
+        super().__init__(node, kinds)
+        settings = node.settings
         self._limits = Limits(
             settings.integer("group.initial.rebalance.delay.ms"), settings.integer("group.max.size")
         )
-        self.sweep = Sweep(broker, self, self._expire)
+        self._catalog = catalog
+        self._expiry = OffsetExpiry(node, catalog, watch)
 
     # -- membership ------------------------------------------------------------------------------------------
 
@@ -83,14 +79,14 @@ class Groups(Machines[ClassicGroup]):
                 # Nobody is a member of the classic group that there is not.
                 code = Error.UNKNOWN_MEMBER_ID
             waiter.answer(event.refused(code))
-            return waiter.result(self._broker.loop)
+            return waiter.result(self._node.loop)
         if live is None:
             if type(event) is Join and not event.member_id:
-                live = self._enter(ClassicGroup(group_id, self._limits, self._broker.clock.wall_ms()))
+                live = self._enter(ClassicGroup(group_id, self._limits, self._node.clock.wall_ms()))
             else:
                 missing = Error.GROUP_ID_NOT_FOUND if type(event) is Delete else Error.UNKNOWN_MEMBER_ID
                 waiter.answer(event.refused(missing))
-                return waiter.result(self._broker.loop)
+                return waiter.result(self._node.loop)
         response = self._run(live, event)
         if type(event) is not Heartbeat:
             # Heartbeats only put off what is due: the timer will find out.
@@ -104,33 +100,6 @@ class Groups(Machines[ClassicGroup]):
         if live is None or live.core.state is State.DEAD:
             return None
         return live.core
-
-    def listing(self) -> list[Listed]:
-        """Every group there is, by id."""
-        found: dict[str, Listed] = {}
-        for key, value in self._broker.store.scan(Family.GROUP):
-            group_id = key.decode()
-            if group_id in self._live:
-                continue
-            try:
-                head = group_rows.head(value)
-            except RowError as error:
-                log.error("group %s: %s", group_id, error)
-                continue
-            state, kind, members = State(head.state), Kind(head.kind), 0
-            if state is not State.EMPTY and kind is Kind.CLASSIC:
-                members = len(group_rows.classic(value).members)
-            elif state is not State.EMPTY and kind is Kind.SHARE:
-                row = group_rows.share(value)
-                members = row.size + len(row.members)
-            found[group_id] = Listed(group_id, head.protocol_type or "", state.shown, kind, members)
-        for group_id, live in self._live.items():
-            core = live.core
-            if core.state is not State.DEAD:
-                found[group_id] = Listed(
-                    group_id, core.protocol_type or "", core.state.shown, Kind.CLASSIC, len(core.roster)
-                )
-        return [found[group_id] for group_id in sorted(found)]
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
@@ -149,19 +118,19 @@ class Groups(Machines[ClassicGroup]):
         A group that does not exist is made by a commit without a generation; with one it is
         GROUP_ID_NOT_FOUND. `rows` are Puts made with `gateway.coordinators.offsets`.
         """
-        broker = self._broker
+        node = self._node
         try:
             live = self._find(group_id)
         except KafkaError as error:
             waiter.answer(Plain(error.code))
-            return waiter.result(broker.loop)
+            return waiter.result(node.loop)
         if live is None:
             if generation >= 0:
                 waiter.answer(Plain(Error.GROUP_ID_NOT_FOUND))
-                return waiter.result(broker.loop)
-            live = self._enter(ClassicGroup(group_id, self._limits, broker.clock.wall_ms()))
+                return waiter.result(node.loop)
+            live = self._enter(ClassicGroup(group_id, self._limits, node.clock.wall_ms()))
         live.waiting[waiter] = OffsetWrites(waiter)
-        code = live.core.check_commit(member_id, instance_id, generation, broker.clock.monotonic_ms())
+        code = live.core.check_commit(member_id, instance_id, generation, node.clock.monotonic_ms())
         answer: list[Effect] = [Answer(waiter, Plain(code))]
         if code or not rows:
             self._deliver(live, answer)
@@ -171,8 +140,8 @@ class Groups(Machines[ClassicGroup]):
         else:
             self._send(live, rows, answer, waiter)
         if not code:
-            broker.metrics.offset_commits.inc(len(rows))
-        return waiter.result(broker.loop)
+            node.metrics.offset_commits.inc(len(rows))
+        return waiter.result(node.loop)
 
     def delete_offsets(self, group_id: str, keys: Iterable[bytes], waiter: Waiter) -> Any:
         """Forget committed offsets by their keys. The group must exist; the answer is a Plain."""
@@ -185,20 +154,20 @@ class Groups(Machines[ClassicGroup]):
             self._send(live, rows, answer, waiter)
         else:
             self._deliver(live, answer)
-        return waiter.result(self._broker.loop)
+        return waiter.result(self._node.loop)
 
     def in_flight(self, group_id: str) -> asyncio.Future[None] | None:
         """A future that ends when all commits of the group that are under way have landed; None if none is."""
         live = self._live.get(group_id)
         if live is None or not live.flights:
             return None
-        future: asyncio.Future[None] = self._broker.loop.create_future()
+        future: asyncio.Future[None] = self._node.loop.create_future()
         live.flights[-1].futures.append(future)
         return future
 
     def committed(self, group_id: str, topic: Topic, partitions: Sequence[int]) -> list[Committed | None]:
         """What a group has committed in a topic, None where it has not. Raises StoreError."""
-        get = self._broker.store.get
+        get = self._node.store.get
         prefix = offsets.topic_prefix(offsets.group_prefix(group_id), topic.name)
         found: list[Committed | None] = []
         for partition in partitions:
@@ -209,11 +178,11 @@ class Groups(Machines[ClassicGroup]):
 
     def all_committed(self, group_id: str) -> list[tuple[Topic, list[tuple[int, Committed]]]]:
         """Everything a group has committed in topics that exist, by topic. Raises StoreError."""
-        catalog = self._broker.catalog
+        catalog = self._catalog
         found: list[tuple[Topic, list[tuple[int, Committed]]]] = []
         name: str | None = None
         topic: Topic | None = None
-        for key, value in self._broker.store.scan(Family.OFFSET, offsets.group_prefix(group_id)):
+        for key, value in self._node.store.scan(Family.OFFSET, offsets.group_prefix(group_id)):
             place = offsets.place(key)
             if place.topic != name:
                 name = place.topic
@@ -225,18 +194,62 @@ class Groups(Machines[ClassicGroup]):
                 found[-1][1].append((place.partition, row))
         return [(topic, rows) for topic, rows in found if rows]
 
-    def topic_deleted(self, topic: Topic) -> Sequence[Write]:
-        """What must be written together with the deletion of a topic: nothing.
+    # -- as a kind of groups -------------------------------------------------------------------------------------
 
-        A commit names the id of its topic and is not seen once that is gone; the sweep removes its row.
-        """
-        return ()
+    def refusal(self, group_id: str) -> KafkaError:
+        """What a request for a classic group is told about a group of another kind."""
+        return KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, f"{group_id} is a group of another type.")
+
+    def listed(self, group_id: str, head: GroupHead, row: bytes) -> Listed | None:
+        """One of its groups, from its row or as it is in memory. Raises RowError."""
+        live = self._live.get(group_id)
+        if live is not None:
+            return self._listed(live.core)
+        state = State(head.state)
+        members = len(group_rows.classic(row).members) if state is not State.EMPTY else 0
+        return Listed(group_id, head.protocol_type or "", state.shown, self.kind, members)
+
+    def unwritten(self) -> Iterable[Listed]:
+        """Groups in memory: the first members of a new one wait before it is stored."""
+        return filter(None, [self._listed(live.core) for live in self._live.values()])
+
+    def _listed(self, core: ClassicGroup) -> Listed | None:
+        if core.state is State.DEAD:
+            return None
+        return Listed(core.group_id, core.protocol_type or "", core.state.shown, self.kind, len(core.roster))
+
+    def reads(self, group_id: str, topic: str) -> bool:
+        """Whether members of a group subscribe to a topic. Raises KafkaError."""
+        core = self.get(group_id)
+        return core is not None and core.subscribed is not None and topic in core.subscribed
+
+    def deletion(self, group_id: str) -> int | asyncio.Future[int]:
+        """Delete an empty group and its offsets: the error code, or a future of it."""
+        answer: int | asyncio.Future[int] = self.run(group_id, Delete(Waiter(lambda plain: plain.error)))
+        return answer
+
+    def sweep(self, group_id: str, head: GroupHead) -> Iterator[None]:
+        """Offsets expire, and an empty group without any goes. Raises KafkaError, StoreError."""
+        if head.state != State.EMPTY:
+            # Its members may never come back, and only in memory do their sessions run out.
+            self.get(group_id)
+        core = self.look(group_id)
+        if core is not None:
+            rule = offsets.retention(core.protocol_type, core.state, core.since, core.subscribed)
+            empty = core.state is State.EMPTY and core.idle
+        else:
+            rule = offsets.retention(head.protocol_type, State(head.state), head.since, None)
+            empty = head.state == State.EMPTY
+        none_left = yield from self._expiry.expire(group_id, rule, lambda: self.busy(group_id))
+        if none_left and empty and not self.busy(group_id):
+            log.info("group %s has no members and no offsets any more: deleted", group_id)
+            self.deletion(group_id)
 
     # -- what steps come to --------------------------------------------------------------------------------------
 
     def _stepped(self, core: ClassicGroup, before: State) -> None:
         if core.state is State.STABLE and before is not State.STABLE:
-            self._broker.metrics.rebalances.inc()
+            self._node.metrics.rebalances.inc()
 
     def _own_failure(self, live: Live[ClassicGroup], waiter: Waiter, outcome: Exception) -> Plain:
         log.warning("group %s: offsets were not stored: %s", live.core.group_id, outcome)
@@ -244,25 +257,9 @@ class Groups(Machines[ClassicGroup]):
 
     # -- in memory and out -----------------------------------------------------------------------------------
 
-    def _others(self, group_id: str, row: bytes | None) -> KafkaError | None:
-        if self._broker.share_groups.claims(group_id) or (
-            row is not None and group_rows.head(row).kind != Kind.CLASSIC
-        ):
-            return KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, f"{group_id} is a group of another type.")
-        return None
-
     def _load(self, group_id: str, row: bytes) -> ClassicGroup:
-        now = self._broker.clock.monotonic_ms()
+        now = self._node.clock.monotonic_ms()
         return ClassicGroup.load(group_id, group_rows.classic(row), self._limits, now)
-
-    def _expire(self, group_id: str) -> None:
-        """Delete an empty group whose offsets are all gone."""
-        log.info("group %s has no members and no offsets any more: deleted", group_id)
-        self.run(group_id, Delete(Waiter(lambda answer: None)))
-
-    def release_all_idle(self) -> None:
-        self.release_idle()
-        self._broker.share_groups.release_idle()
 
     def close(self) -> None:
         """The gateway stops: nobody waits any longer for others to join or sync."""

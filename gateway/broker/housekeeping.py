@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway import logs
 from gateway.broker.clock_watch import KEEP_MS, keep_time
+from gateway.broker.group_sweep import Sweep
 from gateway.broker.jobs import Job
 from gateway.broker.producer_expiry import ProducerExpiry
 from gateway.broker.subscriptions import left_dying
@@ -38,6 +39,8 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         broker, broker.clock_watch, lambda: (each.producers for each in broker.partitions_in_use())
     )
 
+    sweep = Sweep(broker, broker.group_kinds)
+
     def connections() -> None:
         for listener in listeners:
             listener.second()
@@ -60,8 +63,8 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("time of use", KEEP_MS, lambda: keep_time(broker, broker.clock_watch), first_ms=0),
         Job("retention", interval("log.retention.check.interval.ms"), broker.retention.apply),
         Job("producers", interval("producer.id.expiration.check.interval.ms"), producers.run),
-        Job("groups", interval("offsets.retention.check.interval.ms"), broker.groups.sweep.run, first_ms=0),
-        Job("idle groups", IDLE_MS, broker.groups.release_all_idle),
+        Job("groups", interval("offsets.retention.check.interval.ms"), sweep.run, first_ms=0),
+        Job("idle groups", IDLE_MS, broker.group_kinds.release_idle),
         Job("idle topics", IDLE_MS, idle),
         Job("burials", BURY_MS, bury, first_ms=BURY_MS, once=True),
     ]

@@ -18,15 +18,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from gateway.broker.errors import KafkaError
+from gateway.broker.group_kinds import reading
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Note, Tick
-from gateway.coordinators.group_rows import RowError, State
+from gateway.coordinators.group_rows import Kind, State
 from gateway.wire.errors import Error
-from store.api import Family, Outcome, StoreError, Write
+from store.api import Family, Outcome, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.group_kinds import GroupKinds
+    from gateway.broker.node import Node
 
 log = logging.getLogger("magnetar.groups")
 
@@ -116,10 +117,13 @@ class Live(Generic[CoreT]):
 
 
 class Machines(Generic[CoreT]):
-    """Machines of one kind, by group id."""
+    """Machines of one kind, by group id: what a `GroupKind` does that is the same for all."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    kind: Kind
+
+    def __init__(self, node: Node, kinds: GroupKinds) -> None:
+        self._node = node
+        self._kinds = kinds
         self._live: dict[str, Live[CoreT]] = {}
         self._timers: list[tuple[int, int, Live[CoreT]]] = []
         self._timer_count = 0
@@ -142,30 +146,18 @@ class Machines(Generic[CoreT]):
         """A machine from its row. Raises RowError, KafkaError."""
         raise NotImplementedError
 
-    def _others(self, group_id: str, row: bytes | None) -> KafkaError | None:
-        """What to say when the id belongs to a group of another type."""
-        raise NotImplementedError
-
     def _find(self, group_id: str) -> Live[CoreT] | None:
         """The group, from memory or its row; None if there is none. Raises KafkaError."""
         live = self._live.get(group_id)
         if live is not None:
             live.used = True
             return live
-        try:
-            row = self._broker.store.get(Family.GROUP, group_rows.key(group_id))
-            refused = self._others(group_id, row)
-            if refused is not None:
-                raise refused
+        with reading(group_id):
+            row = self._node.store.get(Family.GROUP, group_rows.key(group_id))
+            self._kinds.check(self.kind, group_id, row)
             if row is None:
                 return None
             core = self._load(group_id, row)
-        except StoreError as error:
-            log.error("group %s cannot be read: %s", group_id, error)
-            raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, str(error)) from error
-        except RowError as error:
-            log.error("group %s: %s", group_id, error)
-            raise KafkaError(Error.UNKNOWN_SERVER_ERROR, str(error)) from error
         live = self._enter(core)
         self._arm(live)
         return live
@@ -177,10 +169,10 @@ class Machines(Generic[CoreT]):
         waiter: Waiter = event.token
         live.waiting[waiter] = event
         self._step(live, event)
-        return waiter.result(self._broker.loop)
+        return waiter.result(self._node.loop)
 
     def _step(self, live: Live[CoreT], event: Any) -> None:
-        clock, core = self._broker.clock, live.core
+        clock, core = self._node.clock, live.core
         before = core.state
         try:
             step = core.step(event, clock.monotonic_ms(), clock.wall_ms())
@@ -199,7 +191,7 @@ class Machines(Generic[CoreT]):
         self, live: Live[CoreT], writes: Sequence[Write], effects: list[Any], own: Waiter | None = None
     ) -> None:
         live.flights.append(Flight(effects, own))
-        self._broker.commit(writes, lambda outcome: self._landed(live, outcome))
+        self._node.commit(writes, lambda outcome: self._landed(live, outcome))
 
     def _deliver(self, live: Live[CoreT], effects: list[Any]) -> None:
         """Run effects that need no write, behind those that wait for one."""
@@ -301,7 +293,7 @@ class Machines(Generic[CoreT]):
         self._wake_by(due)
 
     def _wake(self) -> None:
-        now = self._broker.clock.monotonic_ms()
+        now = self._node.clock.monotonic_ms()
         timers = self._timers
         if self._wake_at is not None and self._wake_at <= now:
             self._wake_at = None
@@ -322,7 +314,7 @@ class Machines(Generic[CoreT]):
         """Have `_wake` called at `due` or before: an earlier call than needed is harmless."""
         if self._wake_at is None or due < self._wake_at:
             self._wake_at = due
-            self._broker.call_at(due, self._wake)
+            self._node.call_at(due, self._wake)
 
 
 def _finish(futures: list[asyncio.Future[None]]) -> None:

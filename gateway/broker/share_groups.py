@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError, from_code
+from gateway.broker.group_kinds import Listed
 from gateway.broker.machines import Live, Machines, Waiter
 from gateway.broker.share_sessions import Peer
 from gateway.broker.subscriptions import letter_names
@@ -20,7 +21,7 @@ from gateway.config.group_configs import GroupConfig
 from gateway.config.group_table import KEY_SHARED, STICKY
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain
-from gateway.coordinators.group_rows import Kind, RowError, State
+from gateway.coordinators.group_rows import GroupHead, Kind, RowError, State
 from gateway.coordinators.share_events import Beat, Gone, Heartbeat, Leave, Make, TopicView
 from gateway.coordinators.share_group import ShareGroup
 from gateway.wire.errors import Error
@@ -51,8 +52,11 @@ class _Known:
 class ShareGroups(Machines[ShareGroup]):
     """All share groups of this node."""
 
+    kind = Kind.SHARE
+
     def __init__(self, broker: Broker) -> None:
-        super().__init__(broker)
+        super().__init__(broker, broker.group_kinds)
+        self._broker = broker
         self._max_size = broker.settings.integer("group.share.max.size")
         self._known: dict[str, _Known] = {}
         broker.subscriptions.configs.members_of = self.members
@@ -315,12 +319,6 @@ class ShareGroups(Machines[ShareGroup]):
         live = self._find(group_id)
         return None if live is None or live.core.state is State.DEAD else live.core
 
-    def holds(self, group_id: str) -> bool:
-        """Whether there is a share group of that id."""
-        with contextlib.suppress(KafkaError):
-            return self.get(group_id) is not None
-        return False
-
     def members(self, group_id: str) -> int:
         """How many members it has; 0 for what is no share group. An empty group is not taken into memory for that."""
         if group_id not in self._live:
@@ -401,14 +399,49 @@ class ShareGroups(Machines[ShareGroup]):
         if answer.error:
             raise from_code(answer.error)
 
-    # -- in memory and out -------------------------------------------------------------------------------------------
+    # -- as a kind of groups -----------------------------------------------------------------------------------------
 
-    def _others(self, group_id: str, row: bytes | None) -> KafkaError | None:
-        if self._broker.groups.claims(group_id) or (
-            row is not None and group_rows.head(row).kind != Kind.SHARE
-        ):
-            return KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-        return None
+    def refusal(self, group_id: str) -> KafkaError:
+        """What a request for a share group is told about a group of another kind."""
+        return KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+
+    def listed(self, group_id: str, head: GroupHead, row: bytes) -> Listed | None:
+        """One of its groups, from its row, which says it all. Raises RowError."""
+        state, members = State(head.state), 0
+        if state is not State.EMPTY:
+            found = group_rows.share(row)
+            members = found.size + len(found.members)
+        return Listed(group_id, head.protocol_type or "", state.shown, self.kind, members)
+
+    def unwritten(self) -> Iterable[Listed]:
+        """None: a share group is there when its row is."""
+        return ()
+
+    def reads(self, group_id: str, topic: str) -> bool:
+        """Whether members of a group subscribe to a topic. Raises KafkaError."""
+        group = self.get(group_id)
+        return group is not None and topic in group.subscribed()
+
+    def deletion(self, group_id: str) -> asyncio.Future[int]:
+        """Delete an empty group and its subscriptions: a future of the error code."""
+        return self._node.loop.create_task(self._deletion(group_id))
+
+    async def _deletion(self, group_id: str) -> int:
+        try:
+            await self.delete(group_id)
+        except KafkaError as error:
+            return error.code
+        return Error.NONE
+
+    def sweep(self, group_id: str, head: GroupHead) -> Iterable[None]:
+        """It commits no offsets, and stays until it is deleted: its subscriptions hold what it has not read. But its
+        members may never come back, and only in memory do their sessions run out. Raises KafkaError.
+        """
+        if head.state != State.EMPTY:
+            self.get(group_id)
+        return ()
+
+    # -- in memory and out -------------------------------------------------------------------------------------------
 
     def _load(self, group_id: str, row: bytes) -> ShareGroup:
         broker = self._broker

@@ -221,7 +221,6 @@ class Topics:
             try:
                 writes = [
                     *broker.catalog.writes_delete(topic),
-                    *broker.groups.topic_deleted(topic),
                     *broker.subscriptions.writes_topic_deleted(topic),
                 ]
                 await self._write(writes, name, None)

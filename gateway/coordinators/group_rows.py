@@ -30,6 +30,11 @@ class Kind(IntEnum):
     CONSUMER = 2  # KIP-848
     SHARE = 3  # KIP-932
 
+    @property
+    def shown(self) -> str:
+        """As ListGroups shows it."""
+        return self.name.lower()
+
 
 class State(IntEnum):
     """The states of a classic group. A share group is Empty, Stable or Dead."""

@@ -16,9 +16,7 @@ from yarl import URL
 
 from gateway.admin.server import AdminServer, start
 from gateway.broker.broker import Broker
-from gateway.broker.groups import Groups
 from gateway.broker.machines import Waiter
-from gateway.broker.share_groups import ShareGroups
 from gateway.clock import SystemClock
 from gateway.config.settings import Settings
 from gateway.coordinators import offsets
@@ -109,7 +107,7 @@ def make_broker(loop: asyncio.AbstractEventLoop) -> Broker:
     store = memory.open()
     metrics = GatewayMetrics()
     metrics.watch_store(store.stats)
-    broker = Broker(
+    return Broker(
         Settings.load(["group.initial.rebalance.delay.ms=0"]),
         store,
         SystemClock(),
@@ -118,9 +116,6 @@ def make_broker(loop: asyncio.AbstractEventLoop) -> Broker:
         cluster_id=bytes(16),
         version="0.1.0",
     )
-    broker.share_groups = ShareGroups(broker)
-    broker.groups = Groups(broker)
-    return broker
 
 
 @asynccontextmanager

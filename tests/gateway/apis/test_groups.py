@@ -77,7 +77,7 @@ def test_join_refused(client: Client, version: int, fields: dict[str, Any], erro
     assert answer.error_code == error
     assert answer.generation_id == -1
     assert answer.protocol_name == (None if version >= 7 else "")
-    assert client.broker.groups.listing() == []
+    assert client.broker.group_kinds.listing() == []
 
 
 def test_a_static_members_id_names_its_instance(broker: FakeBroker, client: Client) -> None:

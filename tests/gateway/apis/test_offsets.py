@@ -115,7 +115,7 @@ def test_metadata_too_large(broker: FakeBroker, client: Client, metadata: str) -
     topic = broker.topic("t")
     assert client.commit(9, topic, metadata=metadata) == {0: Error.OFFSET_METADATA_TOO_LARGE}
     assert client.fetch(9, topic, [0])[0][1] == -1
-    assert broker.groups.listing() == []
+    assert broker.group_kinds.listing() == []
 
 
 @pytest.mark.parametrize(("version", "error"), [(8, Error.ILLEGAL_GENERATION), (9, Error.GROUP_ID_NOT_FOUND)])

@@ -89,7 +89,7 @@ class TestHeartbeat:
             answer = await client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, body)
             assert (answer.error_code, answer.error_message) == (Error.INVALID_REQUEST, said)
             assert (answer.member_id, answer.member_epoch, answer.assignment) == (None, 0, None)
-            assert gateway.broker.groups.listing() == []
+            assert gateway.broker.group_kinds.listing() == []
 
         run(test)
 

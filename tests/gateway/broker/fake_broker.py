@@ -12,6 +12,8 @@ from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_configs import GroupConfigs
+from gateway.broker.group_kinds import GroupKinds
+from gateway.broker.group_sweep import Sweep
 from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import IDLE_MS
 from gateway.broker.jobs import Job, Jobs
@@ -91,15 +93,18 @@ class FakeBroker:
         self.committed: list[Sequence[Write]] = []
         self.group_configs = GroupConfigs(self)  # type: ignore[arg-type]
         self.subscriptions = FakeSubscriptions()
+        self.group_kinds = GroupKinds(self)
+        self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch)
         self.share_groups = ShareGroups(self)  # type: ignore[arg-type]
-        self.groups = Groups(self)  # type: ignore[arg-type]
+        self.group_kinds.add(self.groups)
+        self.group_kinds.add(self.share_groups)
         self.failing = False
         interval = self.settings.integer("offsets.retention.check.interval.ms")
         self.jobs = Jobs(
             self,
             [
-                Job("groups", interval, self.groups.sweep.run, first_ms=0),
-                Job("idle groups", IDLE_MS, self.groups.release_all_idle),
+                Job("groups", interval, Sweep(self, self.group_kinds).run, first_ms=0),
+                Job("idle groups", IDLE_MS, self.group_kinds.release_idle),
             ],
         )
         self.jobs.start()

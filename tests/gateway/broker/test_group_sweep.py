@@ -27,7 +27,7 @@ def test_simple_groups_expire_by_commit(broker: FakeBroker, client: Client) -> N
     offsets_check(broker)
     assert client.offset("u") is None
     assert client.row() is None
-    assert broker.groups.listing() == []
+    assert broker.group_kinds.listing() == []
     assert broker.groups.look("g") is None
 
 

@@ -150,7 +150,7 @@ def test_an_unreadable_row_is_an_error_and_no_crash(broker: FakeBroker, client: 
     assert client.beat("m1", 1) == -1
     with pytest.raises(KafkaError):
         broker.groups.get("g")
-    assert broker.groups.listing() == []
+    assert broker.group_kinds.listing() == []
     broker.advance(1)
 
 
@@ -159,7 +159,7 @@ def test_a_group_of_another_type_is_not_joined(broker: FakeBroker, client: Clien
     row = Put(Family.GROUP, b"g", group_rows._encoder.encode(head))
     broker.store.commit([row], Durability.OS, lambda outcome: None)
     assert client.join().error == Code.INCONSISTENT_GROUP_PROTOCOL
-    (listed,) = broker.groups.listing()
+    (listed,) = broker.group_kinds.listing()
     assert (listed.kind, listed.state) == (Kind.SHARE, "Empty")
 
 
@@ -201,7 +201,7 @@ def test_only_groups_in_use_are_in_memory(broker: FakeBroker, client: Client) ->
     broker.advance(IDLE_MS)
     assert broker.groups.look("g") is None
     assert client.offset("t") == 1
-    assert [one.group_id for one in broker.groups.listing()] == ["g"]
+    assert [one.group_id for one in broker.group_kinds.listing()] == ["g"]
 
 
 def test_a_group_with_members_stays_in_memory(broker: FakeBroker, client: Client) -> None:
@@ -223,7 +223,7 @@ def test_a_promise_that_nobody_keeps_leaves_nothing_behind(broker: FakeBroker, c
     assert client.run(event).error == Code.MEMBER_ID_REQUIRED
     broker.advance(SESSION)
     assert broker.groups.look("g") is None
-    assert broker.groups.listing() == []
+    assert broker.group_kinds.listing() == []
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_commit_by_nobody_makes_a_simple_group(broker: FakeBroker, client: Cli
     broker.topic("t")
     assert value(client.commit("t", 42)) == Plain(0)
     assert client.offset("t") == 42
-    (listed,) = broker.groups.listing()
+    (listed,) = broker.group_kinds.listing()
     assert listed == ("g", "", "Empty", Kind.CLASSIC, 0)
     assert len(broker.committed) == 1, "the row of the group and the offset are one fact"
     client.commit("t", 43)
@@ -330,7 +330,7 @@ def test_delete_group_takes_the_offsets_along(broker: FakeBroker, client: Client
     assert client.run(Delete(waiter())) == Plain(0)
     assert client.offset("t") is None
     assert Client(broker, "g2").offset("t") == 5
-    assert [one.group_id for one in broker.groups.listing()] == ["g2"]
+    assert [one.group_id for one in broker.group_kinds.listing()] == ["g2"]
 
 
 def test_rebalances_and_commits_are_counted(broker: FakeBroker, client: Client) -> None:

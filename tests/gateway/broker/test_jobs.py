@@ -128,6 +128,7 @@ def test_a_stop_ends_what_runs_and_begins_nothing_more(broker: FakeBroker) -> No
     assert jobs.running == []
     broker.advance(10_000)
     assert seen == []
+    assert jobs.running == []
     assert ended == ["slow", "stubborn"]
 
 

@@ -19,7 +19,7 @@ from gateway.wire import records
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from store import memory, rocksdb
-from store.api import Store, Write
+from store.api import Store
 
 NOW = 1_760_000_000_000
 ACCEPT, RELEASE, REJECT, RENEW = b"\1", b"\2", b"\3", b"\4"
@@ -59,11 +59,6 @@ class HeldBroker(Broker):
                     timers.remove(entry)
 
         return Handle()
-
-
-class NoGroups:
-    def topic_deleted(self, topic: Topic) -> list[Write]:
-        return []
 
 
 class Slot:
@@ -129,7 +124,6 @@ class World:
             cluster_id=b"c" * 16,
             version="test",
         )
-        self.broker.groups = NoGroups()  # type: ignore[assignment]
 
     async def close(self) -> None:
         self.broker.subscriptions.stop()

@@ -1,0 +1,165 @@
+"""The kinds of groups that there are: classic groups, share groups. A group id belongs to one group of one kind.
+
+What concerns groups of all kinds is asked of the registry: who has an id, the list of groups, a deletion, the sweep. It
+asks the kind that has the group. No kind knows another: a new one is a class that is a `GroupKind`, and one `add`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from gateway.broker.errors import KafkaError
+from gateway.coordinators import group_rows
+from gateway.coordinators.group_rows import GroupHead, Kind, RowError
+from gateway.wire.errors import Error
+from store.api import Family, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.node import Node
+
+log = logging.getLogger("magnetar.groups")
+
+
+class Listed(NamedTuple):
+    """A group as ListGroups shows it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    kind: Kind
+    members: int
+
+
+class GroupKind(Protocol):
+    """What a kind of groups says and does."""
+
+    @property
+    def kind(self) -> Kind:
+        """What stands in its rows; `Kind.shown` is its name in ListGroups."""
+        ...
+
+    def claims(self, group_id: str) -> bool:
+        """Whether it has a group of that id in memory: then a row, if there is one, is not the last word."""
+        ...
+
+    def refusal(self, group_id: str) -> KafkaError:
+        """What requests of this kind are told about a group of another kind."""
+        ...
+
+    def listed(self, group_id: str, head: GroupHead, row: bytes) -> Listed | None:
+        """One of its groups, from its row or as it is in memory; None if it is as good as gone. Raises RowError."""
+        ...
+
+    def unwritten(self) -> Iterable[Listed]:
+        """Groups to be listed that may have no row yet."""
+        ...
+
+    def reads(self, group_id: str, topic: str) -> bool:
+        """Whether members of its group subscribe to a topic. Raises KafkaError."""
+        ...
+
+    def deletion(self, group_id: str) -> int | asyncio.Future[int]:
+        """Delete a group, which must be empty: the error code, or a future of it."""
+        ...
+
+    def sweep(self, group_id: str, head: GroupHead) -> Iterable[None]:
+        """See to one of its groups, by its row: what is over goes. A step each, and others have their turn in between.
+
+        Raises KafkaError, StoreError, RowError.
+        """
+        ...
+
+    def release_idle(self) -> None:
+        """Let go of groups that nobody asked for since the last call."""
+        ...
+
+
+class GroupKinds:
+    """All of them, by the number that stands in rows."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._kinds: dict[int, GroupKind] = {}
+
+    def add(self, kind: GroupKind) -> None:
+        assert kind.kind not in self._kinds
+        self._kinds[kind.kind] = kind
+
+    def check(self, asking: Kind, group_id: str, row: bytes | None) -> None:
+        """Whether a group of the kind that asks may have this id; `row` is what is stored for it.
+
+        Raises KafkaError, as that kind says it, when the id belongs to another. Raises RowError.
+        """
+        others = [kind for kind in self._kinds.values() if kind.kind != asking]
+        if any(kind.claims(group_id) for kind in others) or (
+            row is not None and group_rows.head(row).kind != asking
+        ):
+            raise self._kinds[asking].refusal(group_id)
+
+    def owner(self, group_id: str) -> GroupKind | None:
+        """The kind that has a group of that id. Raises KafkaError."""
+        for kind in self._kinds.values():
+            if kind.claims(group_id):
+                return kind
+        with reading(group_id):
+            row = self._node.store.get(Family.GROUP, group_rows.key(group_id))
+            return self._kinds.get(group_rows.head(row).kind) if row is not None else None
+
+    def listing(self) -> list[Listed]:
+        """Every group there is, by id. Raises StoreError."""
+        found: dict[str, Listed] = {}
+        for key, row in self._node.store.scan(Family.GROUP):
+            group_id = key.decode()
+            try:
+                head = group_rows.head(row)
+                kind = self._kinds.get(head.kind)
+                if kind is None:
+                    raise RowError(f"its type is {head.kind}, which this release does not know")
+                listed = kind.listed(group_id, head, row)
+            except RowError as error:
+                log.error("group %s: %s", group_id, error)
+                continue
+            if listed is not None:
+                found[group_id] = listed
+        for kind in self._kinds.values():
+            found.update((listed.group_id, listed) for listed in kind.unwritten())
+        return [found[group_id] for group_id in sorted(found)]
+
+    def reads(self, listed: Listed, topic: str) -> bool:
+        """Whether members of a group subscribe to a topic. Raises KafkaError."""
+        return self._kinds[listed.kind].reads(listed.group_id, topic)
+
+    def deletion(self, group_id: str) -> int | asyncio.Future[int]:
+        """Delete a group, which must be empty: the error code, or a future of it."""
+        try:
+            kind = self.owner(group_id)
+        except KafkaError as error:
+            return error.code
+        return kind.deletion(group_id) if kind is not None else Error.GROUP_ID_NOT_FOUND
+
+    def sweep(self, group_id: str, head: GroupHead) -> Iterable[None]:
+        """See to one group, by its row. Raises KafkaError, StoreError, RowError."""
+        kind = self._kinds.get(head.kind)
+        return kind.sweep(group_id, head) if kind is not None else ()
+
+    def release_idle(self) -> None:
+        """Let go of groups that nobody asked for since the last call."""
+        for kind in self._kinds.values():
+            kind.release_idle()
+
+
+@contextlib.contextmanager
+def reading(group_id: str) -> Iterator[None]:
+    """What a client is told when a group's row cannot be read. Raises KafkaError."""
+    try:
+        yield
+    except StoreError as error:
+        log.error("group %s cannot be read: %s", group_id, error)
+        raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+    except RowError as error:
+        log.error("group %s: %s", group_id, error)
+        raise KafkaError(Error.UNKNOWN_SERVER_ERROR, str(error)) from error
