@@ -94,7 +94,7 @@ class Broker:
         self.damage = Damage(metrics, clock.monotonic_ms)
         self.producer_ids = ProducerIds(self)
         self.fetch_sessions = FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"))
-        self.share_sessions = ShareSessions(self)
+        self.share_sessions = ShareSessions(self, lambda group: self.share_groups.look(group))
         # listener name -> (host, port) that clients are told
         self.endpoints: dict[str, tuple[str, int]] = {}
         # connections with answers ready, until the end of the group's callbacks
@@ -111,17 +111,30 @@ class Broker:
         self.decompression_limit = DECOMPRESSION_LIMIT
         # why commits fail at present, or empty
         self.failing_reason = ""
-        self.retention = Retention(self)
         self._by_name: dict[bytes, TopicRuntime] = {}
         self._by_id: dict[bytes, TopicRuntime] = {}
         self.traffic = Traffic()
         self.subscriptions = Subscriptions(self)
+        self.retention = Retention(
+            self,
+            watch=self.clock_watch,
+            catalog=self.catalog,
+            topics=self.topics,
+            subscriptions=self.subscriptions,
+            effective=self.effective,
+            in_use=self.runtimes,
+            unfolds_to=self.decompression_limit,
+        )
         self.group_kinds = GroupKinds(self)
         self._produce_seconds = metrics.request_seconds.labels("Produce")
         self.reconfigure()
         self.broker_configs.load()
         self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch)
-        self.share_groups = ShareGroups(self)
+        self.share_groups = ShareGroups(
+            self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions
+        )
+        self.subscriptions.configs.members_of = self.share_groups.members
+        self.subscriptions.configs.members_on = self.share_groups.members_on
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.share_groups)
 

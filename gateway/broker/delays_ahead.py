@@ -8,15 +8,16 @@ the segment stays, and on from there the next time. What was found is remembered
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.wire import delivery
 from semantics.retention import Latest
-from store.api import Corrupt
+from store.api import Buffer, Corrupt
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.clock import Clock
     from semantics.retention import Look, Segment
 
 SLICE = 1024 * 1024
@@ -25,6 +26,12 @@ PART = 5_000
 """Records that a thread looks at in one go."""
 
 _CODEC, _CONTROL = 0x07, 0x20
+
+
+class Readable(Protocol):
+    """A log."""
+
+    def read(self, offset: int, max_bytes: int, /) -> list[Buffer] | Awaitable[list[Buffer]]: ...
 
 
 class _Known:
@@ -41,8 +48,11 @@ class _Known:
 class DelaysAhead:
     """What is known of segments, by partition and base offset."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, logs: Callable[[int], Readable], clock: Clock, unfolds_to: int) -> None:
+        """`logs` finds the log of a partition. A batch may unfold to so many bytes."""
+        self._logs = logs
+        self._clock = clock
+        self._unfolds_to = unfolds_to
         self._known: dict[int, dict[int, _Known]] = {}
         # bytes looked through, for tests and people
         self.bytes = 0
@@ -64,7 +74,7 @@ class DelaysAhead:
         known = segments.get(segment.base_offset)
         if known is None or known.begin > begin or known.longest != longest:
             known = segments[segment.base_offset] = _Known(begin, longest)
-        log = self._broker.store.log(partition)
+        log = self._logs(partition)
         while known.reached < segment.next_offset and known.due < look.enough:
             try:
                 data = log.read(known.reached, SLICE)
@@ -92,8 +102,8 @@ class DelaysAhead:
                     telling[:part],
                     retry,
                     longest,
-                    self._broker.clock.wall_ms(),
-                    self._broker.decompression_limit,
+                    self._clock.wall_ms(),
+                    self._unfolds_to,
                 )
                 known.due = max(known.due, found)
                 del telling[:part]

@@ -16,7 +16,7 @@ from gateway.wire.errors import Error
 from store.api import Delete, Family, Put, StoreError, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.node import Node
 
 _PREFIX = b"group/"
 _CACHED = 10_000
@@ -28,8 +28,8 @@ _decoder = msgspec.msgpack.Decoder(dict[str, str])
 class GroupConfigs:
     """What AlterConfigs said of groups, and what it comes to."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: Node) -> None:
+        self._node = node
         self._cache: dict[str, tuple[dict[str, str], GroupConfig]] = {}
         self._default: GroupConfig | None = None
         # the same with what a subscription says of itself above
@@ -53,7 +53,7 @@ class GroupConfigs:
         key = group_id, tuple(sorted(overrides.items()))
         found = self._overridden.get(key)
         if found is None:
-            found = group_configs.effective({**self.own(group_id), **overrides}, self._broker.settings)
+            found = group_configs.effective({**self.own(group_id), **overrides}, self._node.settings)
             if len(self._overridden) >= _CACHED:
                 self._overridden.clear()
             self._overridden[key] = found
@@ -66,7 +66,7 @@ class GroupConfigs:
     def named(self) -> list[str]:
         """The groups that have configs of their own, by id. Raises StoreError."""
         skip = len(_PREFIX)
-        return [key[skip:].decode() for key, _ in self._broker.store.scan(Family.POLICY, _PREFIX)]
+        return [key[skip:].decode() for key, _ in self._node.store.scan(Family.POLICY, _PREFIX)]
 
     def forget(self) -> None:
         """The settings that configs fall back to are others now."""
@@ -90,10 +90,10 @@ class GroupConfigs:
     async def _alter(
         self, group_id: str, change: Callable[[dict[str, str]], dict[str, str]], validate_only: bool
     ) -> None:
-        broker = self._broker
+        node = self._node
         old = dict(self.own(group_id))
         new = change(dict(old))
-        problem = group_configs.validate(new, broker.settings)
+        problem = group_configs.validate(new, node.settings)
         if problem is not None:
             raise KafkaError(Error.INVALID_CONFIG, problem)
         with self.changing(group_id, new):
@@ -104,7 +104,7 @@ class GroupConfigs:
                 Put(Family.POLICY, key, msgspec.msgpack.encode(new)) if new else Delete(Family.POLICY, key)
             )
             try:
-                await broker.write([write], then=lambda: self._changed(group_id))
+                await node.write([write], then=lambda: self._changed(group_id))
             except StoreError as error:
                 raise from_store(error) from error
 
@@ -117,9 +117,9 @@ class GroupConfigs:
     def _of(self, group_id: str) -> tuple[dict[str, str], GroupConfig]:
         found = self._cache.get(group_id)
         if found is None:
-            settings = self._broker.settings
+            settings = self._node.settings
             try:
-                row = self._broker.store.get(Family.POLICY, _PREFIX + group_id.encode())
+                row = self._node.store.get(Family.POLICY, _PREFIX + group_id.encode())
                 configs = _decoder.decode(row) if row else {}
             except StoreError as error:
                 raise from_store(error) from error

@@ -24,7 +24,18 @@ class Timer(Protocol):
     def cancel(self) -> object: ...
 
 
-class Node(Protocol):
+class Time(Protocol):
+    """For what only waits: the clocks, and calls at a time."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def call_at(self, monotonic_ms: int, callback: Callable[[], None], /) -> Timer:
+        """Run `callback` when the monotonic clock reaches `monotonic_ms`."""
+        ...
+
+
+class Node(Time, Protocol):
     """Read each of these when it is needed: settings are replaced when an administrator changes some."""
 
     @property
@@ -32,9 +43,6 @@ class Node(Protocol):
 
     @property
     def store(self) -> Store: ...
-
-    @property
-    def clock(self) -> Clock: ...
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -45,10 +53,6 @@ class Node(Protocol):
     @property
     def failing(self) -> bool:
         """Whether the last commit that wrote something failed."""
-        ...
-
-    def call_at(self, monotonic_ms: int, callback: Callable[[], None], /) -> Timer:
-        """Run `callback` when the monotonic clock reaches `monotonic_ms`."""
         ...
 
     def commit(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.delays_ahead import DelaysAhead
@@ -28,10 +28,15 @@ from semantics.subscriptions.rows import RowError
 from store.api import Trim, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
-    from gateway.broker.catalog import Topic
+    from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.clock_watch import ClockWatch
+    from gateway.broker.node import Node
+    from gateway.broker.partition import TopicRuntime
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.topics import Topics
+    from gateway.config.topic_configs import TopicConfig
     from store.api import SegmentInfo
 
 log = logging.getLogger("magnetar.housekeeping")
@@ -76,20 +81,39 @@ class _Point(NamedTuple):
 
 
 class Retention:
-    """Called by housekeeping. `kept` is by the store's ids of partitions; what is within its policy is not there."""
+    """A job of housekeeping. `kept` is by the store's ids of partitions; what is within its policy is not there."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: Node,
+        *,
+        watch: ClockWatch,
+        catalog: Catalog,
+        topics: Topics,
+        subscriptions: Subscriptions,
+        effective: Callable[[dict[str, str]], TopicConfig],
+        in_use: Callable[[], list[TopicRuntime]],
+        unfolds_to: int,
+    ) -> None:
+        """`effective` says what a topic's configs come to, `in_use` which topics are in memory. A batch that is looked
+        through for delays may unfold to so many bytes.
+        """
+        self._node = node
+        self._watch = watch
+        self._catalog = catalog
+        self._topics = topics
+        self._subscriptions = subscriptions
+        self._effective = effective
+        self._in_use = in_use
         self.kept: dict[int, Kept] = {}
-        self.delays = DelaysAhead(broker)
+        self.delays = DelaysAhead(lambda partition: node.store.log(partition), node.clock, unfolds_to)
 
     async def apply(self) -> None:
         """Trim what retention.ms and retention.bytes no longer keep."""
-        broker = self._broker
         there: set[int] = set()
         count = 0
         # in pages: a million topics at once would take half a gigabyte
-        async for topic in broker.catalog.every():
+        async for topic in self._catalog.every():
             count += 1
             if count % _SLICE == 0:
                 await asyncio.sleep(0)
@@ -103,38 +127,37 @@ class Retention:
 
     def _policy(self, topic: Topic) -> Policy | None:
         """None where nothing is ever taken."""
-        config = self._broker.effective(topic.configs)
+        config = self._effective(topic.configs)
         # by size only while the clock cannot be believed
-        ms = config.retention_ms if self._broker.clock_watch.trusted else -1
+        ms = config.retention_ms if self._watch.trusted else -1
         if not config.delete or (ms < 0 and config.retention_bytes < 0):
             return None
         return Policy(ms, config.retention_bytes, config.retention_ms_set)
 
     async def _topic(self, topic: Topic, there: set[int]) -> None:
-        broker = self._broker
         policy = self._policy(topic)
         if policy is None:
             return
-        now = broker.clock.wall_ms()
+        now = self._node.clock.wall_ms()
         found: list[tuple[int, list[SegmentInfo]]] = []
         for index, partition in enumerate(topic.partitions):
-            stored = broker.store.log(partition)
+            stored = self._node.store.log(partition)
             segments = stored.segments()
             if decide(segments, policy, stored.end_offset, now).policy > stored.start_offset:
                 found.append((index, segments))
         if not found:
             return
-        made = broker.subscriptions.next_id
+        made = self._subscriptions.next_id
         subscribed: list[SubscriptionRow] = []
         longest = 0
-        async for row in broker.subscriptions.each_of_topic(topic.topic_id):
+        async for row in self._subscriptions.each_of_topic(topic.topic_id):
             subscribed.append(row)
-            longest = max(longest, broker.subscriptions.configs.of(row).subscription.max_delay_ms)
+            longest = max(longest, self._subscriptions.configs.of(row).subscription.max_delay_ms)
         points: dict[int, _Point] = {}
         for index, segments in found:
             partition = topic.partitions[index]
             there.add(partition)
-            stored = broker.store.log(partition)
+            stored = self._node.store.log(partition)
             if not subscribed:
                 verdict = decide(segments, policy, stored.end_offset, now)
                 self._tell(partition, verdict)
@@ -146,8 +169,8 @@ class Retention:
                 await self._expire(topic, index, verdict.point, subscribed, places)
                 points[partition] = _Point(verdict.point, places, read_at)
         # Not while it is deleted: a trim behind the drop would spoil the group of everybody else.
-        async with broker.topics.changing(topic.name):
-            current = broker.catalog.get(topic.name)
+        async with self._topics.changing(topic.name):
+            current = self._catalog.get(topic.name)
             if current is not None and current.topic_id == topic.topic_id:
                 await self._trim(topic, points, subscribed, made)
 
@@ -165,17 +188,16 @@ class Retention:
         """Where the subscriptions stand, what goes, and when they stood there (monotonic ms). No delay is longer than
         `longest` ms.
         """
-        broker = self._broker
         partition = topic.partitions[index]
-        retry = broker.subscriptions.configs.retries_into(topic.name) is not None
+        retry = self._subscriptions.configs.retries_into(topic.name) is not None
         places: list[Place] = []
         read_at = 0
         read, looked = True, False
         while True:
-            stored = broker.store.log(partition)
-            now = broker.clock.wall_ms()
+            stored = self._node.store.log(partition)
+            now = self._node.clock.wall_ms()
             if read:
-                read_at = broker.clock.monotonic_ms()
+                read_at = self._node.clock.monotonic_ms()
                 before = decide(segments, policy, stored.end_offset, now).policy
                 places = await self._places(topic, index, before, subscribed)
                 read, looked = False, False
@@ -218,13 +240,13 @@ class Retention:
 
     def _in_memory(self, row: SubscriptionRow, index: int) -> SubscriptionPartition | None:
         """The cursor's home if it is loaded, or its last rows are on their way."""
-        subscription = self._broker.subscriptions.in_use(row.group, row.topic_id)
+        subscription = self._subscriptions.in_use(row.group, row.topic_id)
         at = subscription.partitions.get(index) if subscription is not None else None
         return at if at is not None and (at.cursor is not None or at.unsaved) else None
 
     async def _stored(self, row: SubscriptionRow, partition: int, before: int) -> Place:
         """The same of a cursor that is a few rows; nothing of it is in anybody's hands."""
-        store = self._broker.store
+        store = self._node.store
         log_start = store.log(partition).start_offset
         prefix = rows.prefix(row.id, partition)
         try:
@@ -254,19 +276,19 @@ class Retention:
         """Whether a cursor that is not loaded says of some records that they wait, though their time has come; or logs
         say of some of them that they are settled.
         """
-        store, prefix = self._broker.store, rows.prefix(row.id, partition)
+        store, prefix = self._node.store, rows.prefix(row.id, partition)
         if state == UNREADABLE:
             return False
         if rows.logged(store, prefix):
             return True
         if state in (DELAYED, BACKOFF):
             for first in rows.due(store, prefix, b"", 1):
-                return cursor_rows.read_due_key(first.key)[0] <= self._broker.clock.wall_ms()
+                return cursor_rows.read_due_key(first.key)[0] <= self._node.clock.wall_ms()
         return False
 
     def _woken(self, row: SubscriptionRow, index: int, before: int) -> Place | None:
         """Where it stands when it is loaded, which sees to what is due; the rest of that is for its timer."""
-        subscription = self._broker.subscriptions.by_id(row.group, row.topic_id)
+        subscription = self._subscriptions.by_id(row.group, row.topic_id)
         if subscription is None or subscription.id != row.id:
             return None
         at = subscription.partition(index)
@@ -278,10 +300,10 @@ class Retention:
         if not verdict.kept:
             self.kept.pop(partition, None)
             return
-        begin = max(verdict.point, self._broker.store.log(partition).start_offset)
+        begin = max(verdict.point, self._node.store.log(partition).start_offset)
         holds = verdict.holds
         self.kept[partition] = Kept(
-            verdict.kept, verdict.policy - begin, holds[:HOLDS], len(holds), self._broker.clock.wall_ms()
+            verdict.kept, verdict.policy - begin, holds[:HOLDS], len(holds), self._node.clock.wall_ms()
         )
 
     # -- taking it --------------------------------------------------------------------------------------------------
@@ -290,13 +312,12 @@ class Retention:
         self, topic: Topic, index: int, point: int, subscribed: list[SubscriptionRow], places: list[Place]
     ) -> None:
         """Settle and count what subscriptions have open below a point, durably; `places` say where they stand then."""
-        broker = self._broker
         page: list[tuple[int, SubscriptionPartition, bool]] = []
         records = count = 0
         for number, (row, place) in enumerate(zip(subscribed, places, strict=True)):
             if place.start >= point:
                 continue
-            subscription = broker.subscriptions.by_id(row.group, row.topic_id)
+            subscription = self._subscriptions.by_id(row.group, row.topic_id)
             if subscription is None or subscription.id != row.id:
                 continue
             used = index in subscription.partitions
@@ -324,7 +345,7 @@ class Retention:
         """Wait until that is stored, and let go of what was loaded for it."""
         if not page:
             return
-        await self._broker.write(())
+        await self._node.write(())
         for number, at, used in page:
             if at.cursor is not None:
                 places[number] = _place(places[number].name, at, -1)
@@ -336,28 +357,27 @@ class Retention:
         self, topic: Topic, points: dict[int, _Point], subscribed: list[SubscriptionRow], made: int
     ) -> None:
         """The last look, and in the same turn the commit."""
-        broker = self._broker
         writes: list[Write] = []
-        if broker.subscriptions.next_id != made:
+        if self._subscriptions.next_id != made:
             known = {row.id for row in subscribed}
-            if any(row.id not in known for row in rows.of_topic(broker.store, topic.topic_id)):
+            if any(row.id not in known for row in rows.of_topic(self._node.store, topic.topic_id)):
                 # somebody has just subscribed
                 return
-        now = broker.clock.monotonic_ms()
+        now = self._node.clock.monotonic_ms()
         for index, partition in enumerate(topic.partitions):
             found = points.get(partition)
             if found is None or (found.places and now - found.read_at > SOON_MS):
                 continue
-            stored = broker.store.log(partition)
+            stored = self._node.store.log(partition)
             if found.point > stored.start_offset and self._passed(found, index, subscribed):
                 writes.append(Trim(partition, min(found.point, stored.end_offset)))
         if not writes:
             return
-        await broker.write(writes)
+        await self._node.write(writes)
         log.info("retention", extra={"topic": topic.name, "partitions": len(writes)})
         for partition in topic.partitions:
-            self.delays.forget(partition, broker.store.log(partition).start_offset)
-        for runtime in broker.runtimes():
+            self.delays.forget(partition, self._node.store.log(partition).start_offset)
+        for runtime in self._in_use():
             if runtime.topic_id == topic.topic_id:
                 for each in runtime.partitions:
                     if each is not None:

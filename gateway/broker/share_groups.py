@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.group_kinds import Listed
@@ -28,10 +28,49 @@ from gateway.wire.errors import Error
 from store.api import Family, StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
-    from gateway.broker.catalog import Topic
+    from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.group_configs import GroupConfigs
+    from gateway.broker.group_kinds import GroupKinds
+    from gateway.broker.node import Node
 
 log = logging.getLogger("magnetar.groups")
+
+
+class ConfigsOn(Protocol):
+    """What a group's configs come to on a topic."""
+
+    def on(self, group: str, topic: str, /) -> GroupConfig: ...
+
+
+class Subscribing(Protocol):
+    """The subscriptions of groups, as far as membership is concerned with them. All raise KafkaError."""
+
+    @property
+    def configs(self) -> ConfigsOn: ...
+
+    async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> object:
+        """The group's subscription on a topic, made if it is missing."""
+        ...
+
+    async def make_retries(self, group: str, topic: str, retries: str, /) -> None:
+        """Make the RETRY topic of a group on a topic."""
+        ...
+
+    async def delete(self, group: str, topic_id: bytes | None = None) -> int:
+        """Delete a group's subscriptions, or the one on a topic."""
+        ...
+
+    def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
+        """What a member held goes on to others."""
+        ...
+
+
+class Connected(Protocol):
+    """Who is there to speak for a member."""
+
+    def beat(self, group: str, member: str, connection: int, peer: Peer, /) -> None: ...
+
+    def has_connection(self, group: str, member: str, peer: Peer, /) -> bool: ...
 
 
 class _Known:
@@ -54,13 +93,22 @@ class ShareGroups(Machines[ShareGroup]):
 
     kind = Kind.SHARE
 
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker, broker.group_kinds)
-        self._broker = broker
-        self._max_size = broker.settings.integer("group.share.max.size")
+    def __init__(
+        self,
+        node: Node,
+        kinds: GroupKinds,
+        catalog: Catalog,
+        configs: GroupConfigs,
+        subscriptions: Subscribing,
+        sessions: Connected,
+    ) -> None:
+        super().__init__(node, kinds)
+        self._catalog = catalog
+        self._configs = configs
+        self._subscriptions = subscriptions
+        self._sessions = sessions
+        self._max_size = node.settings.integer("group.share.max.size")
         self._known: dict[str, _Known] = {}
-        broker.subscriptions.configs.members_of = self.members
-        broker.subscriptions.configs.members_on = self.members_on
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -82,26 +130,25 @@ class ShareGroups(Machines[ShareGroup]):
 
         `makes_retries` False: RETRY topics that are missing have been seen to.
         """
-        broker = self._broker
         try:
             live = self._find(group_id)
             if live is None and epoch != 0:
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
-            config = broker.group_configs.get(group_id)
+            config = self._configs.get(group_id)
             self._check_peer(group_id, live, member_id, (client_host, client_id))
             if epoch == 0:
                 self._check_join(group_id, live, names, member_id, client_id)
         except KafkaError as error:
             waiter.answer(Beat(error.code, error.text))
-            return waiter.result(broker.loop)
+            return waiter.result(self._node.loop)
         retries = self._missing_retries(group_id, live, epoch, member_id, names) if makes_retries else []
         if retries:
             return self._with_retries(
                 retries, group_id, member_id, epoch, names, rack, client_id, client_host, connection, waiter
             )
         if live is None:
-            live = self._enter(ShareGroup(group_id, self._max_size, broker.clock.wall_ms()))
-        known, core, version = self._known[group_id], live.core, broker.catalog.version
+            live = self._enter(ShareGroup(group_id, self._max_size, self._node.clock.wall_ms()))
+        known, core, version = self._known[group_id], live.core, self._catalog.version
         topics, subscribed, before = None, frozenset[str](), core.topics
         if names is not None or core.seen != version:
             subscribed = core.subscribed()
@@ -122,7 +169,7 @@ class ShareGroups(Machines[ShareGroup]):
         response = self._run(live, event)
         if makes_retries and member_id in core.members:
             # else its connection may be gone by now; the next heartbeat says so again
-            broker.share_sessions.beat(group_id, member_id, connection, (client_host, client_id))
+            self._sessions.beat(group_id, member_id, connection, (client_host, client_id))
         if epoch == 0 or live.due is None:
             # Later heartbeats only put off what is due: the timer will find out.
             self._arm(live)
@@ -144,7 +191,7 @@ class ShareGroups(Machines[ShareGroup]):
             self._check_peer(group_id, live, member_id, (client_host, client_id))
         except KafkaError as error:
             waiter.answer(Beat(error.code, error.text))
-            return waiter.result(self._broker.loop)
+            return waiter.result(self._node.loop)
         response = self._run(live, Leave(waiter, member_id))
         self._tidy(live)
         return response
@@ -154,9 +201,7 @@ class ShareGroups(Machines[ShareGroup]):
         member = live.core.members.get(member_id) if live is not None else None
         if member is None or (member.client_host, member.client_id) == peer:
             return
-        if self._broker.share_sessions.has_connection(
-            group_id, member_id, (member.client_host, member.client_id)
-        ):
+        if self._sessions.has_connection(group_id, member_id, (member.client_host, member.client_id)):
             raise KafkaError(
                 Error.FENCED_MEMBER_EPOCH, f"Member {member_id} of group {group_id} is another client's."
             )
@@ -173,7 +218,7 @@ class ShareGroups(Machines[ShareGroup]):
         if live is not None and self._known[group_id].closing:
             raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, f"Group {group_id} is being changed.")
         for topic in names or ():
-            config = self._broker.subscriptions.configs.on(group_id, topic)
+            config = self._subscriptions.configs.on(group_id, topic)
             self._check_ranges(group_id, live, config, member_id, client_id)
 
     def _check_ranges(
@@ -227,7 +272,7 @@ class ShareGroups(Machines[ShareGroup]):
             welcome = epoch == 0 and len(live.core.members) < self._max_size
         else:
             welcome = live is not None or epoch == 0
-        get = self._broker.catalog.get
+        get = self._catalog.get
         return [
             (name.removesuffix(suffix), name)
             for name in asked
@@ -240,7 +285,7 @@ class ShareGroups(Machines[ShareGroup]):
         """
         for base, name in retries:
             try:
-                await self._broker.subscriptions.make_retries(group_id, base, name)
+                await self._subscriptions.make_retries(group_id, base, name)
             except KafkaError as error:
                 log.warning("share group %s gets no retry letter topic %s: %s", group_id, name, error)
         response = self.heartbeat(group_id, *beat, makes_retries=False)
@@ -248,7 +293,7 @@ class ShareGroups(Machines[ShareGroup]):
 
     def _topics(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Those of the names that are topics."""
-        get = self._broker.catalog.get
+        get = self._catalog.get
         found = ((name, get(name)) for name in names)
         return {
             name: TopicView(topic.topic_id, len(topic.partitions))
@@ -286,9 +331,9 @@ class ShareGroups(Machines[ShareGroup]):
         # Its end was its beginning when the group subscribed, whatever was published since.
         starts = [0] * view.partitions if younger else None
         try:
-            await self._broker.subscriptions.ensure(group_id, name, starts)
+            await self._subscriptions.ensure(group_id, name, starts)
         except KafkaError as error:
-            topic = self._broker.catalog.get(name)
+            topic = self._catalog.get(name)
             if topic is not None and topic.topic_id == view.topic_id:
                 raise
             # It went while we were about to: the next heartbeat finds out.
@@ -302,12 +347,11 @@ class ShareGroups(Machines[ShareGroup]):
 
     def _happen(self, core: ShareGroup, effect: Any) -> None:
         assert type(effect) is Gone
-        broker = self._broker
-        broker.subscriptions.member_gone(core.group_id, effect.member_id, graceful=effect.graceful)
+        self._subscriptions.member_gone(core.group_id, effect.member_id, graceful=effect.graceful)
 
     def _stepped(self, core: ShareGroup, before: State) -> None:
         if core.state is State.STABLE and before is not State.STABLE:
-            self._broker.metrics.rebalances.inc()
+            self._node.metrics.rebalances.inc()
 
     # -- administrators ----------------------------------------------------------------------------------------------
 
@@ -323,7 +367,7 @@ class ShareGroups(Machines[ShareGroup]):
         """How many members it has; 0 for what is no share group. An empty group is not taken into memory for that."""
         if group_id not in self._live:
             with contextlib.suppress(StoreError, RowError):
-                row = self._broker.store.get(Family.GROUP, group_rows.key(group_id))
+                row = self._node.store.get(Family.GROUP, group_rows.key(group_id))
                 if row is None or group_rows.head(row).state == State.EMPTY:
                     return 0
         with contextlib.suppress(KafkaError):
@@ -352,7 +396,7 @@ class ShareGroups(Machines[ShareGroup]):
     async def make(self, group_id: str) -> None:
         """Have the group, empty if it is new. Raises KafkaError."""
         live = self._find(group_id) or self._enter(
-            ShareGroup(group_id, self._max_size, self._broker.clock.wall_ms())
+            ShareGroup(group_id, self._max_size, self._node.clock.wall_ms())
         )
         await self._ask(live, Make)
 
@@ -365,7 +409,7 @@ class ShareGroups(Machines[ShareGroup]):
 
     async def delete_subscriptions(self, group_id: str, topic: Topic | None) -> None:
         """Drop the group's subscription of a topic, or all; inside `kept_empty`. Raises KafkaError."""
-        await self._broker.subscriptions.delete(group_id, topic.topic_id if topic is not None else None)
+        await self._subscriptions.delete(group_id, topic.topic_id if topic is not None else None)
         known = self._known.get(group_id)
         if known is not None:
             if topic is None:
@@ -444,14 +488,13 @@ class ShareGroups(Machines[ShareGroup]):
     # -- in memory and out -------------------------------------------------------------------------------------------
 
     def _load(self, group_id: str, row: bytes) -> ShareGroup:
-        broker = self._broker
-        timeout = broker.group_configs.get(group_id).session_timeout_ms
-        now = broker.clock.monotonic_ms()
+        timeout = self._configs.get(group_id).session_timeout_ms
+        now = self._node.clock.monotonic_ms()
         found = group_rows.share(row)
         members = (
             [
                 group_rows.share_member(value)
-                for _, value in broker.store.scan(Family.MEMBER, group_rows.members_prefix(group_id))
+                for _, value in self._node.store.scan(Family.MEMBER, group_rows.members_prefix(group_id))
             ]
             if found.size
             else []

@@ -23,14 +23,16 @@ that member takes its place.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.node import Node
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.coordinators.share_group import ShareGroup
 
 MAX_EPOCH = 0x7FFFFFFF
 FINAL_EPOCH = -1
@@ -199,8 +201,9 @@ class _Named:
 class ShareSessions:
     """The sessions of all members, at most group.share.max.share.sessions of them."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: Node, group_in_memory: Callable[[str], ShareGroup | None]) -> None:
+        self._node = node
+        self._group_in_memory = group_in_memory
         self._sessions: dict[MemberKey, ShareSession] = {}
         # the connections of each member that has a session or is in its group
         self._named: dict[MemberKey, dict[int, _Named]] = {}
@@ -264,9 +267,9 @@ class ShareSessions:
             self.close(old, Ending.CRASHED)
             old = None
         if old is None:
-            if len(self._sessions) >= self._broker.settings.integer("group.share.max.share.sessions"):
+            if len(self._sessions) >= self._node.settings.integer("group.share.max.share.sessions"):
                 return Error.SHARE_SESSION_LIMIT_REACHED
-            self._broker.metrics.share_sessions.value += 1
+            self._node.metrics.share_sessions.value += 1
         session = self._sessions[key] = ShareSession(group, member, connection, peer)
         self._name(key, connection, peer)
         if old is not None:
@@ -280,7 +283,7 @@ class ShareSessions:
 
     def _joined_by(self, group: str, member: str) -> Peer | None:
         """Who joined the group as that member, as far as that is known in memory."""
-        known = self._broker.share_groups.look(group)
+        known = self._group_in_memory(group)
         found = known.members.get(member) if known is not None else None
         return (found.client_host, found.client_id) if found is not None else None
 
@@ -316,7 +319,7 @@ class ShareSessions:
         key = (session.group, session.member)
         del self._sessions[key]
         self.total -= session.counted
-        self._broker.metrics.share_sessions.value -= 1
+        self._node.metrics.share_sessions.value -= 1
         for connection, named in list(self._named.get(key, {}).items()):
             if not named.beats:
                 self._unname(key, connection)
@@ -349,7 +352,7 @@ class ShareSessions:
             if self.has_connection(*key, session.peer):
                 continue
             if session.idled and not session.left:
-                self._broker.loop.call_later(BACK_AGAIN, self._abandon, session)
+                self._node.loop.call_later(BACK_AGAIN, self._abandon, session)
             else:
                 self.close(session, Ending.LEFT if session.left else Ending.CRASHED)
 
@@ -368,7 +371,7 @@ class ShareSessions:
                 self._unname(key, connection)
         elif graceful:
             session.leave()
-            self._broker.loop.call_later(LAST_WORDS, self._end, session)
+            self._node.loop.call_later(LAST_WORDS, self._end, session)
         else:
             self.close(session, Ending.CRASHED)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import asyncio
 
-    from gateway.broker.broker import Broker
+    from gateway.broker.node import Time, Timer
     from store.api import Buffer
 
 log = logging.getLogger("magnetar.subscriptions")
@@ -44,13 +44,13 @@ class Timed(Protocol):
 class Timers:
     """Start at the first `arm`; `close` ends it."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, time: Time) -> None:
+        self._time = time
         self._heap: list[tuple[int, int, Timed]] = []
         self._count = 0
         # entries from which on what does not count any more is taken out
         self._most = _FEW
-        self._handle: asyncio.TimerHandle | None = None
+        self._handle: Timer | None = None
         # when `_handle` calls, monotonic ms
         self._calls_at = NEVER
         self._ahead = 0
@@ -90,7 +90,7 @@ class Timers:
         self._heap.clear()
 
     def _call_by(self, due: int) -> None:
-        clock = self._broker.clock
+        clock = self._time.clock
         now = clock.monotonic_ms()
         if self._calls_at == NEVER:
             self._ahead = clock.wall_ms() - now
@@ -101,12 +101,12 @@ class Timers:
         if self._handle is not None:
             self._handle.cancel()
         self._calls_at = due
-        self._handle = self._broker.call_at(due, self._ring)
+        self._handle = self._time.call_at(due, self._ring)
 
     def _ring(self) -> None:
         self._handle = None
         self._calls_at = NEVER
-        clock = self._broker.clock
+        clock = self._time.clock
         now = clock.monotonic_ms()
         # When the clock on the wall was set, everybody's due times have moved.
         end = NEVER if abs(clock.wall_ms() - now - self._ahead) > DRIFT_MS else now

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
@@ -18,7 +17,9 @@ from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import IDLE_MS
 from gateway.broker.jobs import Job, Jobs
 from gateway.broker.share_groups import ShareGroups
+from gateway.broker.share_sessions import ShareSessions
 from gateway.config import Settings
+from gateway.config.group_configs import GroupConfig
 from gateway.metrics_catalog import GatewayMetrics
 from store import memory
 from store.api import Durability, Outcome, Refused, Write
@@ -52,20 +53,33 @@ class FakeClock:
         return self.now + self.ahead
 
 
+class FakeConfigs:
+    """Subscriptions have no configs of their own."""
+
+    def __init__(self, groups: GroupConfigs) -> None:
+        self._groups = groups
+
+    def on(self, group: str, topic: str) -> GroupConfig:
+        return self._groups.get(group)
+
+
 class FakeSubscriptions:
     """Which there are, and who is gone; `failing` lets nobody have one."""
 
-    def __init__(self) -> None:
+    def __init__(self, configs: GroupConfigs) -> None:
+        self.configs = FakeConfigs(configs)
         self.made: list[tuple[str, str]] = []
         self.deleted: list[tuple[str, bytes | None]] = []
         self.gone: list[tuple[str, str, bool]] = []
         self.failing: KafkaError | None = None
-        self.configs = SimpleNamespace()
 
     async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> None:
         if self.failing is not None:
             raise self.failing
         self.made.append((group, topic))
+
+    async def make_retries(self, group: str, topic: str, retries: str) -> None:
+        self.made.append((group, retries))
 
     async def delete(self, group: str, topic_id: bytes | None = None) -> int:
         self.deleted.append((group, topic_id))
@@ -91,11 +105,14 @@ class FakeBroker:
         self.queue: list[tuple[Sequence[Write], Callable[[Outcome], None]]] = []
         self.timers: list[Ring] = []
         self.committed: list[Sequence[Write]] = []
-        self.group_configs = GroupConfigs(self)  # type: ignore[arg-type]
-        self.subscriptions = FakeSubscriptions()
+        self.group_configs = GroupConfigs(self)
+        self.subscriptions = FakeSubscriptions(self.group_configs)
         self.group_kinds = GroupKinds(self)
         self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch)
-        self.share_groups = ShareGroups(self)  # type: ignore[arg-type]
+        self.share_sessions = ShareSessions(self, lambda group: self.share_groups.look(group))
+        self.share_groups: ShareGroups = ShareGroups(
+            self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions
+        )
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.share_groups)
         self.failing = False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -12,6 +10,7 @@ from gateway.broker.delays_ahead import DelaysAhead
 from gateway.wire import records
 from semantics.retention import Latest, Look
 from store.api import Buffer, Corrupt, SegmentInfo
+from tests.gateway.broker.held import Clock
 
 NOW = 1_700_000_000_000
 LONGEST = 10**9
@@ -43,12 +42,7 @@ class Log:
 
 
 def ahead(log: Log) -> DelaysAhead:
-    broker: Any = SimpleNamespace(
-        store=SimpleNamespace(log=lambda partition: log),
-        clock=SimpleNamespace(wall_ms=lambda: NOW),
-        decompression_limit=1 << 20,
-    )
-    return DelaysAhead(broker)
+    return DelaysAhead(lambda partition: log, Clock(NOW), 1 << 20)
 
 
 def look(delays: DelaysAhead, enough: int, begin: int = 0, longest: int = LONGEST) -> Latest | None:

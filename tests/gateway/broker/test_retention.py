@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.broker import delays_ahead
+from gateway.broker.broker import Broker
 from gateway.broker.retention import Retention
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.broker.subscriptions.positions import seek
@@ -455,6 +456,18 @@ class Meanwhile(Retention):
     """Something happens when all is decided, and before the log is trimmed."""
 
     happens: Any = None
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(
+            broker,
+            watch=broker.clock_watch,
+            catalog=broker.catalog,
+            topics=broker.topics,
+            subscriptions=broker.subscriptions,
+            effective=broker.effective,
+            in_use=broker.runtimes,
+            unfolds_to=broker.decompression_limit,
+        )
 
     async def _expire(self, *args: Any) -> None:
         await super()._expire(*args)

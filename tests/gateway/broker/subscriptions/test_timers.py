@@ -55,7 +55,7 @@ class Due:
 
 def make() -> tuple[Alone, Timers]:
     broker = Alone()
-    return broker, Timers(broker)  # type: ignore[arg-type]
+    return broker, Timers(broker)
 
 
 def test_everybody_rings_at_each_of_their_times() -> None:
