@@ -14,7 +14,7 @@ from gateway.broker.clock_watch import KEEP_MS, keep_time
 from gateway.broker.group_sweep import Sweep
 from gateway.broker.jobs import Job
 from gateway.broker.producer_expiry import ProducerExpiry
-from gateway.broker.subscriptions import left_dying
+from gateway.broker.subscriptions.left_dying import LeftDying
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -40,6 +40,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
     )
 
     sweep = Sweep(broker, broker.group_kinds)
+    dying = LeftDying(broker, broker.subscriptions, broker.topic_by_id)
 
     def connections() -> None:
         for listener in listeners:
@@ -52,7 +53,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
 
     async def bury() -> None:
         """What was dying when the gateway stopped."""
-        if count := await left_dying.bury(broker):
+        if count := await dying.bury():
             log.info("burials that the last stop left go on", extra={"cursors": count})
 
     return [

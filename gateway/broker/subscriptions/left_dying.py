@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
@@ -17,7 +18,9 @@ from semantics.subscriptions.rows import RowError, stands
 from store.api import Durability, StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.node import Node
+    from gateway.broker.partition import TopicRuntime
+    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
 
 log = logging.getLogger("magnetar.subscriptions")
@@ -30,70 +33,77 @@ LOOKS, _LOOK_SECONDS = 500, 0.01
 """So often, and so far apart, the next looks whether a burial that waits for a disk is over; then it begins."""
 
 
-async def bury(broker: Broker) -> int:
-    """Begin the burials of all subscriptions: how many cursors it were. Raises StoreError."""
-    count = 0
-    behind: bytes | None = None
-    while True:
-        found, behind = await _dying(broker, behind)
-        if found:
-            count += await _bury(broker, found)
-        if behind is None:
-            return count
+class LeftDying:
+    """`bury` once, when the gateway has started. `topic_by_id` makes a topic ready for use."""
 
+    def __init__(
+        self, node: Node, subscriptions: Subscriptions, topic_by_id: Callable[[bytes], TopicRuntime | None]
+    ) -> None:
+        self._node = node
+        self._subscriptions = subscriptions
+        self._topic_by_id = topic_by_id
 
-async def _dying(broker: Broker, behind: bytes | None) -> tuple[dict[int, list[int]], bytes | None]:
-    """Cursors that have something dying, behind a key: {subscription: [partition]} by the store's ids, and where to
-    look on, None at the end.
-    """
-    found: dict[int, list[int]] = {}
-    count = 0
-    while True:
-        page = rows.page_of_stands(broker.store, behind, PAGE)
-        for subscription, partition, value in page:
-            try:
-                counts = stands(value).counts
-            except RowError as error:
-                log.error("the cursor of subscription %d cannot be read: %s", subscription, error)
-                continue
-            if counts is not None and counts.dying:
-                found.setdefault(subscription, []).append(partition)
-                count += 1
-        if len(page) < PAGE:
-            return found, None
-        behind = rows.prefix(*page[-1][:2])
-        if count >= MOST:
-            return found, behind
-        await asyncio.sleep(0)
+    async def bury(self) -> int:
+        """Begin the burials of all subscriptions: how many cursors it were. Raises StoreError."""
+        count = 0
+        behind: bytes | None = None
+        while True:
+            found, behind = await self._dying(behind)
+            if found:
+                count += await self._bury(found)
+            if behind is None:
+                return count
 
+    async def _dying(self, behind: bytes | None) -> tuple[dict[int, list[int]], bytes | None]:
+        """Cursors that have something dying, behind a key: {subscription: [partition]} by the store's ids, and where to
+        look on, None at the end.
+        """
+        found: dict[int, list[int]] = {}
+        count = 0
+        while True:
+            page = rows.page_of_stands(self._node.store, behind, PAGE)
+            for subscription, partition, value in page:
+                try:
+                    counts = stands(value).counts
+                except RowError as error:
+                    log.error("the cursor of subscription %d cannot be read: %s", subscription, error)
+                    continue
+                if counts is not None and counts.dying:
+                    found.setdefault(subscription, []).append(partition)
+                    count += 1
+            if len(page) < PAGE:
+                return found, None
+            behind = rows.prefix(*page[-1][:2])
+            if count >= MOST:
+                return found, behind
+            await asyncio.sleep(0)
 
-async def _bury(broker: Broker, found: dict[int, list[int]]) -> int:
-    count = 0
-    async for row in broker.subscriptions.every():
-        for partition in found.pop(row.id, ()):
-            try:
-                count += await _one(broker, row, partition)
-            except (KafkaError, StoreError) as error:
-                log.warning("what is dying of group %s on %s stays so: %s", row.group, row.topic, error)
-        if not found:
-            break
-    return count
+    async def _bury(self, found: dict[int, list[int]]) -> int:
+        count = 0
+        async for row in self._subscriptions.every():
+            for partition in found.pop(row.id, ()):
+                try:
+                    count += await self._one(row, partition)
+                except (KafkaError, StoreError) as error:
+                    log.warning("what is dying of group %s on %s stays so: %s", row.group, row.topic, error)
+            if not found:
+                break
+        return count
 
-
-async def _one(broker: Broker, row: SubscriptionRow, partition: int) -> bool:
-    """See to one cursor; whether there is one."""
-    runtime = broker.topic_by_id(row.topic_id)
-    if runtime is None or partition not in runtime.topic.partitions:
-        return False
-    subscription = broker.subscriptions.by_id(row.group, row.topic_id)
-    if subscription is None:
-        return False
-    at = subscription.partition(runtime.topic.partitions.index(partition))
-    # loaded, it buries with the next turn
-    at.ready()
-    await broker.write((), Durability.OS)
-    for _ in range(LOOKS):
-        if not at.burying:
-            break
-        await asyncio.sleep(_LOOK_SECONDS)
-    return True
+    async def _one(self, row: SubscriptionRow, partition: int) -> bool:
+        """See to one cursor; whether there is one."""
+        runtime = self._topic_by_id(row.topic_id)
+        if runtime is None or partition not in runtime.topic.partitions:
+            return False
+        subscription = self._subscriptions.by_id(row.group, row.topic_id)
+        if subscription is None:
+            return False
+        at = subscription.partition(runtime.topic.partitions.index(partition))
+        # loaded, it buries with the next turn
+        at.ready()
+        await self._node.write((), Durability.OS)
+        for _ in range(LOOKS):
+            if not at.burying:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        return True

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.broker import housekeeping
-from gateway.broker.broker import Broker
-from gateway.broker.subscriptions import left_dying
+from gateway.broker.clock_watch import KEEP_MS
+from gateway.broker.housekeeping import jobs_of
+from gateway.broker.subscriptions.left_dying import LeftDying
 from gateway.server import Gateway
 from gateway.wire import records
 from gateway.wire.api_keys import ApiKey
@@ -102,19 +103,54 @@ def test_retention_leaves_a_topic_alone_that_is_being_deleted() -> None:
 def test_burials_that_a_stop_left_begin_with_the_gateway_and_again_when_the_disk_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[Broker] = []
+    asked: list[LeftDying] = []
 
-    async def bury(broker: Broker) -> int:
-        asked.append(broker)
+    async def bury(self: LeftDying) -> int:
+        asked.append(self)
         if len(asked) == 1:
             raise StoreError("the disk is away")
         return 1
 
     monkeypatch.setattr(housekeeping, "BURY_MS", 1)
-    monkeypatch.setattr(left_dying, "bury", bury)
+    monkeypatch.setattr(LeftDying, "bury", bury)
 
     async def test(gateway: Gateway, client: Client) -> None:
         await until(lambda: len(asked) == 2)
-        assert asked == [gateway.broker] * 2
+
+    run(test)
+
+
+def test_what_a_gateway_does_by_time_and_how_often() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        jobs = jobs_of(gateway.broker, gateway.listeners)
+        assert {job.name: job.interval_ms for job in jobs} == {
+            "unfinished requests": 1000,
+            "connections": 1000,
+            "log": 1000,
+            "clock": 1000,
+            "time of use": KEEP_MS,
+            "retention": 11_000,
+            "producers": 12_000,
+            "groups": 13_000,
+            "idle groups": 60_000,
+            "idle topics": 60_000,
+            "burials": 1000,
+        }
+        assert {job.name for job in jobs if job.first_ms == 0} == {"time of use", "groups"}
+        assert {job.name for job in jobs if job.once} == {"burials"}
+
+    run(
+        test,
+        "log.retention.check.interval.ms=11000",
+        "producer.id.expiration.check.interval.ms=12000",
+        "offsets.retention.check.interval.ms=13000",
+    )
+
+
+def test_every_job_can_run() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        for job in jobs_of(gateway.broker, gateway.listeners):
+            if (rest := job.run()) is not None:
+                await rest
 
     run(test)

@@ -32,6 +32,12 @@ async def stopped_while_dying(world: World, *groups: str) -> None:
     await world.crash()
 
 
+async def bury(world: World) -> int:
+    return await left_dying.LeftDying(
+        world.broker, world.broker.subscriptions, world.broker.topic_by_id
+    ).bury()
+
+
 async def letters_of(world: World, group: str) -> list[int]:
     return [int(each.value or b"") for each in await world.read(f"t-{group}-DLQ", 1)]
 
@@ -40,12 +46,12 @@ def test_what_was_dying_is_buried_without_a_consumer(folder: Path | None) -> Non
     async def test(world: World) -> None:
         await stopped_while_dying(world, "g", "h")
         assert world.broker.catalog.get("t-g-DLQ") is None
-        assert await left_dying.bury(world.broker) == 2
+        assert await bury(world) == 2
         while any(each.unsaved for each in world.broker.subscriptions.live()):
             await world.settled()
         for group in ("g", "h"):
             assert await letters_of(world, group) == list(range(MANY))
-        assert await left_dying.bury(world.broker) == 0
+        assert await bury(world) == 0
 
     run(test, folder)
 
@@ -63,7 +69,7 @@ def test_only_cursors_with_something_dying_are_loaded(
             at = await world.subscribe(f"idle-{number}", "other")
             assert not await world.ack(at, *await world.fetch(at))
         await stopped_while_dying(world, "g", "zz")
-        assert await left_dying.bury(world.broker) == 2
+        assert await bury(world) == 2
         assert {each.group for each in world.broker.subscriptions.live()} == {"g", "zz"}
 
     run(test, folder)
@@ -82,7 +88,7 @@ def test_a_topic_that_is_gone_and_a_row_that_cannot_be_read_hold_nobody_up(folde
                 Put(Family.CURSOR, rows.prefix(0, 1), b"?"),
             ]
         )
-        assert await left_dying.bury(world.broker) == 1
+        assert await bury(world) == 1
 
     run(test, folder)
 
