@@ -54,7 +54,9 @@ class Receiving:
         else:
             del self._sizes[connection]
             del self._since[connection]
-            self._held.pop(connection, None)
+            if connection in self._held:
+                del self._held[connection]
+                connection.release_reading()
             if self._held:
                 oldest = next(iter(self._sizes))
                 released = list(self._held) if self.total <= self.limit // 4 * 3 else [oldest]
