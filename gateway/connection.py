@@ -54,6 +54,18 @@ keep the loop to itself."""
 LONG_TURN = 0.01
 """Seconds of work after which others get their turn as well: a request may name 100,000 things, or unfold 64 MB."""
 
+# Why a connection is not read: any of these is enough, and it is read again when none is left.
+BUSY = 1
+"""What came cannot be served yet, or as much as may be is in flight."""
+UNREAD = 2
+"""The client does not read its answers."""
+MEMORY = 4
+"""Memory is short over all connections."""
+STOPPING = 8
+"""The gateway stops: it ends as soon as what is in flight is answered."""
+CLOSED = 16
+"""It has ended. The transport reads no more by itself, once it is closed."""
+
 
 class Connection(asyncio.Protocol):
     """Fed by the event loop; `settled`, `flush` and `close` are for those who answer later."""
@@ -72,13 +84,11 @@ class Connection(asyncio.Protocol):
         "_listener",
         "_need",
         "_parks",
-        "_paused_reading",
-        "_paused_writing",
+        "_paused",
         "_pieces",
         "_served",
         "_serving",
         "_slots",
-        "_stopping",
         "_task",
         "_unsent",
         "_wrote",
@@ -128,10 +138,8 @@ class Connection(asyncio.Protocol):
         self._began = 0.0
         # True while the handler that waits may wait for long and has no effect yet (JoinGroup, SyncGroup)
         self._parks = False
-        # True when the gateway stops: close as soon as nothing is in flight
-        self._stopping = False
-        self._paused_reading = False
-        self._paused_writing = False
+        # why it is not read: a sum of BUSY, UNREAD, MEMORY, STOPPING, CLOSED
+        self._paused = 0
         self._unsent = 0
         self.last_used = 0
 
@@ -148,6 +156,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self._paused |= CLOSED
         self._account_unsent(0)
         self._account_received(0)
         self._pieces.clear()
@@ -156,25 +165,27 @@ class Connection(asyncio.Protocol):
         if fetch is not None:
             fetch.cancel()
         self._broker.fetch_sessions.connection_lost(self.id)
-        self._broker.share_sessions.connection_lost(self.id, stopping=self._stopping, idled=self.idled)
+        self._broker.share_sessions.connection_lost(
+            self.id, stopping=bool(self._paused & STOPPING), idled=self.idled
+        )
         self._listener.closed(self)
 
     def pause_writing(self) -> None:
         """The client does not read its answers: read no more requests until it does."""
-        self._paused_writing = True
         self._account_unsent(self.transport.get_write_buffer_size())
-        self._pause_reading()
+        self._pause(UNREAD)
 
     def resume_writing(self) -> None:
-        self._paused_writing = False
         self._account_unsent(0)
-        self._proceed()
+        self._resume(UNREAD)
+        if self._paused:
+            self._proceed()
 
     def eof_received(self) -> bool:
         """The client sends no more. Told again, when reading goes on, if an answer to it is on its way."""
         if self._large is None:
             return False
-        self._pause_reading()
+        self._pause(BUSY)
         return True
 
     def data_received(self, data: bytes) -> None:
@@ -258,15 +269,12 @@ class Connection(asyncio.Protocol):
                     self._hold(data, position)
                     self._broker.loop.call_soon(self._proceed)
                     return
-                if (
-                    self._in_flight > MAX_IN_FLIGHT
-                    or len(self._slots) > self._listener.max_slots
-                    or self._paused_writing
-                ):
+                if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
+                    self._hold(data, position)
+                    return
+                if self._paused:
                     if position < end:
                         self._hold(data, position)
-                    else:
-                        self._pause_reading()
                     return
         except (Malformed, IndexError, struct.error) as error:
             self._listener.malformed.inc()
@@ -290,31 +298,33 @@ class Connection(asyncio.Protocol):
                 self._need = 14
             self._pieces.append(rest)
             self._have = len(rest)
+            self._account_received(self._have)
 
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""
         self._buffer = data[position:]
-        self._pause_reading()
+        self._pause(BUSY)
 
     def _proceed(self) -> None:
         """Go on with what was held back, if nothing holds it back any more."""
-        if self._stopping:
+        paused = self._paused
+        if paused & STOPPING:
             self.shutdown()
             return
-        if self._blocked or self._paused_writing or self.closed:
+        if not paused & BUSY or paused & (UNREAD | CLOSED) or self._blocked:
             return
         if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
             return
         if self._buffer:
             if self._slots and int.from_bytes(self._buffer[4:6], "big") != PRODUCE:
                 return
+            self._paused = paused & ~BUSY
             data, self._buffer = self._buffer, b""
             self._take(data)
-            if self._buffer:
-                return
-        if self._paused_reading and not self.closed and not self._paused_writing:
-            self._paused_reading = False
-            self.transport.resume_reading()
+            if not self._paused:
+                self.transport.resume_reading()
+        else:
+            self._resume(BUSY)
 
     def _produce(self, version: int, correlation_id: int, data: bytes, body: int, stop: int) -> None:
         answer = produce(self._broker, self, version, correlation_id, data, body, stop)
@@ -436,7 +446,7 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             self._listener.observe(self._serving, perf_counter() - self._began)
         self._blocked = False
-        if self._buffer or self._paused_reading or self._stopping:
+        if self._paused:
             self._proceed()
 
     def _unblock(self, frame: bytes | None) -> None:
@@ -446,7 +456,8 @@ class Connection(asyncio.Protocol):
             return
         if frame is not None:
             self._send(frame)
-        self._proceed()
+        if self._paused:
+            self._proceed()
 
     def _send(self, frames: bytes) -> None:
         self._listener.sent.value += len(frames)
@@ -487,7 +498,7 @@ class Connection(asyncio.Protocol):
             # it was waited for
             self.transport.close()
         else:
-            self._account_unsent(self.transport.get_write_buffer_size() if self._paused_writing else 0)
+            self._account_unsent(self.transport.get_write_buffer_size() if self._paused & UNREAD else 0)
         self._answered()
 
     # -- answers ----------------------------------------------------------------------------------------------------
@@ -513,15 +524,23 @@ class Connection(asyncio.Protocol):
             self._send(out[0])
         elif out:
             self._send(b"".join(out))
-        if self._buffer or self._paused_reading or self._stopping:
+        if self._paused:
             self._proceed()
 
     # -- bounds -----------------------------------------------------------------------------------------------------
 
-    def _pause_reading(self) -> None:
-        if not self._paused_reading and not self.closed:
-            self._paused_reading = True
+    def _pause(self, reason: int) -> None:
+        """Read no more, until `_resume` with the same reason."""
+        if not self._paused:
             self.transport.pause_reading()
+        self._paused |= reason
+
+    def _resume(self, reason: int) -> None:
+        """Read again, if this was the only reason not to."""
+        if self._paused:
+            self._paused &= ~reason
+            if not self._paused:
+                self.transport.resume_reading()
 
     def _account_unsent(self, size: int) -> None:
         self._broker.unsent_bytes += size - self._unsent
@@ -532,11 +551,10 @@ class Connection(asyncio.Protocol):
 
     def hold_reading(self) -> None:
         """Memory is short over all connections: read no more until `release_reading`."""
-        self._pause_reading()
+        self._pause(MEMORY)
 
     def release_reading(self) -> None:
-        if not self.closed:
-            self._proceed()
+        self._resume(MEMORY)
 
     @property
     def idle(self) -> bool:
@@ -547,6 +565,7 @@ class Connection(asyncio.Protocol):
         """End the connection when what it has to send is sent; the reason goes to the log."""
         if not self.closed:
             self.closed = True
+            self._paused |= CLOSED
             self._listener.closing(self, reason)
             if self._large is None:
                 self.transport.close()
@@ -557,13 +576,13 @@ class Connection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """End it as soon as what is in flight is answered. What only waits is not in flight."""
-        if not self._stopping:
-            self._stopping = True
-            self._pause_reading()
+        if not self._paused & STOPPING:
+            self._pause(STOPPING)
             if self._fetch is not None:
                 self._fetch.expire()
         if not self.closed and (self._parks or self.idle):
             self.closed = True
+            self._paused |= CLOSED
             self.transport.close()
 
 

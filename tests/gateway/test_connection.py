@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from gateway.connection import UNREAD
 from gateway.listener import CLOSING_SECONDS
 from gateway.server import Gateway
 from gateway.wire import messages
@@ -228,10 +229,10 @@ def test_a_client_that_does_not_read_is_not_read_either() -> None:
         ]
         assert len(writing) <= 1
         connection = writing[0] if writing else None
-        while connection is None or not connection._paused_writing:
+        while connection is None or not connection._paused & UNREAD:
             await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
             for each in gateway.listeners[0].connections:
-                if each._paused_writing:
+                if each._paused & UNREAD:
                     connection = each
         assert gateway.broker.unsent_bytes < 65536 * 2 + 2 * len(big)
         for _ in range(200):
