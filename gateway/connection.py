@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
-from gateway.apis.registry import APIS, LARGEST, SMALL_REQUEST, Context
+from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, Waiting, asked
 from gateway.broker.fetching import LARGE, Fetch
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
+from gateway.framing import PRODUCE, BadFrame, Framing
 from gateway.large_answers import LargeAnswer, frame_size
-from gateway.strangers import not_kafka
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
@@ -39,15 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.connection")
 
-_HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
 MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
-PRODUCE, FETCH = 0, 1
-FIRST_REQUEST = 8 * SMALL_REQUEST
-"""The largest frame that a connection may begin with: whoever has said nothing yet is not trusted with the memory of
-socket.request.max.bytes. Nearly all clients begin with ApiVersions; the others begin with an ordinary Produce."""
-CRUMB = 2048
-"""Pieces of a frame below this are put together as they come: a list of small ones takes many times their bytes."""
+FETCH = 1
 FAIR_SHARE = 32
 """Requests that are answered at once, after which others get their turn: a client that pipelines without end must not
 keep the loop to itself."""
@@ -75,17 +69,13 @@ class Connection(asyncio.Protocol):
         "_began",
         "_blocked",
         "_broker",
-        "_buffer",
         "_fetch",
-        "_have",
+        "_frames",
         "_in_flight",
         "_large",
-        "_largest",
         "_listener",
-        "_need",
         "_parks",
         "_paused",
-        "_pieces",
         "_served",
         "_serving",
         "_slots",
@@ -106,17 +96,10 @@ class Connection(asyncio.Protocol):
         self._broker = listener.broker
         self.id = number
         self.host = ""
-        # the largest Produce: all that is allowed once a whole request has come
-        self._largest = min(listener.max_request, FIRST_REQUEST)
+        self._frames = Framing(listener.max_request)
         self.closed = False
         # True when it is closed because nothing was asked on it for too long
         self.idled = False
-        # a frame that has not come whole: its pieces, how many bytes they are, how many are needed
-        self._pieces: list[bytes | bytearray] = []
-        self._have = 0
-        self._need = 0
-        # whole bytes that wait because the connection is blocked
-        self._buffer = b""
         # Produce requests in the order of their answers
         self._slots: deque[ProduceSlot | _Ready] = deque()
         self._in_flight = 0
@@ -159,8 +142,7 @@ class Connection(asyncio.Protocol):
         self._paused |= CLOSED
         self._account_unsent(0)
         self._account_received(0)
-        self._pieces.clear()
-        self._buffer = b""
+        self._frames.clear()
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
             fetch.cancel()
@@ -189,32 +171,12 @@ class Connection(asyncio.Protocol):
         return True
 
     def data_received(self, data: bytes) -> None:
-        have = len(data)
-        self._listener.received.value += have
+        self._listener.received.value += len(data)
         if self._large is not None:
             # the client may be faster than the loop
             self._large.look()
             if self.closed:
                 return
-        if self._need:
-            # The rest of a frame, or a part of the rest.
-            if have >= CRUMB:
-                self._pieces.append(data)
-            elif type(last := self._pieces[-1]) is bytearray:
-                last += data
-            else:
-                self._pieces.append(bytearray(data))
-            self._have += have
-            if self._have < self._need:
-                self._account_received(self._have)
-                return
-            data = b"".join(self._pieces)
-            self._pieces = []
-            self._need = self._have = 0
-            self._account_received(0)
-        if self._buffer:
-            data = self._buffer + data
-            self._buffer = b""
         self._take(data)
         turn = self._broker.turn
         if turn.bytes > MAX_TURN:
@@ -222,22 +184,22 @@ class Connection(asyncio.Protocol):
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    def _take(self, data: bytes) -> None:
-        """Serve the whole frames in `data`; keep the rest."""
-        position, end = 0, len(data)
-        self.last_used = self._listener.now
-        until = perf_counter() + LONG_TURN
+    def _take(self, data: bytes = b"") -> None:
+        """Serve the frames that have come, with these bytes or before, as far as they can be served now."""
+        now = perf_counter()
+        until = now + LONG_TURN
+        frames = self._frames
+        begun = frames.unfinished
         try:
-            while end - position >= 14:
-                size, key, version, correlation_id, client_length = _HEAD.unpack_from(data, position)
-                stop = position + 4 + size
-                limit = self._largest if key == PRODUCE else LARGEST.get(key, SMALL_REQUEST)
-                if not 10 <= size <= limit:
-                    self._listener.malformed.inc()
-                    self.close(not_kafka(data, position, size, key))
+            frame = frames.receive(data)
+            if begun:
+                if frame is None:
+                    self._account_received(frames.unfinished)
                     return
-                if stop > end:
-                    break
+                self._account_received(0)
+            self.last_used = self._listener.now
+            while frame is not None:
+                key, version, correlation_id, client_length, data, position, stop = frame
                 if self._blocked:
                     # What is behind a parked fetch ends its wait; then it is served.
                     fetch = self._fetch
@@ -246,63 +208,48 @@ class Connection(asyncio.Protocol):
                     if self._blocked:
                         self._hold(data, position)
                         return
-                if key == PRODUCE:
-                    if 3 <= version <= 13:
-                        body = position + 14 + (client_length if client_length > 0 else 0)
-                        if version >= 9:
-                            body = body + 1 if not data[body] else skip_tags(data, body)
-                        self._produce(version, correlation_id, data, body, stop)
-                    else:
-                        self._serve(key, version, correlation_id, data, position, stop)
-                elif self._slots:
+                if key == PRODUCE and 3 <= version <= 13:
+                    body = position + 14 + (client_length if client_length > 0 else 0)
+                    if version >= 9:
+                        body = body + 1 if not data[body] else skip_tags(data, body)
+                    self._produce(version, correlation_id, data, body, stop)
+                elif self._slots and key != PRODUCE:
                     # It must see what the Produce requests before it did.
                     self._hold(data, position)
                     return
                 else:
-                    self._serve(key, version, correlation_id, data, position, stop)
-                if self.closed:
+                    self._serve(key, version, correlation_id, data, position, stop, now)
+                if self._paused:
+                    # it has ended, or its client does not read
+                    self._hold(data, stop)
                     return
-                self._largest = self._listener.max_request
-                position = stop
-                if (self._served >= FAIR_SHARE or perf_counter() > until) and not self._blocked:
+                now = perf_counter()
+                if (self._served >= FAIR_SHARE or now > until) and not self._blocked:
                     self._served = 0
-                    self._hold(data, position)
+                    self._hold(data, stop)
                     self._broker.loop.call_soon(self._proceed)
                     return
                 if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
-                    self._hold(data, position)
+                    self._hold(data, stop)
                     return
-                if self._paused:
-                    if position < end:
-                        self._hold(data, position)
+                if not frames.more:
                     return
+                frame = frames.receive()
+            if frames.unfinished:
+                self._account_received(frames.unfinished)
+        except BadFrame as error:
+            self._listener.malformed.inc()
+            self.close(str(error))
         except (Malformed, IndexError, struct.error) as error:
             self._listener.malformed.inc()
             self.close(f"malformed request: {error}")
-            return
         except Exception:
             log.exception("a request failed", extra={"client": self.host})
             self.close("an internal error, see the log")
-            return
-        if position < end:
-            rest = data[position:] if position else data
-            if len(rest) >= 4:
-                size = int.from_bytes(rest[:4], "big", signed=True)
-                if size < 10 or size > self._largest:
-                    self._listener.malformed.inc()
-                    self.close(not_kafka(rest, 0, size, None))
-                    return
-                # what is asked, and with it how much may come, stands in the first 14 bytes
-                self._need = size + 4 if len(rest) >= 14 else 14
-            else:
-                self._need = 14
-            self._pieces.append(rest)
-            self._have = len(rest)
-            self._account_received(self._have)
 
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""
-        self._buffer = data[position:]
+        self._frames.keep(data, position)
         self._pause(BUSY)
 
     def _proceed(self) -> None:
@@ -315,16 +262,10 @@ class Connection(asyncio.Protocol):
             return
         if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
             return
-        if self._buffer:
-            if self._slots and int.from_bytes(self._buffer[4:6], "big") != PRODUCE:
-                return
-            self._paused = paused & ~BUSY
-            data, self._buffer = self._buffer, b""
-            self._take(data)
-            if not self._paused:
-                self.transport.resume_reading()
-        else:
-            self._resume(BUSY)
+        self._paused = paused & ~BUSY
+        self._take()
+        if not self._paused:
+            self.transport.resume_reading()
 
     def _produce(self, version: int, correlation_id: int, data: bytes, body: int, stop: int) -> None:
         answer = produce(self._broker, self, version, correlation_id, data, body, stop)
@@ -362,10 +303,16 @@ class Connection(asyncio.Protocol):
                 self._send(cast(bytes, answer))
 
     def _serve(
-        self, key: int, version: int, correlation_id: int, data: bytes, position: int, stop: int
+        self,
+        key: int,
+        version: int,
+        correlation_id: int,
+        data: bytes,
+        position: int,
+        stop: int,
+        started: float,
     ) -> None:
         """A request that is not pipelined: nothing before it is unanswered."""
-        started = perf_counter()
         self._served += 1
         api = APIS.get(key)
         if api is not None and api.direct is not None and api.min_version <= version <= api.max_version:
