@@ -16,10 +16,10 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import ProduceSlot, produce
@@ -27,7 +27,8 @@ from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, Waiting, asked
 from gateway.broker.fetching import LARGE, Fetch
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
-from gateway.framing import PRODUCE, BadFrame, Framing
+from gateway.connection_state import BUSY, ENDED, LEGAL, MEMORY, STOPPING, UNREAD, State
+from gateway.framing import PRODUCE, BadFrame, Frame, Framing
 from gateway.large_answers import LargeAnswer, frame_size
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed
@@ -48,41 +49,31 @@ keep the loop to itself."""
 LONG_TURN = 0.01
 """Seconds of work after which others get their turn as well: a request may name 100,000 things, or unfold 64 MB."""
 
-# Why a connection is not read: any of these is enough, and it is read again when none is left.
-BUSY = 1
-"""What came cannot be served yet, or as much as may be is in flight."""
-UNREAD = 2
-"""The client does not read its answers."""
-MEMORY = 4
-"""Memory is short over all connections."""
-STOPPING = 8
-"""The gateway stops: it ends as soon as what is in flight is answered."""
-CLOSED = 16
-"""It has ended. The transport reads no more by itself, once it is closed."""
+OPEN, WORKING, JOINING, PARKED = State.OPEN, State.WORKING, State.JOINING, State.PARKED
+SENDING, CLOSING, CLOSED = State.SENDING, State.CLOSING, State.CLOSED
+
+T = TypeVar("T")
 
 
 class Connection(asyncio.Protocol):
     """Fed by the event loop; `settled`, `flush` and `close` are for those who answer later."""
 
     __slots__ = (
-        "_answering",
         "_began",
-        "_blocked",
         "_broker",
         "_fetch",
         "_frames",
         "_in_flight",
         "_large",
         "_listener",
-        "_parks",
         "_paused",
         "_served",
         "_serving",
         "_slots",
+        "_state",
         "_task",
         "_unsent",
         "_wrote",
-        "closed",
         "host",
         "id",
         "idled",
@@ -97,17 +88,15 @@ class Connection(asyncio.Protocol):
         self.id = number
         self.host = ""
         self._frames = Framing(listener.max_request)
-        self.closed = False
+        self._state = OPEN
+        # why it is not read: a sum of BUSY, UNREAD, MEMORY, STOPPING, ENDED
+        self._paused = 0
         # True when it is closed because nothing was asked on it for too long
         self.idled = False
         # Produce requests in the order of their answers
         self._slots: deque[ProduceSlot | _Ready] = deque()
         self._in_flight = 0
-        # True while this connection stands in broker.answering
-        self._answering = False
-        # True while a request other than Produce is being served
-        self._blocked = False
-        # the fetch that waits, or the task of a handler that waits
+        # the fetch that waits for records; the task of what else is waited for
         self._fetch: Waiting | None = None
         self._task: asyncio.Future[Any] | None = None
         # the answer that is sent by a thread
@@ -116,13 +105,9 @@ class Connection(asyncio.Protocol):
         self._wrote = False
         # requests answered at once since others had their turn
         self._served = 0
-        # the API of the fetch that is parked, or asks a disk, and when it came
+        # the API of the request that is waited for, and when it came
         self._serving = FETCH
         self._began = 0.0
-        # True while the handler that waits may wait for long and has no effect yet (JoinGroup, SyncGroup)
-        self._parks = False
-        # why it is not read: a sum of BUSY, UNREAD, MEMORY, STOPPING, CLOSED
-        self._paused = 0
         self._unsent = 0
         self.last_used = 0
 
@@ -138,10 +123,11 @@ class Connection(asyncio.Protocol):
         self._listener.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = True
-        self._paused |= CLOSED
+        if not self.closed:
+            self._enter(CLOSING if self._state is SENDING else CLOSED)
+            self._paused |= ENDED
         self._account_unsent(0)
-        self._account_received(0)
+        self._listener.receiving(self, 0)
         self._frames.clear()
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
@@ -194,18 +180,17 @@ class Connection(asyncio.Protocol):
             frame = frames.receive(data)
             if begun:
                 if frame is None:
-                    self._account_received(frames.unfinished)
+                    self._listener.receiving(self, frames.unfinished)
                     return
-                self._account_received(0)
+                self._listener.receiving(self, 0)
             self.last_used = self._listener.now
             while frame is not None:
                 key, version, correlation_id, client_length, data, position, stop = frame
-                if self._blocked:
+                if self._state is not OPEN:
                     # What is behind a parked fetch ends its wait; then it is served.
-                    fetch = self._fetch
-                    if fetch is not None:
-                        fetch.expire()
-                    if self._blocked:
+                    if self._fetch is not None:
+                        self._fetch.expire()
+                    if self._state is not OPEN:
                         self._hold(data, position)
                         return
                 if key == PRODUCE and 3 <= version <= 13:
@@ -213,30 +198,27 @@ class Connection(asyncio.Protocol):
                     if version >= 9:
                         body = body + 1 if not data[body] else skip_tags(data, body)
                     self._produce(version, correlation_id, data, body, stop)
+                    if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
+                        self._pause(BUSY)
                 elif self._slots and key != PRODUCE:
                     # It must see what the Produce requests before it did.
                     self._hold(data, position)
                     return
                 else:
-                    self._serve(key, version, correlation_id, data, position, stop, now)
-                if self._paused:
-                    # it has ended, or its client does not read
-                    self._hold(data, stop)
-                    return
+                    self._serve(frame, now)
                 now = perf_counter()
-                if (self._served >= FAIR_SHARE or now > until) and not self._blocked:
+                if (self._served >= FAIR_SHARE or now > until) and self._state is OPEN:
                     self._served = 0
-                    self._hold(data, stop)
+                    self._pause(BUSY)
                     self._broker.loop.call_soon(self._proceed)
-                    return
-                if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
+                if self._paused:
                     self._hold(data, stop)
                     return
                 if not frames.more:
                     return
                 frame = frames.receive()
             if frames.unfinished:
-                self._account_received(frames.unfinished)
+                self._listener.receiving(self, frames.unfinished)
         except BadFrame as error:
             self._listener.malformed.inc()
             self.close(str(error))
@@ -258,7 +240,7 @@ class Connection(asyncio.Protocol):
         if paused & STOPPING:
             self.shutdown()
             return
-        if not paused & BUSY or paused & (UNREAD | CLOSED) or self._blocked:
+        if not paused & BUSY or paused & UNREAD or self._state is not OPEN:
             return
         if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
             return
@@ -272,19 +254,15 @@ class Connection(asyncio.Protocol):
         if answer is None or type(answer) is ProduceSlot or type(answer) is bytes:
             self._produced(answer)
         else:
-            self._wait(self._later_produce(cast("Awaitable[ProduceSlot | bytes | None]", answer)))
+            # its batches are prepared in a thread; what comes behind it waits, so that the order holds
+            self._serving = PRODUCE
+            self._wait(cast("Awaitable[ProduceSlot | bytes | None]", answer), self._prepared)
 
-    async def _later_produce(self, answer: Awaitable[ProduceSlot | bytes | None]) -> None:
-        """Its batches are prepared in a thread; what comes behind it waits, so that the order holds."""
-        try:
-            produced = await answer
-        except Exception:
-            log.exception("a Produce failed")
-            self.close("an internal error, see the log")
-            return
-        if not self.closed:
-            self._produced(produced)
-        self._unblock(None)
+    def _prepared(self, answer: ProduceSlot | bytes | None) -> None:
+        self._enter(OPEN)
+        self._produced(answer)
+        if self._paused:
+            self._proceed()
 
     def _produced(self, answer: ProduceSlot | bytes | None) -> None:
         if type(answer) is ProduceSlot:
@@ -302,17 +280,9 @@ class Connection(asyncio.Protocol):
             else:
                 self._send(cast(bytes, answer))
 
-    def _serve(
-        self,
-        key: int,
-        version: int,
-        correlation_id: int,
-        data: bytes,
-        position: int,
-        stop: int,
-        started: float,
-    ) -> None:
+    def _serve(self, frame: Frame, started: float) -> None:
         """A request that is not pipelined: nothing before it is unanswered."""
+        key, version, correlation_id, _, data, position, stop = frame
         self._served += 1
         api = APIS.get(key)
         if api is not None and api.direct is not None and api.min_version <= version <= api.max_version:
@@ -333,76 +303,61 @@ class Connection(asyncio.Protocol):
                 if not self._blocked_by_sending(waiting, result):
                     self._listener.observe(key, perf_counter() - started)
             elif result is None:
-                self._blocked = True
+                self._enter(PARKED)
                 self._fetch = waiting
                 waiting.done = partial(self._fetched, waiting)
             else:
-                self._wait(self._later_fetch(waiting, cast("Awaitable[Answer]", result)))
+                self._wait(cast("Awaitable[Answer]", result), partial(self._fetched, waiting))
             return
-        frame = data[position + 4 : stop]
-        *_, client_id, body = codec.decode_request_header(frame)
+        request = data[position + 4 : stop]
+        *_, client_id, body = codec.decode_request_header(request)
         context = Context(key, version, correlation_id, client_id, self.host, self._listener.name, self.id)
-        answer = dispatch(self._broker, context, frame, body)
+        answer = dispatch(self._broker, context, request, body)
         if type(answer) is bytes:
             self._send(answer)
             self._listener.observe(key, perf_counter() - started)
         elif answer is not None:
-            self._parks = APIS[key].parks
-            self._wait(self._later(key, cast("Awaitable[bytes]", answer), started))
+            self._serving = key
+            self._began = started
+            state = JOINING if APIS[key].parks else WORKING
+            self._wait(cast("Awaitable[bytes]", answer), self._handled, state)
 
-    def _wait(self, coroutine: Any) -> None:
-        self._blocked = True
-        self._task = asyncio.ensure_future(coroutine)
+    def _wait(self, answer: Awaitable[T], then: Callable[[T], None], state: State = WORKING) -> None:
+        """Hold back what comes until there is an answer; `then` goes on with it, unless the connection has ended."""
+        if self._state is not CLOSED:
+            self._enter(state)
+        self._task = asyncio.ensure_future(self._later(answer, then))
 
-    async def _later(self, key: int, answer: Awaitable[bytes | None], started: float) -> None:
+    async def _later(self, answer: Awaitable[T], then: Callable[[T], None]) -> None:
         try:
-            frame = await answer
+            found = await answer
         except Malformed as error:
             self.close(f"malformed request: {error}")
-            return
         except Exception:
-            log.exception("a handler failed", extra={"api": key})
+            log.exception("a request failed", extra={"client": self.host, "api": self._serving})
             self.close("an internal error, see the log")
-            return
-        self._listener.observe(key, perf_counter() - started)
-        self._unblock(frame)
+        else:
+            self._task = None
+            if self._state is not CLOSED:
+                then(found)
 
-    async def _later_fetch(self, waiting: Waiting, answer: Awaitable[Answer]) -> None:
-        try:
-            pieces = await answer
-        except Exception:
-            log.exception("a fetch failed")
-            self.close("an internal error, see the log")
-            return
-        self._fetched(waiting, pieces)
+    def _handled(self, frame: bytes) -> None:
+        """A handler that waited has its answer."""
+        self._send(frame)
+        self._answered()
 
     def _fetched(self, waiting: Waiting, answer: Answer | Awaitable[Answer]) -> None:
         """A fetch that was parked, or asked a disk, has its answer."""
         self._fetch = None
         if not isinstance(answer, list):
-            self._wait(self._later_fetch(waiting, cast("Awaitable[Answer]", answer)))
-            return
-        self._task = None
-        if self.closed:
-            self._blocked = False
-        elif not self._blocked_by_sending(waiting, answer):
+            self._wait(cast("Awaitable[Answer]", answer), partial(self._fetched, waiting))
+        elif self._state is not CLOSED and not self._blocked_by_sending(waiting, answer):
             self._answered()
 
     def _answered(self) -> None:
         """What was waited for has been sent: go on."""
-        if not self.closed:
-            self._listener.observe(self._serving, perf_counter() - self._began)
-        self._blocked = False
-        if self._paused:
-            self._proceed()
-
-    def _unblock(self, frame: bytes | None) -> None:
-        self._blocked = self._parks = False
-        self._task = None
-        if self.closed:
-            return
-        if frame is not None:
-            self._send(frame)
+        self._listener.observe(self._serving, perf_counter() - self._began)
+        self._enter(OPEN)
         if self._paused:
             self._proceed()
 
@@ -421,7 +376,7 @@ class Connection(asyncio.Protocol):
             self._wrote = True
             self.transport.writelines(cast("list[bytes]", pieces))
             return False
-        self._blocked = True
+        self._enter(SENDING)
         # it may all be in memory before the loop hears of it, and others must be given less from now on
         self._account_unsent(size)
         self._large = LargeAnswer(self, self._listener, waiting, pieces)
@@ -441,11 +396,12 @@ class Connection(asyncio.Protocol):
     def sent_large(self) -> None:
         """A large answer has left, or cannot any more; or the transport has what is left of it."""
         self._large = None
-        if self.closed:
+        if self._state is CLOSING:
             # it was waited for
+            self._enter(CLOSED)
             self.transport.close()
-        else:
-            self._account_unsent(self.transport.get_write_buffer_size() if self._paused & UNREAD else 0)
+            return
+        self._account_unsent(self.transport.get_write_buffer_size() if self._paused & UNREAD else 0)
         self._answered()
 
     # -- answers ----------------------------------------------------------------------------------------------------
@@ -453,15 +409,15 @@ class Connection(asyncio.Protocol):
     def settled(self, slot: ProduceSlot) -> None:
         """A Produce of this connection is committed or has failed: its answer may leave."""
         self._in_flight -= slot.size
-        if not self._answering:
-            self._answering = True
+        slots = self._slots
+        if slots and slots[0] is slot:
+            # those behind it leave with it, if they are ready, and not before it
             self._broker.answering.append(self)
 
     def flush(self) -> None:
         """Send the answers that are ready, up to the first that is not."""
-        self._answering = False
         slots = self._slots
-        if self.closed:
+        if self._paused & ENDED:
             slots.clear()
             return
         out = []
@@ -493,9 +449,6 @@ class Connection(asyncio.Protocol):
         self._broker.unsent_bytes += size - self._unsent
         self._unsent = size
 
-    def _account_received(self, size: int) -> None:
-        self._listener.receiving(self, size)
-
     def hold_reading(self) -> None:
         """Memory is short over all connections: read no more until `release_reading`."""
         self._pause(MEMORY)
@@ -503,19 +456,37 @@ class Connection(asyncio.Protocol):
     def release_reading(self) -> None:
         self._resume(MEMORY)
 
+    # -- its life ---------------------------------------------------------------------------------------------------
+
+    def _enter(self, state: State) -> None:
+        assert state in LEGAL[self._state], f"from {self._state} to {state}"
+        self._state = state
+
+    @property
+    def closed(self) -> bool:
+        """It has ended, or ends when a large answer has left."""
+        return self._state is CLOSED or self._state is CLOSING
+
     @property
     def idle(self) -> bool:
         """Nothing is being served: the client owes the next request."""
-        return not (self._blocked or self._slots or self._answering)
+        return (self._state is OPEN or self._state is CLOSED) and not self._slots
 
     def close(self, reason: str) -> None:
         """End the connection when what it has to send is sent; the reason goes to the log."""
-        if not self.closed:
-            self.closed = True
-            self._paused |= CLOSED
-            self._listener.closing(self, reason)
-            if self._large is None:
-                self.transport.close()
+        if self.closed:
+            return
+        self._listener.closing(self, reason)
+        if self._state is SENDING:
+            self._enter(CLOSING)
+            self._paused |= ENDED
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        self._enter(CLOSED)
+        self._paused |= ENDED
+        self.transport.close()
 
     def abort(self) -> None:
         """End it with what it still had to send."""
@@ -527,18 +498,12 @@ class Connection(asyncio.Protocol):
             self._pause(STOPPING)
             if self._fetch is not None:
                 self._fetch.expire()
-        if not self.closed and (self._parks or self.idle):
-            self.closed = True
-            self._paused |= CLOSED
-            self.transport.close()
+        if self._state is JOINING or (self._state is OPEN and not self._slots):
+            self._end()
 
 
-class _Ready:
+class _Ready(NamedTuple):
     """An answer that waits only for those before it."""
 
-    __slots__ = ("payload", "ready", "size")
-
-    def __init__(self, payload: bytes) -> None:
-        self.payload = payload
-        self.ready = True
-        self.size = 0
+    payload: bytes
+    ready: bool = True

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway.connection import UNREAD
+from gateway.connection_state import UNREAD
 from gateway.listener import CLOSING_SECONDS
 from gateway.server import Gateway
 from gateway.wire import messages
