@@ -73,7 +73,6 @@ class Connection(asyncio.Protocol):
         "_state",
         "_task",
         "_unsent",
-        "_wrote",
         "host",
         "id",
         "idled",
@@ -101,8 +100,6 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Future[Any] | None = None
         # the answer that is sent by a thread
         self._large: LargeAnswer | None = None
-        # True while the transport may hold bytes of which it says nothing: until the loop comes round
-        self._wrote = False
         # requests answered at once since others had their turn
         self._served = 0
         # the API of the request that is waited for, and when it came
@@ -291,7 +288,6 @@ class Connection(asyncio.Protocol):
                 and (found := api.quick(self._broker, self.id, data, position, stop)) is not None
             ):
                 self._listener.sent.value += frame_size(found)
-                self._wrote = True
                 self.transport.writelines(cast("list[bytes]", found))
                 self._listener.observe(key, perf_counter() - started)
                 return
@@ -363,7 +359,6 @@ class Connection(asyncio.Protocol):
 
     def _send(self, frames: bytes) -> None:
         self._listener.sent.value += len(frames)
-        self._wrote = True
         self.transport.write(frames)
 
     def _blocked_by_sending(self, waiting: Waiting, pieces: Answer) -> bool:
@@ -373,24 +368,17 @@ class Connection(asyncio.Protocol):
         size = frame_size(pieces)
         self._listener.sent.value += size
         if size < LARGE or type(waiting) is not Fetch:
-            self._wrote = True
             self.transport.writelines(cast("list[bytes]", pieces))
             return False
         self._enter(SENDING)
         # it may all be in memory before the loop hears of it, and others must be given less from now on
         self._account_unsent(size)
         self._large = LargeAnswer(self, self._listener, waiting, pieces)
-        if self._wrote:
-            # what was written in this turn of the loop goes first
-            self._wrote = False
-            self._broker.loop.call_soon(self._large.send)
-        else:
-            self._large.send()
+        self._large.send()
         return True
 
     def write_large(self, pieces: Sequence[Buffer]) -> None:
         """Let the transport send what a thread did not."""
-        self._wrote = True
         self.transport.writelines(cast("list[bytes]", pieces))
 
     def sent_large(self) -> None:

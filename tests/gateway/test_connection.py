@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -415,3 +417,30 @@ def test_a_closed_connection_whose_client_reads_nothing_goes_away() -> None:
         greedy.close()
 
     run(test)
+
+
+@pytest.mark.parametrize("loop", [uvloop.run, asyncio.run])
+def test_a_transport_sends_at_once_or_counts_what_it_has(
+    loop: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    """So a thread may write to a socket whose transport has nothing, in the same turn of the loop."""
+
+    async def test() -> None:
+        here, there = socket.socketpair()
+        here.setblocking(False)
+        there.setblocking(False)
+        with there:
+            transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=here)
+            written = arrived = 0
+            for size in (1, 10, 100_000, 1_000_000, 10):
+                transport.write(bytes(size))
+                transport.writelines([bytes(size), bytes(3)])
+                written += 2 * size + 3
+                with contextlib.suppress(BlockingIOError):
+                    while found := there.recv(1 << 20):
+                        arrived += len(found)
+                assert arrived + transport.get_write_buffer_size() == written
+            assert arrived < written
+            transport.abort()
+
+    loop(test())
