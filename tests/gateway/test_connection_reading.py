@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from itertools import permutations
+
+import pytest
 
 from gateway.connection import Connection
 from gateway.server import Gateway
@@ -125,3 +129,33 @@ def test_who_always_has_begun_a_frame_is_not_always_the_oldest() -> None:
         other.close()
 
     run(test, SHORT_OF_MEMORY)
+
+
+@pytest.mark.parametrize("order", list(permutations(["in flight", "unread", "memory"])), ids=" ".join)
+def test_it_is_read_when_the_last_reason_not_to_is_gone(order: tuple[str, ...]) -> None:
+    store = HeldStore()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        (connection,) = gateway.listeners[0].connections
+        store.holding = True
+        for _ in range(4):
+            client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v")))
+        await store.has(1)
+        # as the transport does when its client reads nothing, and the others' requests when there are many
+        connection.pause_writing()
+        connection.hold_reading()
+        ends: dict[str, Callable[[], None]] = {
+            "in flight": store.release,
+            "unread": connection.resume_writing,
+            "memory": connection.release_reading,
+        }
+        for reason in order:
+            assert not reads(connection)
+            ends[reason]()
+        await until(lambda: reads(connection))
+        for _ in range(4):
+            await client.receive()
+        assert reads(connection)
+
+    run(test, "queued.max.requests=2", store=store)

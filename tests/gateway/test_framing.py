@@ -68,6 +68,17 @@ def test_several_in_one_read_and_the_beginning_of_one_more() -> None:
     assert frames.unfinished == 0
 
 
+def test_without_new_bytes_there_is_nothing_new() -> None:
+    frames = known()
+    assert frames.receive() is None
+    begun = frame(ApiKey.METADATA, b"body")
+    for position in range(len(begun) - 1):
+        assert frames.receive(begun[position : position + 1]) is None
+        assert frames.receive() is None
+        assert frames.unfinished == position + 1
+    assert taken(frames, begun[-1:]) == [begun]
+
+
 @settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_any_split_of_the_bytes_gives_the_same_frames(data: st.DataObject) -> None:
