@@ -288,7 +288,7 @@ class Connection(asyncio.Protocol):
                 and (found := api.quick(self._broker, self.id, data, position, stop)) is not None
             ):
                 self._listener.sent.value += frame_size(found)
-                self.transport.writelines(cast("list[bytes]", found))
+                self.transport.writelines(found)
                 self._listener.observe(key, perf_counter() - started)
                 return
             waiting = api.direct(self._broker, asked(self.id, self.host, data, position, stop, api.flexible))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import SMALL_REQUEST, serves
-from gateway.apis.waiting import Answer, Asked
+from gateway.apis.waiting import Asked
 from gateway.broker.fetch_one import fetch_one
 from gateway.broker.fetching import Fetch
 from gateway.wire import fetch as wire
@@ -15,11 +16,12 @@ from gateway.wire.fetch_one import FIRST_VERSION, decode_one, encode_one
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from store.api import Buffer
 
 _HEAD = struct.Struct(">hih")  # version, correlation id, length of the client id
 
 
-def quick(broker: Broker, connection: int, data: bytes, position: int, stop: int) -> Answer | None:
+def quick(broker: Broker, connection: int, data: bytes, position: int, stop: int) -> Sequence[Buffer] | None:
     """The answer to one that asks one partition of which the next records were just written; else None."""
     version, correlation_id, named = _HEAD.unpack_from(data, position + 6)
     body = position + 15 + (named if named > 0 else 0)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.wire.varint import skip_tags
-from store.api import Piece
+from store.api import Buffer, Piece
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
     stop: int
 
 
-Quick = Callable[["Broker", int, bytes, int, int], Answer | None]
+Quick = Callable[["Broker", int, bytes, int, int], Sequence[Buffer] | None]
 """(broker, connection, data, position, stop) -> the answer to the frame there; None, and nothing has happened, for what
 is not of the commonest kind."""
 

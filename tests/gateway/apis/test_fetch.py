@@ -44,7 +44,7 @@ def request(topic: bytes, offset: int, session: tuple[int, int] = (0, -1), **mor
 
 def short(gateway: Gateway, connection: int, data: bytes) -> bytes | None:
     found = quick(gateway.broker, connection, data, 0, len(data))
-    return None if found is None else b"".join(found)  # type: ignore[arg-type]
+    return None if found is None else b"".join(found)
 
 
 def long(gateway: Gateway, connection: int, data: bytes) -> bytes:
