@@ -42,7 +42,6 @@ log = logging.getLogger("magnetar.connection")
 
 MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
-FETCH = 1
 FAIR_SHARE = 32
 """Requests that are answered at once, after which others get their turn: a client that pipelines without end must not
 keep the loop to itself."""
@@ -103,7 +102,7 @@ class Connection(asyncio.Protocol):
         # requests answered at once since others had their turn
         self._served = 0
         # the API of the request that is waited for, and when it came
-        self._serving = FETCH
+        self._serving = PRODUCE
         self._began = 0.0
         self._unsent = 0
         self.last_used = 0
@@ -248,7 +247,11 @@ class Connection(asyncio.Protocol):
 
     def _produce(self, version: int, correlation_id: int, data: bytes, body: int, stop: int) -> None:
         answer = produce(self._broker, self, version, correlation_id, data, body, stop)
-        if answer is None or type(answer) is ProduceSlot or type(answer) is bytes:
+        if type(answer) is ProduceSlot and answer.payload:
+            # what nearly all are: one call less
+            self._slots.append(answer)
+            self._in_flight += answer.size
+        elif answer is None or type(answer) is ProduceSlot or type(answer) is bytes:
             self._produced(answer)
         else:
             # its batches are prepared in a thread; what comes behind it waits, so that the order holds
@@ -262,20 +265,16 @@ class Connection(asyncio.Protocol):
             self._proceed()
 
     def _produced(self, answer: ProduceSlot | bytes | None) -> None:
+        if type(answer) is not ProduceSlot or not answer.payload:
+            # answered at once, or with acks=0 never: the client need not wait before it goes on
+            self._served += 1
         if type(answer) is ProduceSlot:
             self._slots.append(answer)
             self._in_flight += answer.size
-            if not answer.payload:
-                # acks=0: no answer that the client would have to read before it goes on
-                self._served += 1
-        elif answer is None:
-            self._served += 1
-        else:
-            self._served += 1
-            if self._slots:
-                self._slots.append(_Ready(cast(bytes, answer)))
-            else:
-                self._send(cast(bytes, answer))
+        elif self._slots and answer is not None:
+            self._slots.append(_Ready(cast(bytes, answer)))
+        elif answer is not None:
+            self._send(cast(bytes, answer))
 
     def _serve(self, frame: Frame, started: float) -> None:
         """A request that is not pipelined: nothing before it is unanswered."""

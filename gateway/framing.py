@@ -22,8 +22,10 @@ socket.request.max.bytes. Nearly all clients begin with ApiVersions; the others 
 CRUMB = 2048
 """Pieces of a frame below this are put together as they come: a list of small ones takes many times their bytes."""
 
-_HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
-_SMALLEST = _HEAD.size - 4
+_head = struct.Struct(">ihhih").unpack_from  # size, API key, version, correlation id, length of the client id
+_HEAD = 14
+"""Bytes of a frame that tell what it asks."""
+_SMALLEST = _HEAD - 4
 
 Frame = tuple[int, int, int, int, bytes, int, int]
 """API key, version, correlation id, length of the client id, and where it stands: bytes, first, one behind the last."""
@@ -76,8 +78,8 @@ class Framing:
             self._pieces = []
             self.unfinished = 0
         left = len(data) - position
-        if left >= _HEAD.size:
-            size, key, version, correlation_id, client_length = _HEAD.unpack_from(data, position)
+        if left >= _HEAD:
+            size, key, version, correlation_id, client_length = _head(data, position)
             if (
                 not _SMALLEST
                 <= size
@@ -125,7 +127,7 @@ class Framing:
 
     def _begin(self, rest: bytes) -> None:
         """Keep what has come of a frame: until its head is there, then until all of it is."""
-        needed = _HEAD.size
+        needed = _HEAD
         if len(rest) >= 4:
             size = int.from_bytes(rest[:4], "big", signed=True)
             if not _SMALLEST <= size <= self._largest:

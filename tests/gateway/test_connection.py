@@ -18,6 +18,8 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from tests.gateway.broker import held
+from tests.gateway.broker.held import HeldStore
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body, serving
 
 Test = Callable[[Gateway, Client], Coroutine[Any, Any, None]]
@@ -65,6 +67,23 @@ def test_a_refused_batch_between_others_keeps_its_place() -> None:
         assert [part(answer).base_offset for _, answer in got] == [0, -1, 1]
 
     run(test)
+
+
+def test_an_answer_does_not_wait_for_those_behind_it() -> None:
+    store = HeldStore()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        store.holding = True
+        asked = []
+        for count in (1, 2, 3):
+            asked.append(client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v"))))
+            await store.has(count)
+        for each in asked:
+            store.land()
+            assert (await client.receive())[0] == each
+
+    held.run(test, store=store)
 
 
 def test_a_request_behind_produce_sees_what_it_wrote() -> None:
