@@ -155,7 +155,7 @@ def produce(
             slot = ProduceSlot(
                 connection, version, correlation_id, payload, (partition, base_offset), end - position
             )
-            broker.turn.await_commit(slot)
+            broker.turn.await_commit(slot, partition.store)
             return slot
     long = _long_work(broker, version, request)
     if long and _may_wait(broker, end - position):

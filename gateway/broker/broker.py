@@ -203,18 +203,13 @@ class Broker:
         self.turn.write(writes, done, durability)
         await asyncio.shield(future)
 
-    def commit_failed(self, partitions: list[Partition], outcome: StoreError) -> None:
-        """Throw away the partitions concerned: whoever needs them next reads them again from the store."""
+    def commit_failed(self, outcome: StoreError) -> None:
+        """Count it, and say why in the log."""
         self.metrics.commits_failed.inc()
         if self.failing_reason != str(outcome):
             # Once for each reason: clients try again many times a second.
             self.failing_reason = str(outcome)
             log.error("writes fail, clients are told to try again: %s", outcome)
-        for partition in partitions:
-            partition.retire()
-            runtime = partition.topic
-            if runtime.partitions[partition.index] is partition:
-                runtime.partitions[partition.index] = None
 
     def probe(self) -> None:
         """While writes fail, try a small one: when no client writes, nothing else would find out that they
@@ -288,12 +283,16 @@ class Broker:
                 raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
         return partition
 
+    def store_of(self, topic: Topic) -> Store:
+        """Where a topic's records are, and the cursors that read them."""
+        return self.store
+
     def log_of(self, topic: Topic, index: int) -> Log:
         """The log of a partition, in use or not. Raises KafkaError: the catalog may still have a topic whose deletion
         the store has done already.
         """
         try:
-            return self.store.log(topic.partitions[index])
+            return self.store_of(topic).log(topic.partitions[index])
         except KeyError:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.") from None
         except StoreError as error:
@@ -345,12 +344,8 @@ class Broker:
             for index, partition in enumerate(runtime.partitions):
                 if partition is None:
                     continue
-                activity = partition.batches_in + partition.bytes_out
-                if (
-                    partition.waiters
-                    or partition.pending
-                    or partition.next_offset != partition.high_watermark
-                ):
+                activity = partition.bytes_in + partition.bytes_out
+                if partition.waiters or partition.next_offset != partition.high_watermark:
                     busy = True
                 elif activity == partition.idle_mark:
                     partition.let_go()

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker import producers as dedup
 from gateway.broker.errors import KafkaError
+from gateway.broker.participant import Stage
 from gateway.broker.preparing import Prepared, Rules, refused
 from gateway.broker.subscriptions.letter_names import full_name
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
-from store.api import Buffer, Family, Log, StoreError
+from store.api import Append, Buffer, Durability, Family, Log, Store, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.commit import Commit
+    from gateway.broker.turn import Turn
     from gateway.config.topic_configs import TopicConfig
 
     Bytes = list[Buffer] | Awaitable[list[Buffer]]
@@ -51,16 +55,28 @@ class TopicRuntime:
         # True while its deletion is on its way to the disk: no partition is opened any more
         self.deleting = False
 
+    def forget(self, partition: Partition) -> None:
+        """The next user of this partition gets a fresh one."""
+        if self.partitions[partition.index] is partition:
+            self.partitions[partition.index] = None
+
 
 class Partition:
-    """Appends join the group of the loop turn; reads see what is committed.
+    """Appends join the commit of the loop turn; reads see what is committed.
 
-    `next_offset` runs ahead of `high_watermark` by what is in the open turn or on its way to the disk.
+    `next_offset` runs ahead of `high_watermark` by what is in the open turn or on its way to the disk. To the turn it
+    is a `Participant`.
     """
 
     __slots__ = (
+        "_base",
+        "_batches",
+        "_carried",
+        "_first",
+        "_max_timestamp",
+        "_sent",
+        "_size",
         "_start_epoch",
-        "batches_in",
         "broker",
         "bytes_in",
         "bytes_out",
@@ -72,22 +88,19 @@ class Partition:
         "log",
         "log_append_time",
         "max_message_bytes",
-        "messages_in",
         "next_offset",
-        "pending",
-        "pending_base",
-        "pending_bytes",
-        "pending_carried",
-        "pending_max_timestamp",
         "plain",
         "prefix",
         "prefix_by_id",
         "producers",
         "rules",
         "stale",
+        "store",
         "topic",
         "waiters",
     )
+
+    stage, prepares = Stage.RECORDS, False
 
     def __init__(self, broker: Broker, topic: TopicRuntime, index: int) -> None:
         if topic.deleting:
@@ -96,23 +109,27 @@ class Partition:
         self.topic = topic
         self.index = index
         self.id = topic.topic.partitions[index]
-        self.log: Log = broker.store.log(self.id)
-        self.leader_epoch = broker.store.epoch
+        self.store: Store = broker.store_of(topic.topic)
+        self.log: Log = self.store.log(self.id)
+        self.leader_epoch = self.store.epoch
         self.high_watermark = self.next_offset = self.log.end_offset
-        self.producers = dedup.ProducerTable(self.id, broker.store.scan(Family.DEDUP, dedup.prefix(self.id)))
-        # what the open turn has for this partition
-        self.pending: list[bytes] = []
-        self.pending_base = 0
-        self.pending_bytes = 0
-        self.pending_max_timestamp = -1
+        self.producers = dedup.ProducerTable(self.id, self.store.scan(Family.DEDUP, dedup.prefix(self.id)))
+        # what the open turn has for this partition: batches from which offset on, their bytes and largest timestamp
+        self._batches: list[bytes] = []
+        self._base = 0
+        self._size = 0
+        self._max_timestamp = -1
         # something disappears elsewhere because it is stored here: see `store.api.Append`
-        self.pending_carried = False
+        self._carried = False
+        # commits on their way, the oldest first: where the log will end, and how many bytes it will have grown
+        self._sent: list[tuple[int, int]] = []
         # who waits for the high watermark to move
         self.waiters: set[Waiter] = set()
         # True after a failed commit: nobody may append here any more; the next user gets a fresh one
         self.stale = False
-        # counters since this runtime was made
-        self.messages_in = self.batches_in = self.bytes_in = self.bytes_out = 0
+        # counters since this runtime was made, and the offset it began with
+        self.bytes_in = self.bytes_out = 0
+        self._first = self.next_offset
         # how the answer to a batch of this partition begins
         self.prefix = produce.prefix(topic.name_utf8, index)
         self.prefix_by_id = produce.prefix_by_id(topic.topic_id, index)
@@ -157,6 +174,11 @@ class Partition:
     def size(self) -> int:
         """Bytes stored."""
         return self.log.size
+
+    @property
+    def messages_in(self) -> int:
+        """Records appended since this runtime was made."""
+        return self.next_offset - self._first
 
     @property
     def durability(self) -> str:
@@ -221,29 +243,35 @@ class Partition:
                 now,
                 now if self.log_append_time else -1,
             )
-        self.enqueue(batch, base_offset, base_offset + header.count, max_timestamp)
-        self.messages_in += header.count
+        self._enqueue(batch, base_offset + header.count, max_timestamp)
         return base_offset
 
     def append_time(self, header: Header, base_offset: int, now: int) -> int:
         """What a log with log-append time says in the answer to a batch just taken, or to a duplicate."""
         return self.producers.append_time(header.producer_id, base_offset) if header.producer_id >= 0 else now
 
-    def enqueue(self, batch: bytes, base_offset: int, next_offset: int, max_timestamp: int) -> None:
+    def append_carried(self, batch: bytes, count: int, max_timestamp: int) -> None:
+        """Put a batch that the gateway itself has made into the open turn. Something disappears elsewhere because it is
+        stored; limits that producers have to keep do not hold for it.
+        """
+        base_offset = self.next_offset
+        self._enqueue(patch(batch, base_offset, self.leader_epoch), base_offset + count, max_timestamp)
+        self._carried = True
+
+    def _enqueue(self, batch: bytes, next_offset: int, max_timestamp: int) -> None:
         """Add a finished batch to the open turn."""
-        if not self.pending:
-            self.pending_base = base_offset
-            self.pending_max_timestamp = max_timestamp
-            self.broker.turn.touch(self)
-        elif max_timestamp > self.pending_max_timestamp:
-            self.pending_max_timestamp = max_timestamp
-        self.pending.append(batch)
+        turn = self.broker.turn
+        if not self._batches:
+            self._base = self.next_offset
+            self._max_timestamp = max_timestamp
+            turn.join(self)
+        elif max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+        self._batches.append(batch)
         size = len(batch)
-        self.pending_bytes += size
-        self.broker.turn.bytes += size
+        self._size += size
+        turn.bytes += size
         self.next_offset = next_offset
-        self.bytes_in += size
-        self.batches_in += 1
 
     def _skim(self, batch: bytes) -> Iterator[tuple[int, int, bool]]:
         return records.skim(batch, self.broker.decompression_limit)
@@ -257,13 +285,51 @@ class Partition:
                 # One that breaks must not keep the others waiting.
                 log.exception("a waiter failed", extra={"topic": self.topic.name, "partition": self.index})
 
+    # -- the turn -------------------------------------------------------------------------------------------------
+
+    def prepare(self, turn: Turn) -> None:
+        """Batches were prepared when they were taken."""
+
+    def writes(self, commit: Commit) -> None:
+        """One append for all that the turn brought, and what is remembered of its producers."""
+        batches, base, end, size = self._batches, self._base, self.next_offset, self._size
+        if not batches:
+            # retired since
+            return
+        commit.writes.append(
+            Append(self.id, base, end, self._max_timestamp, batches, self.leader_epoch, self._carried)
+        )
+        rows = self.producers.flush()
+        if rows:
+            commit.writes += rows
+        if self.topic.config.durability == "fsync":
+            commit.durability = Durability.FSYNC
+        commit.batches += len(batches)
+        commit.messages += end - base
+        commit.size += size
+        self.bytes_in += size
+        self._sent.append((end, size))
+        self._batches, self._size, self._carried = [], 0, False
+
+    def committed(self) -> Callable[[], None] | None:
+        if not self._sent:
+            return None
+        self.high_watermark, appended = self._sent.pop(0)
+        return partial(self.grown, appended) if self.waiters else None
+
+    def failed(self, error: StoreError) -> None:
+        self._sent.clear()
+        self.retire()
+        self.topic.forget(self)
+
+    def dropped(self, error: StoreError) -> None:
+        self.failed(error)
+
     def retire(self) -> None:
         """Nothing may be appended to this object any more: its commit failed, or the topic is gone."""
         self.let_go()
         self.stale = True
-        self.pending = []
-        self.pending_bytes = 0
-        self.pending_carried = False
+        self._batches, self._size, self._carried = [], 0, False
         self.changed()
 
     def let_go(self) -> None:

@@ -2,21 +2,27 @@
 
 Everything that arrives in a turn (batches of all connections, offsets, catalog changes) is collected here; at the end
 of the turn it goes to the store as one group. Work is by group and not by request: that is where the speed is from.
+
+Who has something to store is a `Participant`; the turn knows no more of it. It has them prepare until nobody joins any
+more, collects their writes, and sends these.
+
+A turn may span several stores, such as topics in memory beside durable ones. Then each store gets a commit of its own.
+No fact spans two stores: what is stored in the one is done or fails without the other. An answer that depends on
+both waits for both, and is a failure when one of them failed, though the other may have stored its part.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from store.api import Append, Durability, Outcome, Refused, StoreError, Unknown, Write
+from gateway.broker.commit import Commit, Slot
+from gateway.broker.participant import Participant, Stage
+from store.api import Durability, Outcome, Store, StoreError, Unknown, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import Partition
-    from gateway.broker.subscriptions.partition import SubscriptionPartition
-    from semantics.subscriptions.cursor import Cursor
 
 log = logging.getLogger("magnetar.broker")
 
@@ -24,26 +30,83 @@ MAX_BYTES = 4 * 1024 * 1024
 """A turn that has collected this much ends before the loop comes round."""
 
 
-class Slot(Protocol):
-    """A request that is answered when its turn's commit is over."""
+class Rows:
+    """Rows that belong to nobody who lives on: `done` is called with the outcome of their commit."""
 
-    def settle(self, outcome: Outcome) -> None: ...
+    __slots__ = ("_done", "_durability", "_rows", "store")
+
+    stage, prepares = Stage.ROWS, False
+
+    def __init__(
+        self, store: Store, rows: Sequence[Write], done: Callable[[Outcome], None], durability: Durability
+    ) -> None:
+        self.store = store
+        self._rows = rows
+        self._done = done
+        self._durability = durability
+
+    def prepare(self, turn: Turn) -> None:
+        """They are as they are."""
+
+    def writes(self, commit: Commit) -> None:
+        commit.writes += self._rows
+        if self._durability is Durability.FSYNC:
+            commit.durability = Durability.FSYNC
+
+    def committed(self) -> None:
+        self._done(None)
+
+    def failed(self, error: StoreError) -> None:
+        self._done(error)
+
+    def dropped(self, error: StoreError) -> None:
+        self._done(error)
+
+
+class Together:
+    """One that waits for `count` stores: told when all have answered, of a failure if there was one."""
+
+    __slots__ = ("_count", "_outcome", "_settle")
+
+    def __init__(self, settle: Callable[[Outcome], None], count: int, outcome: Outcome = None) -> None:
+        self._settle = settle
+        self._count = count
+        self._outcome = outcome
+
+    def settle(self, outcome: Outcome) -> None:
+        if self._outcome is None:
+            self._outcome = outcome
+        self._count -= 1
+        if not self._count:
+            self._settle(self._outcome)
+
+
+class _Open(dict[Store, Commit]):
+    """What the open turn has for each store: begun when the first comes with something for it."""
+
+    def __init__(self, broker: Broker, turn: Turn) -> None:
+        self._broker = broker
+        self._turn = turn
+
+    def __missing__(self, store: Store) -> Commit:
+        commit = self[store] = Commit(self._broker, self._turn, store)
+        self._turn.schedule()
+        return commit
 
 
 class Turn:
-    """The open group. `touch` and `write` fill it; `end` sends it to the store and opens the next one."""
+    """The open turn. `join`, `write` and `await_commit` fill it; `end` sends it and opens the next one."""
 
     __slots__ = (
         "_began",
         "_broker",
-        "_durability",
-        "_partitions",
+        "_callbacks",
+        "_open",
+        "_preparing",
         "_scheduled",
         "_slots",
-        "_subscriptions",
-        "_writes",
         "bytes",
-        "in_flight",
+        "flying",
     )
 
     def __init__(self, broker: Broker) -> None:
@@ -51,193 +114,139 @@ class Turn:
         self._scheduled = False
         # when its first request came, in ns
         self._began = 0
-        # groups that the store has not answered yet
-        self.in_flight = 0
-        self._clear()
-
-    def _clear(self) -> None:
-        self._partitions: list[Partition] = []
+        # commits that a store has not answered yet
+        self.flying: set[Commit] = set()
+        self._open = _Open(broker, self)
+        # those that are asked to prepare, in the order in which they came
+        self._preparing: list[Participant] = []
+        # who waits for all stores
         self._slots: list[Slot] = []
-        self._subscriptions: list[SubscriptionPartition] = []
-        self._writes: list[tuple[Sequence[Write], Callable[[Outcome], None]]] = []
-        self._durability = Durability.OS
+        self._callbacks: list[tuple[Callable[[Outcome], None], Durability]] = []
         # bytes of batches in this turn
         self.bytes = 0
 
-    def touch(self, partition: Partition) -> None:
-        """A partition has pending batches."""
-        self._partitions.append(partition)
-        if partition.topic.config.durability == "fsync":
-            self._durability = Durability.FSYNC
-        if not self._scheduled:
-            self.schedule()
+    # -- what comes in ------------------------------------------------------------------------------------------------
 
-    def touch_subscription(self, at: SubscriptionPartition) -> None:
-        """A subscription's cursor has changed; to be called once a turn, by the one that changed."""
-        self._subscriptions.append(at)
-        if at.partition.topic.config.durability == "fsync":
-            self._durability = Durability.FSYNC
-        if not self._scheduled:
-            self.schedule()
+    def join(self, participant: Participant) -> None:
+        """A participant has something to store: to be called once a turn."""
+        self._open[participant.store].joined[participant.stage].append(participant)
+        if participant.prepares:
+            self._preparing.append(participant)
 
-    def await_commit(self, slot: Slot) -> None:
-        """`slot.settle` is called when everything in the turn, and before it, is committed or has failed."""
+    def await_commit(self, slot: Slot, store: Store | None = None) -> None:
+        """`slot.settle` is called when everything in the turn, and before it, is committed or has failed: all that
+        goes to one store, or to any.
+        """
+        if store is not None:
+            self._open[store].slots.append(slot)
+            return
         self._slots.append(slot)
-        if not self._scheduled:
-            self.schedule()
+        self.schedule()
 
     def write(
         self, writes: Sequence[Write], done: Callable[[Outcome], None], durability: Durability | None = None
     ) -> None:
-        """Writes that are not batches; `done` is called with the outcome of the commit."""
-        self._writes.append((writes, done))
-        if (durability or self._broker.durability) is Durability.FSYNC:
-            self._durability = Durability.FSYNC
-        if not self._scheduled:
-            self.schedule()
+        """Writes of nobody who takes part: `done` is called with the outcome of their commit. Without any, it is called
+        when everything in the turn, and before it, is committed or has failed, in whichever store.
+        """
+        broker = self._broker
+        durability = durability or broker.durability
+        if writes:
+            self.join(Rows(broker.store, writes, done, durability))
+            return
+        self._callbacks.append((done, durability))
+        self.schedule()
 
     def schedule(self) -> None:
-        self._scheduled = True
-        self._began = self._broker.clock_ns()
-        self._broker.loop.call_soon(self.end)
+        """It ends when the loop comes round."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._began = self._broker.clock_ns()
+            self._broker.loop.call_soon(self.end)
+
+    # -- its end ------------------------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Send what was collected to the store."""
+        """Send what was collected to the stores."""
+        broken = self._prepare() if self._preparing else ""
+        if self._slots or self._callbacks:
+            self._spread()
+        self._scheduled = False
+        commits = list(self._open.values())
+        self._open.clear()
+        self.bytes = 0
+        for commit in commits:
+            broken = commit.collect() or broken
+        for commit in commits:
+            commit.began = self._began
+            commit.send(broken)
+
+    def _prepare(self) -> str:
+        """Last changes, until nobody joins any more. The answer says what went wrong, or nothing."""
         broken = ""
-        for at in self._subscriptions:
-            # may append dead letters, in this turn
+        for participant in self._preparing:
             try:
-                at.prepare()
+                participant.prepare(self)
             except Exception as error:
                 # A fault of ours: half of what belongs together must not be stored.
-                log.exception("dead letters of a subscription failed")
-                broken = f"dead letters failed: {error}"
-        self._scheduled = False
-        partitions, slots, others, durability = self._partitions, self._slots, self._writes, self._durability
-        subscriptions = self._subscriptions
-        if not (partitions or slots or others or subscriptions):
-            return
-        self._clear()
-        # First what is not batches: a producer that is forgotten and comes back in the same turn has its row again.
-        writes: list[Write] = [write for more, _ in others for write in more]
-        ends: list[tuple[Partition, int, int]] = []
-        cursors: list[tuple[SubscriptionPartition, Cursor | None]] = []
-        for at in subscriptions:
-            cursors.append((at, at.cursor))
-            try:
-                writes += at.writes()
-            except Exception as error:
-                # A fault of ours: what it was to say must not be taken for stored, nor what is stored beside it.
-                log.exception("a subscription failed")
-                broken = f"a subscription failed: {error}"
-        batches = messages = size = 0
-        for partition in partitions:
-            pending = partition.pending
-            if not pending:
-                continue
-            writes.append(
-                Append(
-                    partition.id,
-                    partition.pending_base,
-                    partition.next_offset,
-                    partition.pending_max_timestamp,
-                    pending,
-                    partition.leader_epoch,
-                    partition.pending_carried,
-                )
-            )
-            rows = partition.producers.flush()
-            if rows:
-                writes.extend(rows)
-            ends.append((partition, partition.next_offset, partition.pending_bytes))
-            batches += len(pending)
-            messages += partition.next_offset - partition.pending_base
-            size += partition.pending_bytes
-            partition.pending = []
-            partition.pending_bytes = 0
-            partition.pending_carried = False
-        if not (writes or slots or others or broken):
-            # cursors that had nothing to write
-            for at, _ in cursors:
-                at.committed()
-            return
-        broker = self._broker
-        clock = broker.clock_ns
-        started = clock()
-        began = self._began
-        self.in_flight += 1
+                log.exception("a participant of a turn failed")
+                broken = f"a participant failed: {error}"
+        self._preparing = []
+        return broken
 
-        def done(outcome: Outcome) -> None:
-            self.in_flight -= 1
-            now = clock()
-            broker.observe_commit((now - started) * 1e-9, len(slots), len(ends))
-            if outcome is not None:
-                self._failed(ends, slots, others, cursors, outcome)
-                return
-            if broker.failing and writes:
-                broker.commit_succeeded()
-            if slots:
-                # One measure for all of a turn: they came within it, and leave together.
-                broker.observe_produce((now - began) * 1e-9, len(slots), batches, messages, size)
-            # What is stored is visible before anybody is told, and told before anybody is woken.
-            for partition, end, _ in ends:
-                partition.high_watermark = end
-            for slot in slots:
-                slot.settle(None)
-            for _, callback in others:
-                _tell(callback, None)
-            broker.flush_connections()
-            for partition, _, grown in ends:
-                if partition.waiters:
-                    partition.grown(grown)
-            for at, _ in cursors:
-                at.committed()
-
-        if broken:
-            done(Refused(broken))
+    def _spread(self) -> None:
+        """Those who wait for all stores wait for each that has something of this turn, or on its way."""
+        stores = {*self._open, *[commit.store for commit in self.flying]} or {self._broker.store}
+        commits = [self._open[store] for store in stores]
+        slots, self._slots = self._slots, []
+        callbacks, self._callbacks = self._callbacks, []
+        first, count = commits[0], len(commits)
+        if count == 1:
+            first.slots += slots
+            first.rows += [Rows(first.store, (), done, durability) for done, durability in callbacks]
             return
-        try:
-            broker.store.commit(writes, durability, done)
-        except Exception as error:
-            # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
-            log.exception("the store did not take a group")
-            done(Refused(f"the group was not taken: {error}"))
+        for slot in slots:
+            waits = Together(slot.settle, count)
+            first.slots.append(waits)
+            for commit in commits[1:]:
+                commit.rows.append(Rows(commit.store, (), waits.settle, Durability.OS))
+        for done, durability in callbacks:
+            waits = Together(done, count)
+            for commit in commits:
+                commit.rows.append(Rows(commit.store, (), waits.settle, durability))
 
-    def _failed(
-        self,
-        ends: list[tuple[Partition, int, int]],
-        slots: list[Slot],
-        others: list[tuple[Sequence[Write], Callable[[Outcome], None]]],
-        cursors: list[tuple[SubscriptionPartition, Cursor | None]],
-        outcome: StoreError,
-    ) -> None:
+    # -- on the way ---------------------------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        """Commits that a store has not answered yet."""
+        return len(self.flying)
+
+    def busy(self, store: Store) -> bool:
+        """Whether one is on its way to this store."""
+        return any(commit.store is store for commit in self.flying)
+
+    def failed(self, commit: Commit, error: StoreError) -> None:
         """The one failure path: what the commit touched is thrown away and read again from the store.
 
-        The open turn goes with it: its offsets continue those that were not stored.
+        What the open turn has for that store goes with it: its offsets continue those that were not stored.
         """
-        partitions = [partition for partition, _, _ in ends] + self._partitions
-        open_slots, open_others, touched = self._slots, self._writes, self._subscriptions
-        self._clear()
-        self._broker.commit_failed(partitions, outcome)
-        for at, cursor in cursors:
-            at.failed(cursor, in_flight=True)
-        for at in touched:
-            at.failed(at.cursor, in_flight=False)
-        for slot in slots:
-            slot.settle(outcome)
-        for _, callback in others:
-            _tell(callback, outcome)
-        behind = outcome if type(outcome) is not Unknown else StoreError("a write before this one failed")
-        for slot in open_slots:
-            slot.settle(behind)
-        for _, callback in open_others:
-            _tell(callback, behind)
+        self._broker.commit_failed(error)
+        behind = error if type(error) is not Unknown else StoreError("a write before this one failed")
+        left = self._open.pop(commit.store, None) or Commit(self._broker, self, commit.store)
+        self._preparing = [each for each in self._preparing if each.store is not commit.store]
+        if self._open:
+            # those who wait for all stores go on waiting for the others
+            self._slots = [Together(slot.settle, 1, behind) for slot in self._slots]
+            self._callbacks = [
+                (Together(done, 1, behind).settle, durability) for done, durability in self._callbacks
+            ]
+        else:
+            left.slots += self._slots
+            left.rows += [Rows(left.store, (), done, durability) for done, durability in self._callbacks]
+            self._slots, self._callbacks, self.bytes = [], [], 0
+        commit.lose(error, sent=True)
+        left.lose(behind, sent=False)
+        commit.refuse(error, sent=True)
+        left.refuse(behind, sent=False)
         self._broker.flush_connections()
-
-
-def _tell(callback: Callable[[Outcome], None], outcome: Outcome) -> None:
-    """One that breaks must not keep the others of its turn waiting."""
-    try:
-        callback(outcome)
-    except Exception:
-        log.exception("a callback of a commit failed")

@@ -342,10 +342,7 @@ class Letters:
             now = broker.clock.wall_ms()
             batch, newest = letters.build(collected.letters, now)
             header_count = len(collected.letters)
-            offset = target.next_offset
-            target.pending_carried = True
-            target.enqueue(patch(batch, offset, target.leader_epoch), offset, offset + header_count, newest)
-            target.messages_in += header_count
+            target.append_carried(batch, header_count, newest)
         cursor.buried(collected.ranges)
         at.touch()
         for each in collected.letters:

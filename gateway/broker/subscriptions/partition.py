@@ -8,10 +8,11 @@ again from the store; the consumers stay. See `reading.py` for a fetch, `letters
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.participant import Stage
 from gateway.broker.subscriptions import reading, rows
 from gateway.broker.subscriptions.consumers import Consumer, Waiter
 from gateway.broker.subscriptions.reading import Delivery, Fetching
@@ -19,11 +20,13 @@ from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Ending, Refusal
-from store.api import Corrupt, StoreError, Write
+from store.api import Corrupt, Durability, StoreError
 
 if TYPE_CHECKING:
+    from gateway.broker.commit import Commit
     from gateway.broker.partition import Partition
     from gateway.broker.subscriptions.subscription import Subscription
+    from gateway.broker.turn import Turn
     from gateway.wire.delivery import Scan
     from gateway.wire.share import PlainAcks
 
@@ -49,9 +52,9 @@ class SubscriptionPartition:
     __slots__ = (
         "_coming",
         "_counted",
-        "_flights",
         "_idle",
         "_more_dying",
+        "_sent",
         "_sharers",
         "_sharers_at",
         "_soon",
@@ -70,9 +73,12 @@ class SubscriptionPartition:
         "prefix",
         "reading",
         "record_bytes",
+        "store",
         "subscription",
         "waiters",
     )
+
+    stage, prepares = Stage.CURSORS, True
 
     def __init__(self, subscription: Subscription, index: int) -> None:
         """Raises KafkaError when the topic has no such partition."""
@@ -82,6 +88,7 @@ class SubscriptionPartition:
         self.partition: Partition = self._find_partition()
         # the store's id of it
         self.id = self.partition.id
+        self.store = self.partition.store
         self.prefix = rows.prefix(subscription.id, self.id)
         self.cursor: Cursor | None = None
         self.consumers: dict[str, Consumer] = {}
@@ -111,8 +118,8 @@ class SubscriptionPartition:
         self._coming = 0
         self._sharers_at = NEVER
         self._touched = False
-        # commits on their way
-        self._flights = 0
+        # the cursors that wrote into commits on their way, the oldest first
+        self._sent: list[Cursor | None] = []
         self._soon = False
 
     @property
@@ -160,7 +167,7 @@ class SubscriptionPartition:
         clock = broker.clock
         now, wall = clock.monotonic_ms(), clock.wall_ms()
         start, end = partition.log_start, partition.high_watermark
-        store = broker.store
+        store = self.store
         try:
             stored = list(rows.of_cursor(store, self.prefix))
             if stored:
@@ -185,7 +192,7 @@ class SubscriptionPartition:
         """Give the cursor the next of its due times. Only while nothing of it is on its way to the store."""
         needs = cursor.needs_due
         if needs is not None:
-            found = rows.due(self.broker.store, self.prefix, needs.key, needs.limit)
+            found = rows.due(self.store, self.prefix, needs.key, needs.limit)
             changed = cursor.due_loaded(found, len(found) < needs.limit)
             if changed or cursor.needs_due is not None:
                 # rows that were mended; or more of it when others had their turn
@@ -207,7 +214,7 @@ class SubscriptionPartition:
         """Let go of the cursor when nobody has used it since the last call; whether it is gone."""
         # What could not be buried is tried again at its time, which only a cursor in memory knows.
         dying = self.cursor is not None and self.cursor.dying_records
-        if self.consumers or self.waiters or self._touched or self._flights or self.burying or dying:
+        if self.consumers or self.waiters or self._touched or self._sent or self.burying or dying:
             self._idle = False
         elif self.cursor is not None and not self.partition.stale and self.cursor.say_awake():
             # rows are what is told of it from now on; of a partition that is not in charge none are written
@@ -289,7 +296,7 @@ class SubscriptionPartition:
     @property
     def unsaved(self) -> bool:
         """Whether the cursor says something that is not stored yet."""
-        return self._touched or self._flights > 0
+        return self._touched or bool(self._sent)
 
     def holds(self, consumer: str) -> bool:
         """Whether a consumer has records of this partition in hand."""
@@ -486,10 +493,10 @@ class SubscriptionPartition:
         """The cursor has changed: what it wants written joins the open turn."""
         if not self._touched:
             self._touched = True
-            self.broker.turn.touch_subscription(self)
+            self.broker.turn.join(self)
 
-    def prepare(self) -> None:
-        """The turn ends: last changes."""
+    def prepare(self, turn: Turn) -> None:
+        """What is dying is buried in this turn."""
         cursor = self.cursor
         if cursor is None or self.gone or self.burying or self.partition.stale:
             return
@@ -503,20 +510,21 @@ class SubscriptionPartition:
                 # switched off since they died
                 cursor.buried([each[:2] for each in dying], dropped=True)
 
-    def writes(self) -> list[Write]:
-        """The turn ends: what is to be written. It ends in one call of `committed` or `failed`."""
+    def writes(self, commit: Commit) -> None:
         self._touched = False
-        self._flights += 1
         cursor = self.cursor
+        self._sent.append(cursor)
+        if self.partition.topic.config.durability == "fsync":
+            commit.durability = Durability.FSYNC
         if cursor is None or self.gone or self.partition.stale:
             # A topic that is being deleted must get no rows any more; after a failure `_renew` goes on.
-            return []
+            return
         self._arm()
         totals = cursor.totals
         happened = totals["timed_out"], totals["crashed"], totals["dropped"], totals["expired"]
         if happened != self._counted:
             self._count(happened)
-        return rows.writes_of(self.prefix, cursor.writes())
+        commit.writes += rows.writes_of(self.prefix, cursor.writes())
 
     def _count(self, happened: tuple[int, int, int, int]) -> None:
         """Tell the metrics what the cursor counted since the last turn."""
@@ -527,14 +535,20 @@ class SubscriptionPartition:
         metrics.share_dropped.value += happened[2] - before[2]
         metrics.share_expired.value += happened[3] - before[3]
 
-    def committed(self) -> None:
-        """The turn's commit is done."""
-        self._flights -= 1
+    def committed(self) -> Callable[[], None] | None:
+        del self._sent[0]
+        cursor = self.cursor
+        if self._more_dying or self.waiters or (cursor is not None and cursor.needs_due is not None):
+            return self._go_on
+        return None
+
+    def _go_on(self) -> None:
+        """What follows from a commit, when it was told."""
         cursor = self.cursor
         if self._more_dying:
             self._more_dying = False
             self.touch()
-        if cursor is not None and cursor.needs_due is not None and not self._flights and not self._touched:
+        if cursor is not None and cursor.needs_due is not None and not self._sent and not self._touched:
             try:
                 self._load_due(cursor)
                 self._arm()
@@ -543,14 +557,15 @@ class SubscriptionPartition:
         if self.waiters:
             self.serve()
 
-    def failed(self, cursor: Cursor | None, in_flight: bool) -> None:
-        """The turn's commit did not happen, or its outcome is unknown; `cursor` is the one that wrote into it."""
-        if in_flight:
-            self._flights -= 1
-        else:
-            self._touched = False
-        if self.cursor is cursor:
+    def failed(self, error: StoreError) -> None:
+        wrote = self._sent.pop(0)
+        if self.cursor is wrote:
             self.discard()
+        self.serve_soon()
+
+    def dropped(self, error: StoreError) -> None:
+        self._touched = False
+        self.discard()
         self.serve_soon()
 
     # -- of a fetch -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gateway.broker.turn import Turn
+from gateway.broker.commit import Commit
 from gateway.cli.main import main
 from semantics.subscriptions import due
 from semantics.subscriptions import recovery as cursor_recovery
@@ -70,13 +70,13 @@ def no_folder_sync() -> None:
 
 def os_for_fsync() -> None:
     """Every turn goes to the store as if it were `os`."""
-    end = Turn.end
+    send = Commit.send
 
-    def weakened(self: Turn) -> None:
-        self._durability = Durability.OS
-        end(self)
+    def weakened(self: Commit, broken: str) -> None:
+        self.durability = Durability.OS
+        send(self, broken)
 
-    Turn.end = weakened  # type: ignore[method-assign]
+    Commit.send = weakened  # type: ignore[method-assign]
 
 
 def answer_first() -> None:

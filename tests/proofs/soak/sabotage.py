@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.apis.produce import ProduceSlot
 from gateway.broker.acknowledging import Acknowledging
+from gateway.broker.partition import Partition
 from gateway.broker.subscriptions.letters import Letters
 from gateway.broker.turn import Turn
 from semantics.subscriptions import rows as cursor_rows
@@ -28,13 +29,16 @@ def answer_early() -> None:
     def early(self: Turn) -> None:
         nonlocal turns
         turns += 1
-        if turns % 20 == 0 and self._slots and not self._writes:
-            slots: list[Any] = self._slots
-            for each in self._partitions:
-                each.pending, each.pending_bytes = [], 0
-                each.next_offset = each.high_watermark
-            self._clear()
-            self._scheduled = False
+        opened = list(self._open.values())
+        slots = [slot for each in opened for slot in each.slots] + self._slots
+        if turns % 20 == 0 and slots and not self._callbacks and not any(each.rows for each in opened):
+            for each in opened:
+                for partition in each.records:
+                    assert isinstance(partition, Partition)
+                    partition._batches, partition._size = [], 0
+                    partition.next_offset = partition.high_watermark
+            self._open.clear()
+            self._slots, self._preparing, self.bytes, self._scheduled = [], [], 0, False
             for slot in slots:
                 assert isinstance(slot, ProduceSlot)
                 slot.settle(None)

@@ -21,6 +21,12 @@ from tests.proofs.soak.killing import arm, wrap
 from tests.proofs.soak.steps import NUMBERS
 
 
+def full(ending: Any) -> bool:
+    """Whether somebody waits for what a turn brought, or left rows in it."""
+    opened = ending._open.values()
+    return bool(ending._slots or ending._callbacks) or any(each.slots or each.rows for each in opened)
+
+
 def place() -> None:
     """Every step of `STEPS` to its place. Raises SystemExit when one has none, or a place has no step."""
     # before anything that has steps is imported, which is why nothing of the product is imported above
@@ -39,7 +45,7 @@ def place() -> None:
     wrap(connection.Connection, "data_received", "bytes.received")
     wrap(connection.Connection, "_produce", "frame.found")
     wrap(partition.Partition, "append", "batch.admitted", "batch.taken")
-    wrap(turn.Turn, "end", "turn.ends", when=lambda self: bool(self._slots or self._writes))
+    wrap(turn.Turn, "end", "turn.ends", when=full)
     wrap(connection.Connection, "flush", "answers.before")
     wrap(connection.Connection, "_send", "socket.before", "socket.after")
     # groups

@@ -1,0 +1,171 @@
+"""What one turn brings to one store: its participants, their writes, and who is answered when these are stored.
+
+One commit is one fact: all of it is stored or nothing. When it is done three things happen in this order: what was
+stored becomes visible, the answers leave, and those who wait for it are woken.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.broker.participant import Participant
+from store.api import Durability, Outcome, Refused, Store, StoreError, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.turn import Turn
+
+log = logging.getLogger("magnetar.broker")
+
+_OS = Durability.OS  # Python 3.11 takes 0.1 us to look up a member of an enum
+
+
+class Slot(Protocol):
+    """A Produce that is answered when its turn's commit is over."""
+
+    def settle(self, outcome: Outcome) -> None: ...
+
+
+class Commit:
+    """See the module. Participants put what they write into `writes`, and raise `durability` where they need it."""
+
+    __slots__ = (
+        "_broker",
+        "_started",
+        "_turn",
+        "batches",
+        "began",
+        "cursors",
+        "durability",
+        "joined",
+        "messages",
+        "records",
+        "rows",
+        "size",
+        "slots",
+        "store",
+        "writes",
+    )
+
+    def __init__(self, broker: Broker, turn: Turn, store: Store) -> None:
+        self._broker = broker
+        self._turn = turn
+        self.store = store
+        self.rows: list[Participant] = []
+        self.cursors: list[Participant] = []
+        self.records: list[Participant] = []
+        # the same by stage
+        self.joined = (self.rows, self.cursors, self.records)
+        self.slots: list[Slot] = []
+        self.writes: list[Write] = []
+        self.durability = _OS
+        # what is appended: batches, records, bytes
+        self.batches = self.messages = self.size = 0
+        # when the first request of its turn came, and when it went to the store, in ns
+        self.began = self._started = 0
+
+    def collect(self) -> str:
+        """Ask the participants what they write. The answer says what went wrong, or nothing.
+
+        All of them are asked, whatever one does: each is told how it ended.
+        """
+        broken = ""
+        for stage in self.joined:
+            for participant in stage:
+                try:
+                    participant.writes(self)
+                except Exception as error:
+                    log.exception("a participant of a turn failed")
+                    broken = f"a participant failed: {error}"
+        return broken
+
+    def send(self, broken: str) -> None:
+        """Hand it to the store; or nothing of it when something of the turn is `broken`."""
+        turn = self._turn
+        if not (self.writes or self.slots or self.rows or broken or turn.busy(self.store)):
+            # cursors that had nothing to write
+            self._settle()
+            return
+        self._started = self._broker.clock_ns()
+        turn.flying.add(self)
+        if broken:
+            self._done(Refused(broken))
+            return
+        try:
+            self.store.commit(self.writes, self.durability, self._done)
+        except Exception as error:
+            # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
+            log.exception("the store did not take a group")
+            self._done(Refused(f"the group was not taken: {error}"))
+
+    def _done(self, outcome: Outcome) -> None:
+        broker, slots = self._broker, self.slots
+        self._turn.flying.discard(self)
+        now = broker.clock_ns()
+        broker.observe_commit((now - self._started) * 1e-9, len(slots), len(self.records))
+        if outcome is not None:
+            self._turn.failed(self, outcome)
+            return
+        if broker.failing and self.writes and self.store is broker.store:
+            broker.commit_succeeded()
+        if slots:
+            # One measure for all of a turn: they came within it, and leave together.
+            seconds = (now - self.began) * 1e-9
+            broker.observe_produce(seconds, len(slots), self.batches, self.messages, self.size)
+        self._settle()
+
+    def _settle(self) -> None:
+        """It is stored."""
+        waking: list[Callable[[], None]] = []
+        for participant in chain(self.records, self.cursors):
+            try:
+                wake = participant.committed()
+            except Exception:
+                log.exception("a participant failed behind its commit")
+                continue
+            if wake is not None:
+                waking.append(wake)
+        for slot in self.slots:
+            slot.settle(None)
+        for participant in self.rows:
+            try:
+                wake = participant.committed()
+            except Exception:
+                # One that breaks must not keep the others of its turn waiting.
+                log.exception("a participant failed behind its commit")
+                continue
+            if wake is not None:
+                waking.append(wake)
+        self._broker.flush_connections()
+        for wake in waking:
+            try:
+                wake()
+            except Exception:
+                log.exception("those who waited for a participant were not woken")
+
+    # -- when it fails ------------------------------------------------------------------------------------------------
+
+    def lose(self, error: StoreError, *, sent: bool) -> None:
+        """It was not stored, be it sent or still open: what it has changed in memory goes."""
+        _fail(self.records, error, sent)
+        _fail(self.cursors, error, sent)
+
+    def refuse(self, error: StoreError, *, sent: bool) -> None:
+        """Tell those who wait for it."""
+        for slot in self.slots:
+            slot.settle(error)
+        _fail(self.rows, error, sent)
+
+
+def _fail(participants: list[Participant], error: StoreError, sent: bool) -> None:
+    for participant in participants:
+        try:
+            if sent:
+                participant.failed(error)
+            else:
+                participant.dropped(error)
+        except Exception:
+            log.exception("a participant failed behind its commit")
