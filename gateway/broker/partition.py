@@ -345,6 +345,11 @@ class Partition:
         return self.log.read(offset, max_bytes, whole_first=whole_first)
 
 
+def first_carried(partition: int, leader_epoch: int, batch: bytes, count: int, max_timestamp: int) -> Append:
+    """What `Partition.append_carried` comes to, for a log that is made in the same commit."""
+    return Append(partition, 0, count, max_timestamp, [patch(batch, 0, leader_epoch)], leader_epoch, True)
+
+
 _REFUSALS = {
     dedup.INVALID_EPOCH: (
         Error.INVALID_PRODUCER_EPOCH,

@@ -2,9 +2,13 @@
 
 The records are read again, put into one batch with the count of their deliveries and the reason in their headers, and
 appended to partition p mod n of the dead letter topic, in the turn in which the cursor notes that they are done. A
-crash finds both or neither, and a commit that fails takes both back. A topic that is missing is made in the same
-commit, with as many partitions as the one the records are from. Limits of size and time that producers have to keep do
-not hold for dead letters.
+crash finds both or neither, and a commit that fails takes both back. So both must be in one store. A topic that is
+missing is made in the same commit, with as many partitions as the one the records are from. Limits of size and time
+that producers have to keep do not hold for dead letters.
+
+A `Burial` takes part in the turn that found something dying: it prepares by reading the records and appending the
+letters, so that the partition they go to joins the turn, too. Where it has to wait for a disk, it goes on in a later
+one.
 
 Where a dead letter cannot be stored, the record stays open: it is not delivered, its count stays, and it is tried again
 after a while that doubles; the reason is shown.
@@ -14,27 +18,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.message_ids import id_at
+from gateway.broker.participant import Stage
+from gateway.broker.partition import first_carried
 from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.scanning import AT_ONCE
 from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.broker.topics import check_name
 from gateway.wire import delivery, letters, properties
-from gateway.wire.batch import BatchError, patch
+from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
 from semantics.message_id import MessageId
 from semantics.subscriptions.states import Dying
-from store.api import Append, Corrupt, Outcome, StoreError, Write
+from store.api import Corrupt, Outcome, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.commit import Commit
     from gateway.broker.partition import Partition
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.turn import Turn
     from semantics.subscriptions.cursor import Cursor
 
 log = logging.getLogger("magnetar.subscriptions")
@@ -70,6 +79,63 @@ class Collected:
         self.size = 0
 
 
+class Burial:
+    """What one turn found dying of a cursor, until all of it is buried or put off."""
+
+    __slots__ = ("_begun", "_counts", "_joined", "_letters", "_sent", "at", "cursor", "dying", "store")
+
+    stage, prepares = Stage.CURSORS, True
+
+    def __init__(
+        self, letters: Letters, at: SubscriptionPartition, cursor: Cursor, dying: Sequence[Dying]
+    ) -> None:
+        self._letters = letters
+        self.at = at
+        self.store = at.store
+        self.cursor = cursor
+        # what is left to be buried
+        self.dying = list(dying)
+        self._begun = self._joined = False
+        # letters in the open turn, and in commits on their way, by reason
+        self._counts: Counter[str] = Counter()
+        self._sent: list[Counter[str]] = []
+
+    def count(self, made: Sequence[letters.Letter]) -> None:
+        """These letters are in the open turn."""
+        self.join()
+        self._counts.update([each.reason for each in made])
+
+    def join(self) -> None:
+        """Take part in the open turn."""
+        if not self._joined:
+            self._joined = True
+            self._letters.broker.turn.join(self)
+
+    # -- the turn -------------------------------------------------------------------------------------------------
+
+    def prepare(self, turn: Turn) -> None:
+        if not self._begun:
+            self._begun = True
+            self._letters.begin(self)
+
+    def writes(self, commit: Commit) -> None:
+        """Nothing of its own: the letters are written by their partition, the ends of the records by the cursor."""
+        self._sent.append(self._counts)
+        self._counts, self._joined = Counter(), False
+
+    def committed(self) -> None:
+        metric = self._letters.broker.metrics.dead_letters
+        for reason, count in self._sent.pop(0).items():
+            metric.labels(reason).value += count
+
+    def failed(self, error: StoreError) -> None:
+        """The cursor is thrown away with the letters' partition: what is dying is found again."""
+        del self._sent[0]
+
+    def dropped(self, error: StoreError) -> None:
+        self._counts, self._joined = Counter(), False
+
+
 class Letters:
     """The burials of all subscriptions."""
 
@@ -77,29 +143,35 @@ class Letters:
     """Ranges that a turn takes from one cursor."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+        self.broker = broker
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
         for task in self._tasks:
             task.cancel()
 
-    def bury(self, at: SubscriptionPartition, dying: Sequence[Dying]) -> None:
-        """Bury what a cursor gave as dying: now, or when a disk has answered."""
+    def bury(self, at: SubscriptionPartition, dying: Sequence[Dying]) -> Burial:
+        """Bury what a cursor gave as dying, in the turn that is ending, or when a disk has answered."""
         cursor = at.cursor
         assert cursor is not None
-        at.burying = True
-        steps = self._run(at, cursor, list(dying))
+        burial = Burial(self, at, cursor, dying)
+        burial.join()
+        return burial
+
+    def begin(self, burial: Burial) -> None:
+        """Go as far as there is nothing to wait for; a task does the rest."""
+        steps = self._run(burial.at, burial.cursor, burial.dying)
         try:
             waits = steps.send(None)
         except StopIteration:
-            at.burying = False
+            burial.at.burial_over()
             return
-        task = self._broker.loop.create_task(self._go_on(at, steps, waits))
+        task = self.broker.loop.create_task(self._go_on(burial, steps, waits))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _go_on(self, at: SubscriptionPartition, steps: Steps, waits: Awaitable[Any]) -> None:
+    async def _go_on(self, burial: Burial, steps: Steps, waits: Awaitable[Any]) -> None:
+        at = burial.at
         try:
             while True:
                 try:
@@ -115,7 +187,7 @@ class Letters:
             # what they were is in the store
             at.discard()
         finally:
-            at.burying = False
+            at.burial_over()
         if at.cursor is not None and not at.gone:
             # there may be more
             at.touch()
@@ -144,7 +216,7 @@ class Letters:
                             return
                         continue
                     else:
-                        at.letters_failed = 0
+                        at.letters_stored()
                         if made is not None:
                             # What comes next needs the topic.
                             yield made
@@ -175,7 +247,7 @@ class Letters:
                 raise Impossible(f"it cannot be read: {error}") from error
             # by the topic's policy it is passed over
             end = min(error.next_offset, last + 1)
-            lost = by_base.setdefault(_base(at, None, self._broker), Collected())
+            lost = by_base.setdefault(_base(at, None, self.broker), Collected())
             lost.ranges.append((first, end - 1))
             self._shorten(dying, end)
             return 0
@@ -194,7 +266,7 @@ class Letters:
                 first, last, count, reason = dying[0]
                 if first < batch.base:
                     # no record is there
-                    nothing = by_base.setdefault(_base(at, None, self._broker), Collected())
+                    nothing = by_base.setdefault(_base(at, None, self.broker), Collected())
                     nothing.ranges.append((first, min(last, batch.base - 1)))
                     self._shorten(dying, batch.base)
                     continue
@@ -226,7 +298,7 @@ class Letters:
         try:
             found = yield from self._opened(batch, ranges)
         except delivery.Unreadable:
-            base = _base(at, None, self._broker)
+            base = _base(at, None, self.broker)
             collected = by_base.setdefault(base, Collected())
             collected.ranges += ranges
             try:
@@ -243,7 +315,7 @@ class Letters:
         for each in found:
             while parts[index].last < each.offset:
                 index += 1
-            base = fixed or _base(at, each.headers, self._broker)
+            base = fixed or _base(at, each.headers, self.broker)
             collected = by_base.setdefault(base, Collected())
             message_id = origin._replace(batch_index=each.offset - batch.base) if origin else None
             letter = letters.letter(
@@ -259,19 +331,19 @@ class Letters:
         there = {each.offset for each in found}
         missing = [(n, n) for first, last in ranges for n in range(first, last + 1) if n not in there]
         if missing:
-            by_base.setdefault(_base(at, None, self._broker), Collected()).ranges += missing
+            by_base.setdefault(_base(at, None, self.broker), Collected()).ranges += missing
         return size
 
     def _opened(
         self, batch: Stored, ranges: Sequence[tuple[int, int]]
     ) -> Generator[Awaitable[Any], Any, list[delivery.Found]]:
         """Some records of a batch; a thread unfolds one that would keep the loop for long. Raises Unreadable."""
-        raw, limit = batch.raw(), self._broker.decompression_limit
+        raw, limit = batch.raw(), self.broker.decompression_limit
         if limit > AT_ONCE:
             try:
                 return delivery.records_at(raw, ranges, AT_ONCE)
             except delivery.TooLarge:
-                run = self._broker.loop.run_in_executor
+                run = self.broker.loop.run_in_executor
                 found: list[delivery.Found] = yield run(None, delivery.records_at, bytes(raw), ranges, limit)
                 return found
         return delivery.records_at(raw, ranges, limit)
@@ -292,10 +364,11 @@ class Letters:
     def _put_off(
         self, at: SubscriptionPartition, cursor: Cursor, ranges: Sequence[tuple[int, int]], reason: str
     ) -> None:
-        broker = self._broker
+        broker = self.broker
         broker.metrics.dead_letters_refused.value += 1
-        wait = min(FIRST_RETRY_MS << min(at.letters_failed, 16), LAST_RETRY_MS)
-        if not at.letters_failed:
+        failed = at.letters_put_off()
+        wait = min(FIRST_RETRY_MS << min(failed, 16), LAST_RETRY_MS)
+        if not failed:
             log.error(
                 "dead letters of group %s on topic %s, partition %d are put off: %s; they stay open and are tried "
                 "again.",
@@ -304,7 +377,6 @@ class Letters:
                 at.index,
                 reason,
             )
-        at.letters_failed += 1
         cursor.not_buried(ranges, reason, broker.clock.wall_ms() + wait)
         at.touch()
 
@@ -315,7 +387,7 @@ class Letters:
 
         Raises Impossible, Later.
         """
-        broker = self._broker
+        broker = self.broker
         subscription = at.subscription
         if not collected.letters:
             # nothing of it can be read, and nobody wants to wait for it
@@ -338,31 +410,31 @@ class Letters:
         if found is None:
             made = self._make(at, name, collected)
         else:
-            target = self._target(found, at.index % len(found.partitions))
-            now = broker.clock.wall_ms()
-            batch, newest = letters.build(collected.letters, now)
-            header_count = len(collected.letters)
-            target.append_carried(batch, header_count, newest)
+            target = self._target(at, found)
+            batch, newest = letters.build(collected.letters, broker.clock.wall_ms())
+            target.append_carried(batch, len(collected.letters), newest)
         cursor.buried(collected.ranges)
         at.touch()
-        for each in collected.letters:
-            broker.metrics.dead_letters.labels(each.reason).value += 1
+        assert at.burial is not None
+        at.burial.count(collected.letters)
         return made
 
-    def _target(self, topic: Topic, index: int) -> Partition:
+    def _target(self, at: SubscriptionPartition, topic: Topic) -> Partition:
         try:
-            target = self._broker.partition(topic, index)
+            target = self.broker.partition(topic, at.index % len(topic.partitions))
         except KafkaError as error:
             raise Impossible(f"topic '{topic.name}' cannot be written: {error}") from error
         if target.log.refuses:
             raise Impossible(f"topic '{topic.name}' cannot be written: {target.log.refuses}")
         if target.stale:
             raise Later
+        if target.store is not at.store:
+            raise Impossible(f"topic '{topic.name}' is not kept in the same store")
         return target
 
     def _make(self, at: SubscriptionPartition, name: str, collected: Collected) -> asyncio.Future[None]:
         """The dead letter topic, its first letters, and its initial subscription."""
-        broker = self._broker
+        broker = self.broker
         runtime = broker.topic_by_id(at.subscription.topic_id)
         count = len(runtime.partitions) if runtime is not None else 1
         partitioned = runtime is None or runtime.topic.partitioned
@@ -370,17 +442,8 @@ class Letters:
 
         def writes(topic: Topic) -> list[Write]:
             batch, newest = letters.build(collected.letters, broker.clock.wall_ms())
-            epoch = broker.store.epoch
-            append = Append(
-                topic.partitions[at.index % count],
-                0,
-                len(collected.letters),
-                newest,
-                [patch(batch, 0, epoch)],
-                epoch,
-                True,
-            )
-            more: list[Write] = [append]
+            partition, epoch = topic.partitions[at.index % count], at.store.epoch
+            more: list[Write] = [first_carried(partition, epoch, batch, len(collected.letters), newest)]
             initial = at.subscription.config.dead_letter_subscription
             if initial is not None:
                 _, rows = broker.subscriptions.writes_new(initial, topic, [0] * count)
@@ -395,6 +458,8 @@ class Letters:
 
         try:
             check_name(name)
+            if at.store is not broker.store:
+                raise Impossible(f"topic '{name}' would not be kept in the same store")
             broker.topics.create_with(name, count, {}, writes, done, partitioned=partitioned)
         except KafkaError as error:
             if error.code == Error.TOPIC_ALREADY_EXISTS:

@@ -25,6 +25,7 @@ from store.api import Corrupt, Durability, StoreError
 if TYPE_CHECKING:
     from gateway.broker.commit import Commit
     from gateway.broker.partition import Partition
+    from gateway.broker.subscriptions.letters import Burial
     from gateway.broker.subscriptions.subscription import Subscription
     from gateway.broker.turn import Turn
     from gateway.wire.delivery import Scan
@@ -53,6 +54,7 @@ class SubscriptionPartition:
         "_coming",
         "_counted",
         "_idle",
+        "_letters_failed",
         "_more_dying",
         "_sent",
         "_sharers",
@@ -60,14 +62,13 @@ class SubscriptionPartition:
         "_soon",
         "_touched",
         "broker",
-        "burying",
+        "burial",
         "consumers",
         "cursor",
         "due_at",
         "gone",
         "id",
         "index",
-        "letters_failed",
         "partition",
         "passing",
         "prefix",
@@ -104,10 +105,10 @@ class SubscriptionPartition:
         self.due_at = NEVER
         # True when the subscription was deleted
         self.gone = False
-        # True while dead letters are being read, or their topic is being made
-        self.burying = False
+        # while dead letters are being read, or their topic is being made
+        self.burial: Burial | None = None
         # how often in a row they could not be stored
-        self.letters_failed = 0
+        self._letters_failed = 0
         self._idle = False
         # what of the cursor's totals the metrics know: timed out, crashed, dropped, expired
         self._counted = (0, 0, 0, 0)
@@ -130,6 +131,11 @@ class SubscriptionPartition:
     def retries(self) -> bool:
         """Whether this is the subscription's RETRY topic."""
         return self.subscription.base is not None
+
+    @property
+    def burying(self) -> bool:
+        """Whether what was dying is not yet buried or put off."""
+        return self.burial is not None
 
     # -- the cursor -----------------------------------------------------------------------------------------------
 
@@ -505,7 +511,7 @@ class SubscriptionPartition:
         if dying:
             self._more_dying = sum([each.last - each.first + 1 for each in dying]) >= letters.AT_ONCE
             if self.subscription.config.subscription.dead_letters:
-                letters.bury(self, dying)
+                self.burial = letters.bury(self, dying)
             else:
                 # switched off since they died
                 cursor.buried([each[:2] for each in dying], dropped=True)
@@ -567,6 +573,19 @@ class SubscriptionPartition:
         self._touched = False
         self.discard()
         self.serve_soon()
+
+    def burial_over(self) -> None:
+        """All that one turn found dying is seen to."""
+        self.burial = None
+
+    def letters_stored(self) -> None:
+        """Dead letters are on their way into their topic again."""
+        self._letters_failed = 0
+
+    def letters_put_off(self) -> int:
+        """Some could not be stored: how often in a row that had happened before."""
+        self._letters_failed += 1
+        return self._letters_failed - 1
 
     # -- of a fetch -----------------------------------------------------------------------------------------------
 

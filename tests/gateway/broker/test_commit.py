@@ -17,7 +17,7 @@ from gateway.wire.errors import Error
 from store import memory, rocksdb
 from store.api import Append, CreateLog, Durability, Refused, Store
 from tests.gateway.broker.held import HeldStore
-from tests.gateway.broker.subscriptions.world import ACCEPT, HeldBroker, Slot, World
+from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, HeldBroker, Slot, World
 
 
 class TwoStores(HeldBroker):
@@ -231,5 +231,25 @@ def test_an_answer_about_cursors_of_two_stores_waits_for_both(tmp_path: Path) ->
         worlds.durable.fail(Refused("no"))
         assert [type(each) for each in told] == [Refused]
         assert [each.cursor is None for each in at] == [True, False], "only that of the store that failed"
+
+    run(test, tmp_path)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_dead_letter_is_not_stored_apart_from_the_end_of_its_record(tmp_path: Path, exists: bool) -> None:
+    """Its topic would be durable and the cursor is not: the record stays open and says why."""
+
+    async def test(worlds: Worlds) -> None:
+        if exists:
+            await worlds.topic("graves")
+        await worlds.configure("g", pulsar__dead__letter__topic="graves")
+        at = await worlds.subscribe("g", "fast")
+        worlds.put("fast")
+        assert await worlds.settled() is None
+        assert list(await worlds.fetch(at)) == [0]
+        assert await worlds.ack(at, 0, kind=REJECT) == Error.NONE
+        assert "the same store" in (at.ready().look(0).reason or "")
+        assert exists == (worlds.broker.catalog.get("graves") is not None)
+        assert not any(isinstance(each, Append) for writes in worlds.durable.commits for each in writes)
 
     run(test, tmp_path)

@@ -19,7 +19,7 @@ MANY = 4_500
 async def stopped_while_dying(world: World, *groups: str) -> None:
     """The gateway dies when it is noted that records are to be buried, and before they are."""
     await world.topic(partitions=2)
-    world.broker.subscriptions.letters.bury = lambda at, dying: None  # type: ignore[method-assign]
+    world.broker.subscriptions.letters.bury = lambda at, dying: None  # type: ignore[assignment, return-value]
     await world.produce(*(b"%d" % n for n in range(MANY)), index=1)
     for group in groups:
         await world.configure(

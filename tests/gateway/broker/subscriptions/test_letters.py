@@ -124,7 +124,10 @@ def test_a_burial_that_was_not_stored_is_done_again_once(exists: bool, outcome: 
         store.fail(outcome)
         await world.settled()
         assert list(await world.fetch(at)) == [0], "the rejection was not stored either"
+        count = world.broker.metrics.dead_letters.labels("REJECTED")
+        assert count.value == 0
         assert not await world.ack(at, 0, kind=REJECT)
+        assert count.value == 1
         assert [each.value for each in await world.read("t-g-DLQ")] == [b"bad"]
         assert at.ready().start == 1
 
