@@ -139,6 +139,9 @@ def test_of_the_open_turn_only_what_goes_to_the_store_that_failed_is_dropped(tmp
         worlds.broker.commit([], told.append)
         worlds.durable.holding = False
         worlds.durable.fail(Refused("no"))
+        assert dropped.told.done()
+        assert not both.told.done(), "it waits for the other store"
+        assert not told
         assert isinstance(await dropped.told, Refused)
         assert await kept.told is None
         assert isinstance(await both.told, Refused)
@@ -251,5 +254,46 @@ def test_a_dead_letter_is_not_stored_apart_from_the_end_of_its_record(tmp_path: 
         assert "the same store" in (at.ready().look(0).reason or "")
         assert exists == (worlds.broker.catalog.get("graves") is not None)
         assert not any(isinstance(each, Append) for writes in worlds.durable.commits for each in writes)
+
+    run(test, tmp_path)
+
+
+def test_a_commit_in_memory_does_not_say_that_the_disk_works(tmp_path: Path) -> None:
+    async def test(worlds: Worlds) -> None:
+        worlds.durable.holding = True
+        worlds.put("t")
+        worlds.broker.turn.end()
+        worlds.durable.holding = False
+        worlds.durable.fail(Refused("no"))
+        for name, failing in (("fast", True), ("t", False)):
+            worlds.put(name)
+            assert await worlds.settled() is None
+            assert worlds.broker.failing is failing
+
+    run(test, tmp_path)
+
+
+def test_a_cursor_with_nothing_to_write_is_told_behind_the_commits_before_it(tmp_path: Path) -> None:
+    async def test(worlds: Worlds) -> None:
+        at = await worlds.subscribe("g", "t")
+        worlds.put("t")
+        assert await worlds.settled() is None
+        assert list(await worlds.fetch(at)) == [0]
+        worlds.durable.holding = True
+        assert at.acknowledge("c", [(0, 0, ACCEPT)]) == Error.NONE
+        worlds.broker.turn.end()
+        at.touch()
+        worlds.broker.turn.end()
+        assert [bool(writes) for writes, _, _ in worlds.durable.queued] == [True, False]
+        worlds.durable.land()
+        assert at.unsaved
+        worlds.durable.land()
+        assert not at.unsaved
+        # with nothing on its way nobody asks the store
+        count = len(worlds.durable.commits)
+        at.touch()
+        worlds.broker.turn.end()
+        assert not at.unsaved
+        assert len(worlds.durable.commits) == count
 
     run(test, tmp_path)
