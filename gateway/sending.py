@@ -66,10 +66,20 @@ class Sending:
         except Exception:
             log.exception("an answer failed")
             self.failed = True
-        release(self._pieces)
-        os.close(self._descriptor)
-        self.ended = True
+        self._end()
         return True
+
+    def give_up(self) -> None:
+        """It is not sent any more. In a thread, in place of `run`."""
+        self.failed = True
+        self._end()
+
+    def _end(self) -> None:
+        with contextlib.suppress(OSError):
+            release(self._pieces)
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+        self.ended = True
 
     def finish(self) -> None:
         """In the loop, once it has ended; the second time nothing happens."""
@@ -112,7 +122,11 @@ class Senders:
             self._wait_and_send(sending, scratch)
 
     def _wait_and_send(self, sending: Sending, scratch: memoryview) -> None:
-        sending.run(scratch, wait=True)
+        if self._stopped:
+            # whoever stops waits for this thread
+            sending.give_up()
+        else:
+            sending.run(scratch, wait=True)
         self._finish(sending)
 
     def _finish(self, sending: Sending) -> None:
@@ -121,7 +135,7 @@ class Senders:
             self._loop.call_soon_threadsafe(sending.finish)
 
     def stop(self) -> None:
-        """Let what is on its way leave, and end the threads."""
+        """Let what is on its way leave, but for what waits for a disk, and end the threads."""
         self._stopped = True
         # these first: they give work to the others
         self._ready.stop()
@@ -145,15 +159,15 @@ class _Threads:
             with self._lock:
                 if len(self._threads) < self._most:
                     name = f"{self._name}-{len(self._threads)}"
-                    thread = threading.Thread(target=self._take, name=name, daemon=True)
-                    # RuntimeError: the system allows no more
-                    with contextlib.suppress(RuntimeError):
+                    # the system allows no more threads, or has no memory
+                    with contextlib.suppress(RuntimeError, MemoryError):
+                        scratch = memoryview(bytearray(_SCRATCH))
+                        thread = threading.Thread(target=self._take, args=(scratch,), name=name, daemon=True)
                         thread.start()
                         self._threads.append(thread)
         return bool(self._threads)
 
-    def _take(self) -> None:
-        scratch = memoryview(bytearray(_SCRATCH))
+    def _take(self, scratch: memoryview) -> None:
         while (sending := self.queue.get()) is not None:
             self._run(sending, scratch)
 
@@ -165,8 +179,12 @@ class _Threads:
 
 
 def in_memory(pieces: Sequence[Piece]) -> list[Buffer] | None:
-    """The same bytes, read here without waiting; None when the page cache has let go of some."""
+    """The same bytes, read here without waiting; None when the page cache has let go of some, or they are to be
+    checked.
+    """
     try:
+        if not all(piece.known for piece in pieces if isinstance(piece, Stored)):
+            return None
         return _in_memory(pieces, memoryview(b""), wait=False)
     finally:
         release(pieces)

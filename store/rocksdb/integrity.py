@@ -9,12 +9,10 @@ do without read-ahead (`Files.open_to_read`), so that nothing comes from the dis
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import threading
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from store.api import Family
@@ -98,10 +96,50 @@ class Found(NamedTuple):
     misses: int
 
 
+class Asking:
+    """See `Trust.asking`."""
+
+    __slots__ = ("_asks", "_position", "_segment", "_size", "_told", "_trust")
+
+    def __init__(
+        self,
+        trust: Trust,
+        asks: dict[object, tuple[int, int, int]],
+        segment: Segment,
+        position: int,
+        size: int,
+    ) -> None:
+        self._trust = trust
+        self._asks = asks
+        self._segment = segment
+        self._position = position
+        self._size = size
+        self._told = False
+
+    def __enter__(self) -> Asking:
+        self._asks[self] = (self._segment.number, self._position, self._position + self._size)
+        return self
+
+    def found(self) -> None:
+        """They were in memory."""
+        self._told = True
+
+    def lost(self) -> int:
+        """They may have come from the disk, now or soon; how many misses there are now."""
+        self._told = True
+        return self._trust.lost(self._segment, self._position, self._size)
+
+    def __exit__(self, *_: object) -> None:
+        if not self._told:
+            self.lost()
+        # last: others look whether somebody asks, and then whether something was missed
+        del self._asks[self]
+
+
 class Trust:
     """What is known of the bytes of one log."""
 
-    __slots__ = ("_asks", "_checked", "_lock", "_told", "fresh", "misses", "number")
+    __slots__ = ("_asks", "_checked", "_lock", "_told", "fresh", "misses", "number", "seen")
 
     def __init__(self, number: int, size: int) -> None:
         # from this byte on the active segment's were appended by this process
@@ -110,6 +148,8 @@ class Trust:
         self._checked: dict[int, Extents] = {}
         # how often the page cache had let go of something; what threads found since the loop looked last
         self.misses = 0
+        # how often it had when the loop's last bytes were read
+        self.seen = 0
         self._lock = threading.Lock()
         self._told: deque[Lost | Found] = deque()
         # what threads ask the page cache for, and have not said yet whether it was there
@@ -165,25 +205,26 @@ class Trust:
         if segment.number == self.number and self.fresh < segment.size:
             self.add(segment.number, self.fresh, segment.size, segment.next_offset)
             self.fresh = segment.size
+        first, stop = (
+            position // mmap.PAGESIZE * mmap.PAGESIZE,
+            -(-(position + size) // mmap.PAGESIZE) * mmap.PAGESIZE,
+        )
+        if segment.number == self.number and stop > self.fresh:
+            # what was appended since to the last of these pages
+            self.fresh = stop
         known = self._checked.get(segment.number)
         if known is not None:
-            first, stop = position // mmap.PAGESIZE, -(-(position + size) // mmap.PAGESIZE)
-            known.cut(first * mmap.PAGESIZE, stop * mmap.PAGESIZE)
+            known.cut(first, stop)
 
     # in any thread
 
-    @contextlib.contextmanager
-    def asking(self, segment: Segment, position: int, size: int) -> Iterator[None]:
-        """Around asking the page cache for bytes, and `lost` if it has let go of them.
+    def asking(self, segment: Segment, position: int, size: int) -> Asking:
+        """Around a call that may have the system read these bytes from the disk. They count as missed when it ends,
+        unless it says `found`.
 
         To ask is enough for the system to begin to read: from then on others may find there what nobody has checked.
         """
-        mark = object()
-        self._asks[mark] = (segment.number, position, position + size)
-        try:
-            yield
-        finally:
-            del self._asks[mark]
+        return Asking(self, self._asks, segment, position, size)
 
     def asked(self, segment: Segment, position: int, size: int) -> bool:
         """Whether a thread asks for some of these bytes, and has not said yet whether they were there."""

@@ -29,6 +29,7 @@ class Ends:
 
     def add(self, next_offset: int, number: int, position: int) -> None:
         """The batches before `next_offset` end at this position of a segment. In any thread."""
+        self._places.pop(next_offset, None)
         self._places[next_offset] = number, position
         if len(self._places) > _REMEMBERED:
             for each in list(self._places)[:-_REMEMBERED]:
@@ -80,29 +81,36 @@ class Lent(Stored):
         files, trust = self._reader.files, self._trust
         if not self._waits:
             misses = trust.misses
-            with trust.asking(segment, position, size):
-                self._waits = not files.read_cached_into(self._descriptor, buffer, position)
-                if self._waits:
-                    self._misses = trust.lost(segment, position, size)
+            with trust.asking(segment, position, size) as asking:
+                self._waits = True
+                if files.read_cached_into(self._descriptor, buffer, position):
+                    asking.found()
+                    self._waits = False
             if not self._waits:
                 if not self._still_right():
                     return self._check(buffer, misses)
                 self._find_end(buffer)
                 return True
-        return (
-            wait
-            and files.read_whole_into(self._descriptor, buffer, position)
-            and self._check(buffer, self._misses)
-        )
+        if not wait:
+            return False
+        with trust.asking(segment, position, size) as asking:
+            whole = files.read_whole_into(self._descriptor, buffer, position)
+            misses = asking.lost()
+        return whole and self._check(buffer, misses)
+
+    @property
+    def known(self) -> bool:
+        return self._right and self._trust.misses == self._misses
 
     def _still_right(self) -> bool:
         """Whether what was right when it was lent is what was read now."""
         _, segment, size, position = self._request
+        # last whether something was missed: who asks says so before it asks no more
         return (
             self._right
-            and self._trust.misses == self._misses
             and not self._trust.asked(segment, position, size)
             and not self._reader.asks(self._request)
+            and self._trust.misses == self._misses
         )
 
     def _check(self, buffer: memoryview, misses: int) -> bool:
@@ -112,7 +120,7 @@ class Lent(Stored):
         """
         _, segment, size, position = self._request
         room = segment.size - position
-        checked = sound(buffer, 0, room, self._due, segment.next_offset, gap=False)
+        checked = sound(buffer, 0, room, self._due, segment.next_offset)
         end, left = checked.position, size - checked.position
         if checked.problem or not checked.batches:
             return False

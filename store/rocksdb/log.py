@@ -146,7 +146,7 @@ class RocksLog:
         if exact:
             want += LOOK_AHEAD
         data: Buffer = b""
-        begin = position
+        begin, seen = position, -1
         while True:
             if position == segment.size:
                 # the offset lies in a gap at the segment's end
@@ -159,7 +159,7 @@ class RocksLog:
             if len(data) - at < batch.HEADER_BYTES:
                 size = min(want, segment.size - position)
                 data = yield Request(self.partition, segment, size, position)
-                begin, at = position, 0
+                begin, at, seen = position, 0, self._trust.seen
                 if len(data) < batch.HEADER_BYTES:
                     position, due = yield from self._go_on(
                         segment, position, due, "the file ends here", offset
@@ -185,7 +185,7 @@ class RocksLog:
                 if lent is not None:
                     return [lent]
                 found, problem = yield from self._checked(
-                    segment, position, due, memoryview(data)[at:], size, max_bytes
+                    segment, position, due, memoryview(data)[at:], seen, size, max_bytes
                 )
                 if not problem:
                     return [found]
@@ -202,19 +202,25 @@ class RocksLog:
         )
 
     def _checked(
-        self, segment: Segment, position: int, due: int, data: Buffer, size: int, max_bytes: int
+        self, segment: Segment, position: int, due: int, data: Buffer, seen: int, size: int, max_bytes: int
     ) -> Reading[tuple[Buffer, str]]:
-        """The good batches from a position on, or else what is wrong with the first, of `size` bytes."""
+        """The good batches from a position on, or else what is wrong with the first, of `size` bytes. `data` was read
+        when there were `seen` misses.
+        """
+        trust = self._trust
         room = segment.size - position
         total = max(size, min(max_bytes, room))
         while True:
             if total > len(data):
                 data = yield Request(self.partition, segment, total, position)
+                seen = trust.seen
                 if len(data) < size:
                     return b"", "the file ends within a batch"
             view = memoryview(data)[:total]
-            end, known = self._trust.until(segment, position)
-            if self._trust.asked(segment, position, len(view)):
+            # who asks says that it missed before it asks no more: so this is looked at first
+            asked = trust.asked(segment, position, len(view))
+            end, known = trust.until(segment, position)
+            if asked or trust.misses != seen:
                 end, known = position, -1
             if end >= position + len(view):
                 return view, ""
@@ -227,8 +233,8 @@ class RocksLog:
                 work = Work(lambda: sound(view, start, room - start, due, last, gap=not start))  # noqa: B023
                 checked = yield work
             if checked.batches:
-                self._trust.add(
-                    segment.number, position + start, position + checked.position, checked.next_offset
+                trust.found(
+                    segment.number, position + start, position + checked.position, checked.next_offset, seen
                 )
             if checked.position:
                 return view[: checked.position], ""
@@ -346,7 +352,7 @@ class RocksLog:
     def _whole(self, header: Header) -> Reading[list[Buffer]]:
         segment, position = header.segment, header.position
         found, problem = yield from self._checked(
-            segment, position, header.base, b"", header.size, header.size
+            segment, position, header.base, b"", -1, header.size, header.size
         )
         if problem:
             yield from self._go_on(segment, position, header.base, problem, -1)
@@ -487,23 +493,17 @@ class RocksLog:
         return segment, *found
 
     def _now(self, reading: Reading[T]) -> T:
-        return self._reader.now(reading, self._missed)
-
-    def _missed(self, request: Request) -> None:
-        if self._reader.files.tells:
-            self._trust.missed(request.segment, request.position, request.size)
+        return self._reader.now(reading, self._trust)
 
     def _drive(self, reading: Reading[T]) -> T | Coroutine[None, None, T]:
         """Run a read here while the page cache has the bytes, and in a thread from the first miss on."""
-        cached = self._reader.cached
+        cached, trust = self._reader.cached, self._trust
         try:
             request = next(reading)
             while True:
-                data = None if isinstance(request, Work) else cached(request)
+                data = None if isinstance(request, Work) else cached(request, trust)
                 if data is None:
-                    if isinstance(request, Request):
-                        self._missed(request)
-                    return self._reader.later(reading, request, self._missed)
+                    return self._reader.later(reading, request, trust)
                 request = reading.send(data)
         except StopIteration as stop:
             result: T = stop.value

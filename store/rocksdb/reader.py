@@ -54,9 +54,6 @@ class Work(NamedTuple):
 Reading = Generator[Request | Work, Any, T]
 """A read, written once: it asks for bytes and work, and is driven on the loop or in a thread."""
 
-Missed = Callable[[Request], None]
-"""Told, before the disk is asked, that the page cache has let go of bytes: what comes is to be checked again."""
-
 
 class Reader:
     """Open descriptors, the most recently used at the end; the loop's own, so that nobody closes one in use.
@@ -102,14 +99,16 @@ class Reader:
         self._open[key] = descriptor
         return descriptor
 
-    def cached(self, request: Request) -> Buffer | None:
-        """The bytes when no disk must be asked, else None."""
+    def cached(self, request: Request, trust: Trust) -> Buffer | None:
+        """The bytes when no disk must be asked, else None: `trust` knows then that they were missed."""
+        trust.seen = trust.misses
         try:
             descriptor = self._descriptor(request)
             self._asks = request
             found = self.files.read_cached(descriptor, request.size, request.position)
-            if found is not None:
-                self._asks = None
+            if found is None:
+                self._missed(request, trust)
+            self._asks = None
             return found
         except OSError as error:
             raise self.unreadable(error, request) from error
@@ -164,7 +163,11 @@ class Reader:
                 return
         self.files.close(descriptor)
 
-    def now(self, reading: Reading[T], missed: Missed) -> T:
+    def _missed(self, request: Request, trust: Trust) -> None:
+        if self.files.tells:
+            trust.missed(request.segment, request.position, request.size)
+
+    def now(self, reading: Reading[T], trust: Trust) -> T:
         """Run a read to its end, waiting for the disk here: for small ones that have no awaitable."""
         try:
             request = next(reading)
@@ -172,17 +175,16 @@ class Reader:
                 if isinstance(request, Work):
                     answer = request.run()
                 else:
-                    answer = self.cached(request)
+                    answer = self.cached(request, trust)
                     if answer is None:
-                        missed(request)
-                        answer = self._read(request)
+                        answer, trust.seen = self._from_disk(request, trust)
                 request = reading.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
 
-    async def later(self, reading: Reading[T], request: Request | Work, missed: Missed) -> T:
-        """Go on with a read that has work to do, or whose bytes are not in memory, which `missed` knows already."""
+    async def later(self, reading: Reading[T], request: Request | Work, trust: Trust) -> T:
+        """Go on with a read that has work to do, or whose bytes are not in memory, which `trust` knows already."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(4, thread_name_prefix="store-read")
         loop = asyncio.get_running_loop()
@@ -192,17 +194,25 @@ class Reader:
                 if isinstance(request, Work):
                     answer = await loop.run_in_executor(self._pool, request.run)
                 else:
-                    answer = await loop.run_in_executor(self._pool, self._read, request)
+                    answer, seen = await loop.run_in_executor(self._pool, self._from_disk, request, trust)
+                    trust.seen = seen
                 request = reading.send(answer)
                 while isinstance(request, Request):
-                    answer = self.cached(request)
+                    answer = self.cached(request, trust)
                     if answer is None:
-                        missed(request)
                         break
                     request = reading.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
+
+    def _from_disk(self, request: Request, trust: Trust) -> tuple[bytes, int]:
+        """The bytes, and how many misses there were when they had come. In any thread."""
+        if not self.files.tells:
+            return self._read(request), trust.misses
+        _, segment, size, position = request
+        with trust.asking(segment, position, size) as asking:
+            return self._read(request), asking.lost()
 
     def _read(self, request: Request) -> bytes:
         try:

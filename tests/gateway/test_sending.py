@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,10 @@ BIG = 300_000
 class Kept(Stored):
     """Bytes that a page cache has, or not."""
 
-    def __init__(self, data: bytes, *, there: bool = True) -> None:
+    def __init__(self, data: bytes, *, there: bool = True, known: bool = True) -> None:
         self.data = data
         self.there = there
+        self.right = known
         self.released = 0
         self.thread = ""
 
@@ -44,6 +45,10 @@ class Kept(Stored):
         self.thread = threading.current_thread().name
         buffer[:] = self.data
         return self.there
+
+    @property
+    def known(self) -> bool:
+        return self.right
 
     def release(self) -> None:
         self.released += 1
@@ -114,6 +119,107 @@ def test_of_an_answer_that_cannot_be_read_whole_nothing_leaves() -> None:
             there.recv(1)
 
     alone(test)
+
+
+class Slow(Kept):
+    """Bytes that only a disk has, which answers when it may."""
+
+    def __init__(self, data: bytes, may: threading.Event) -> None:
+        super().__init__(data)
+        self.may = may
+        self.waits = False
+
+    def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
+        if not wait:
+            return False
+        self.waits = True
+        assert self.may.wait(10)
+        return super().read_into(buffer)
+
+
+async def ends(senders: Senders, pieces: Sequence[Kept], many: list[socket.socket]) -> list[Sending]:
+    """Each sent by a socket of its own, and what became of them."""
+    found: list[Sending] = []
+    for piece in pieces:
+        here, there = socket.socketpair()
+        here.setblocking(False)
+        many += [here, there]
+        assert senders.send(here.fileno(), [piece], found.append) is not None
+    return found
+
+
+def test_a_slow_disk_holds_up_nobody_who_needs_none() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        may = threading.Event()
+        slow = [Slow(os.urandom(1000), may) for _ in range(sending.WAITING + 3)]
+        many: list[socket.socket] = []
+        found = await ends(senders, slow, many)
+        result = await sent(senders, here.fileno(), [Kept(b"quick")])
+        assert not result.left
+        assert not found
+        may.set()
+        async with asyncio.timeout(10):
+            while len(found) < len(slow):
+                await asyncio.sleep(0)
+        assert {each.thread for each in slow} <= {f"send-disk-{nth}" for nth in range(sending.WAITING)}
+        for piece, other in zip(slow, many[1::2], strict=True):
+            assert taken(other, 1000) == piece.data
+        for each in many:
+            each.close()
+
+    alone(test)
+
+
+def test_who_stops_does_not_wait_for_what_waits_for_the_disk() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        may = threading.Event()
+        slow = [Slow(os.urandom(1000), may) for _ in range(sending.WAITING + 3)]
+        many: list[socket.socket] = []
+        found = await ends(senders, slow, many)
+        async with asyncio.timeout(10):
+            while sum(each.waits for each in slow) < sending.WAITING:
+                await asyncio.sleep(0)
+            stopping = asyncio.get_running_loop().run_in_executor(None, senders.stop)
+            while senders.send(here.fileno(), [b""], lambda _: None) is not None:
+                await asyncio.sleep(0)
+            may.set()
+            await stopping
+            while len(found) < len(slow):
+                await asyncio.sleep(0)
+        assert sum(each.failed for each in found) == 3
+        assert sum(bool(each.thread) for each in slow) == sending.WAITING
+        assert all(each.released == 1 for each in slow)
+        for each in many:
+            each.close()
+
+    alone(test)
+
+
+def test_without_threads_for_the_disk_the_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        if "disk" in self.name:
+            raise RuntimeError("can't start new thread")
+        plain(self)
+
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        may = threading.Event()
+        may.set()
+        piece = Slow(b"abc", may)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start)
+            assert not (await sent(senders, here.fileno(), [piece])).missed
+        assert piece.thread in ("send-0", "send-1")
+        assert taken(there, 3) == b"abc"
+
+    alone(test)
+
+
+def test_the_loop_checks_nothing() -> None:
+    piece = Kept(b"abc", known=False)
+    assert sending.in_memory([piece, Kept(b"")]) is None
+    assert (piece.thread, piece.released) == ("", 1)
 
 
 def test_a_client_that_is_gone_is_told() -> None:
