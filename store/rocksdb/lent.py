@@ -20,25 +20,27 @@ _REMEMBERED = 16
 
 
 class Ends:
-    """Where answers ended that were large: who asks on from there needs no index."""
+    """Where answers ended that were large: who asks on from there needs neither the index nor a look at the file."""
 
     __slots__ = ("_places",)
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[int, int]] = {}
+        self._places: dict[int, tuple[int, int, int]] = {}
 
-    def add(self, next_offset: int, number: int, position: int) -> None:
-        """The batches before `next_offset` end at this position of a segment. In any thread."""
+    def add(self, next_offset: int, number: int, position: int, size: int) -> None:
+        """The batches before `next_offset` end at this position of a segment, and as its header says a batch of so many
+        bytes begins there with that offset; 0: nobody has seen one. In any thread.
+        """
         self._places.pop(next_offset, None)
-        self._places[next_offset] = number, position
+        self._places[next_offset] = number, position, size
         if len(self._places) > _REMEMBERED:
             for each in list(self._places)[:-_REMEMBERED]:
                 self._places.pop(each, None)
 
-    def position(self, segment: Segment, offset: int) -> int | None:
-        """Where in a segment the batches before an offset end; None when no answer ended there."""
-        number, position = self._places.get(offset, (-1, 0))
-        return position if number == segment.number else None
+    def place(self, segment: Segment, offset: int) -> tuple[int, int] | None:
+        """(position, size) as in `add`, in a segment; None when no answer ended there."""
+        number, position, size = self._places.get(offset, (-1, 0, 0))
+        return (position, size) if number == segment.number else None
 
 
 class Lent(Stored):
@@ -122,32 +124,41 @@ class Lent(Stored):
         room = segment.size - position
         checked = sound(buffer, 0, room, self._due, segment.next_offset)
         end, left = checked.position, size - checked.position
+        following = 0
         if checked.problem or not checked.batches:
             return False
         if left >= HEADER_BYTES:
-            problem, whole, _, _ = header(buffer, end, room - end, checked.next_offset, segment.next_offset)
+            problem, whole, base, _ = header(
+                buffer, end, room - end, checked.next_offset, segment.next_offset
+            )
             if problem or whole <= left:
                 return False
+            if base == checked.next_offset:
+                following = whole
         self._trust.found(segment.number, position, position + end, checked.next_offset, misses)
-        self._ends.add(checked.next_offset, segment.number, position + end)
+        self._ends.add(checked.next_offset, segment.number, position + end, following)
         return True
 
     def _find_end(self, buffer: memoryview) -> None:
         """Tell where the last whole batch ends, if there are few."""
         size = len(buffer)
-        at = following = 0
+        at = due = whole = 0
         for _ in range(_WALK):
+            whole = 0
             if size - at < HEADER_BYTES:
                 break
             base, length, delta = _HEAD.unpack_from(buffer, at)
-            if length + LENGTH_OVERHEAD > size - at:
+            whole = length + LENGTH_OVERHEAD
+            if whole > size - at:
+                if base != due:
+                    whole = 0
                 break
-            at += length + LENGTH_OVERHEAD
-            following = base + delta + 1
+            at += whole
+            due = base + delta + 1
         else:
             return
         _, segment, _, position = self._request
-        self._ends.add(following, segment.number, position + at)
+        self._ends.add(due, segment.number, position + at, whole)
 
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

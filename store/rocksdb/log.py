@@ -141,7 +141,13 @@ class RocksLog:
     def _read(self, offset: int, max_bytes: int, whole_first: bool, least: int = 0) -> Reading[list[Piece]]:
         """`least`: see `lend`; 0: nothing is lent."""
         # the offset that is due at `position`; `exact` when a row says that it stands there
-        segment, position, due, exact = self._begin(offset)
+        segment, position, due, exact, size = self._begin(offset)
+        if least and size:
+            if size > max_bytes and not whole_first:
+                return []
+            lent = self._lent(segment, position, due, max(size, max_bytes), least)
+            if lent is not None:
+                return [lent]
         want = batch.HEADER_BYTES if least else max(max_bytes, batch.HEADER_BYTES)
         if exact:
             want += LOOK_AHEAD
@@ -469,17 +475,16 @@ class RocksLog:
             found.append(LedgerInfo(ledger, each.first_offset, entries, size, each.opened_at))
         return found
 
-    def _begin(self, offset: int) -> tuple[Segment, int, int, bool]:
-        """(segment, position, offset that is due there, whether a row of the index says so) to look from for an offset.
-
-        Raises Corrupt when no row speaks of it.
+    def _begin(self, offset: int) -> tuple[Segment, int, int, bool, int]:
+        """Where to look from for an offset: (segment, position, offset due there, whether the index says so, bytes of
+        the batch that begins there or 0). Raises Corrupt when no row speaks of it.
         """
         segment = self._places.segment_of(offset)
-        ended = None if segment is None else self._ends.position(segment, offset)
+        ended = None if segment is None else self._ends.place(segment, offset)
         if segment is not None and ended is not None:
-            return segment, ended, offset, False
+            return segment, ended[0], offset, False, ended[1]
         segment, due, row = self._place(offset)
-        return segment, row.position, due, True
+        return segment, row.position, due, True, 0
 
     def _place(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
         """See `Places.place`. Raises Corrupt when no row speaks of the offset."""

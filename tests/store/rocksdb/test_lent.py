@@ -518,6 +518,14 @@ def test_who_goes_on_from_the_end_of_an_answer_asks_no_index(
         return at_or_before(self, family, key)
 
     monkeypatch.setattr(Database, "at_or_before", counted)
+    looks: list[int] = []
+    read_cached = Files.read_cached
+
+    def looked(self: Files, descriptor: int, size: int, position: int) -> memoryview | None:
+        looks.append(position)
+        return read_cached(self, descriptor, size, position)
+
+    monkeypatch.setattr(Files, "read_cached", looked)
 
     async def main() -> None:
         store, data = await made(tmp_path / "data")
@@ -529,15 +537,37 @@ def test_who_goes_on_from_the_end_of_an_answer_asks_no_index(
         await soon(log.lend(0, 1, least=LEAST))
         asked.clear()
         offset = 0
+        # the first of all, and where nothing was cut off, or less than a header is there of it
+        whole = (0, 39, 59)
         for most in (200_000, 20 * size, 20 * size + 60, 20 * size - 1):
+            looks.clear()
             found = read_in(await soon(log.lend(offset, most, least=LEAST)))
             assert found == data[offset * size :][:most]
+            assert len(looks) == (1 if offset in whole else 0), "at the file, before a thread reads it"
             offset += most // size
         assert len(asked) == 1
         assert read_in(await soon(log.read(offset, MIB))) == data[offset * size :]
         assert len(asked) == 1
         assert read_in(await soon(log.read(offset + 1, MIB))) == data[(offset + 1) * size :]
         assert len(asked) == 2
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_who_goes_on_with_a_batch_that_is_too_large_gets_it_first_or_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        store, data = await made(tmp_path / "data")
+        log = store.log(1)
+        size = len(data) // BATCHES
+        more = [batch.build(nth, os.urandom(400_000), timestamp=1) for nth in (BATCHES, BATCHES + 1)]
+        for nth, each in enumerate(more):
+            await store.write([Append(1, BATCHES + nth, BATCHES + nth + 1, 1, [each])], Durability.OS)
+        assert read_in(await soon(log.lend(0, len(data) + 1000, least=LEAST)))[: len(data)] == data
+        assert await soon(log.lend(BATCHES, 200_000, least=LEAST, whole_first=False)) == []
+        assert read_in(await soon(log.lend(BATCHES, 200_000, least=LEAST))) == more[0]
+        found = read_in(await soon(log.lend(BATCHES, len(more[0]) + size, least=LEAST, whole_first=False)))
+        assert found == more[0] + more[1][:size]
         await store.close()
 
     asyncio.run(main())
@@ -584,11 +614,14 @@ def test_ends_of_many_readers_are_remembered_and_not_all() -> None:
     ends = Ends()
     segment = Segment(0, 1000, 7, 1000, 0, 0, 0)
     for nth in range(100):
-        ends.add(nth, 7, nth * 10)
-    assert ends.position(segment, 99) == 990
-    assert ends.position(segment, 90) == 900
-    assert ends.position(segment, 50) is None
-    assert ends.position(segment._replace(number=8), 99) is None
+        ends.add(nth, 7, nth * 10, 61)
+    ends.add(84, 7, 840, 0)
+    ends.add(100, 7, 1000, 0)
+    assert ends.place(segment, 99) == (990, 61)
+    assert ends.place(segment, 90) == (900, 61)
+    assert ends.place(segment, 84) == (840, 0), "it was told of again"
+    assert ends.place(segment, 85) is None
+    assert ends.place(segment._replace(number=8), 99) is None
 
 
 def test_a_log_may_go_while_its_bytes_are_lent(tmp_path: Path) -> None:
