@@ -182,11 +182,11 @@ class Connection(asyncio.Protocol):
             self.last_used = self._listener.now
             while frame is not None:
                 key, version, correlation_id, client_length, data, position, stop = frame
-                if self._state is not OPEN:
-                    # What is behind a parked fetch ends its wait; then it is served.
+                if self._state is not OPEN or self._paused & UNREAD:
+                    # What is behind a parked fetch ends its wait; then it is served, unless its answer is not read.
                     if self._fetch is not None:
                         self._fetch.expire()
-                    if self._state is not OPEN:
+                    if self._state is not OPEN or self._paused & UNREAD:
                         self._hold(data, position)
                         return
                 if key == PRODUCE and 3 <= version <= 13:

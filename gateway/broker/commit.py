@@ -38,6 +38,7 @@ class Commit:
         "_turn",
         "batches",
         "began",
+        "broken",
         "cursors",
         "durability",
         "joined",
@@ -64,6 +65,8 @@ class Commit:
         self.durability = _OS
         # what is appended: batches, records, bytes
         self.batches = self.messages = self.size = 0
+        # why nothing of it is stored
+        self.broken = ""
         # when the first request of its turn came, and when it went to the store, in ns
         self.began = self._started = 0
 
@@ -90,16 +93,34 @@ class Commit:
             self._settle()
             return
         self._started = self._broker.clock_ns()
-        turn.flying.add(self)
         if broken:
-            self._done(Refused(broken))
+            self._refuse(broken)
             return
+        ahead = next((each.broken for each in turn.flying if each.store is self.store and each.broken), "")
+        if ahead:
+            # it continues one that is not stored
+            self._refuse(ahead)
+            return
+        busy = turn.busy(self.store)
+        turn.flying.add(self)
         try:
             self.store.commit(self.writes, self.durability, self._done)
         except Exception as error:
             # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
             log.exception("the store did not take a group")
-            self._done(Refused(f"the group was not taken: {error}"))
+            turn.flying.discard(self)
+            self._refuse(f"the group was not taken: {error}", busy=busy)
+
+    def _refuse(self, broken: str, *, busy: bool | None = None) -> None:
+        """Nothing of it is stored. Those ahead of it are told first: an empty commit comes back behind them."""
+        self.broken = broken
+        refused = Refused(broken)
+        busy = self._turn.busy(self.store) if busy is None else busy
+        self._turn.flying.add(self)
+        if busy:
+            self.store.commit((), _OS, lambda outcome: self._done(outcome or refused))
+        else:
+            self._done(refused)
 
     def _done(self, outcome: Outcome) -> None:
         broker, slots = self._broker, self.slots

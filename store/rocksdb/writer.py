@@ -123,8 +123,9 @@ class Writer:
 
     def _complete(self, result: Result) -> None:
         """On the loop: publish, then tell."""
-        if result.outcome is not None:
-            self.generation = max(self.generation, result.commits[-1].generation + 1)
+        last = result.commits[-1]
+        if result.outcome is not None or (last.failed is not None and last.task is None):
+            self.generation = max(self.generation, last.generation + 1)
         self._finished(result)
         outcome = result.outcome
         self._completing = True
@@ -173,6 +174,9 @@ class Writer:
                 return
             if commit.generation < first_good and commit.failed is None:
                 commit.failed = StoreError("A write that was queued before this one failed.")
+            if commit.failed is not None and commit.task is None:
+                # refused before it was queued: what stands behind it may continue it
+                first_good = max(first_good, commit.generation + 1)
             if commit.failed is not None or commit.task is not None:
                 result = _special(commit)
             else:

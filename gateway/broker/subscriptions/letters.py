@@ -166,6 +166,10 @@ class Letters:
         except StopIteration:
             burial.at.burial_over()
             return
+        except BaseException:
+            # the turn fails; the next one tries again
+            burial.at.burial_over()
+            raise
         task = self.broker.loop.create_task(self._go_on(burial, steps, waits))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -389,6 +393,13 @@ class Letters:
         """
         broker = self.broker
         subscription = at.subscription
+        try:
+            at.ready()
+        except KafkaError:
+            raise Later from None
+        if at.cursor is not cursor:
+            # it was read again from the store, and gives them once more
+            raise Later
         if not collected.letters:
             # nothing of it can be read, and nobody wants to wait for it
             cursor.buried(collected.ranges)
