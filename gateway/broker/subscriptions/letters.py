@@ -393,11 +393,12 @@ class Letters:
         """
         broker = self.broker
         subscription = at.subscription
+        before = at.cursor
         try:
             at.ready()
         except KafkaError:
             raise Later from None
-        if at.cursor is not cursor:
+        if at.cursor is not before:
             # it was read again from the store, and gives them once more
             raise Later
         if not collected.letters:

@@ -86,10 +86,14 @@ def test_a_job_that_fails_keeps_neither_itself_nor_others_from_running(
     broker.advance(3000)
     assert len(bad) == len(good) == 3
     fault, put_off = caplog.records
-    assert (fault.levelname, fault.message, vars(fault)["job"]) == ("ERROR", "housekeeping failed", "bad")
+    assert (fault.levelname, fault.getMessage(), vars(fault)["job"]) == (
+        "ERROR",
+        "housekeeping failed",
+        "bad",
+    )
     assert fault.exc_info is not None
     assert "a fault" in str(fault.exc_info[1])
-    assert (put_off.levelname, put_off.message) == ("WARNING", "housekeeping is put off")
+    assert (put_off.levelname, put_off.getMessage()) == ("WARNING", "housekeeping is put off")
     assert (vars(put_off)["job"], vars(put_off)["reason"]) == ("bad", "the disk is away")
 
 
