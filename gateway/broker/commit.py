@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.participant import Participant
@@ -101,7 +100,6 @@ class Commit:
             # it continues one that is not stored
             self._refuse(ahead)
             return
-        busy = turn.busy(self.store)
         turn.flying.add(self)
         try:
             self.store.commit(self.writes, self.durability, self._done)
@@ -109,18 +107,22 @@ class Commit:
             # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
             log.exception("the store did not take a group")
             turn.flying.discard(self)
-            self._refuse(f"the group was not taken: {error}", busy=busy)
+            self._refuse(f"the group was not taken: {error}")
 
-    def _refuse(self, broken: str, *, busy: bool | None = None) -> None:
+    def _refuse(self, broken: str) -> None:
         """Nothing of it is stored. Those ahead of it are told first: an empty commit comes back behind them."""
         self.broken = broken
         refused = Refused(broken)
-        busy = self._turn.busy(self.store) if busy is None else busy
+        behind = self._turn.busy(self.store)
         self._turn.flying.add(self)
-        if busy:
-            self.store.commit((), _OS, lambda outcome: self._done(outcome or refused))
-        else:
-            self._done(refused)
+        if behind:
+            try:
+                self.store.commit((), _OS, lambda outcome: self._done(outcome or refused))
+                return
+            except Exception:
+                # It is closed, say: better out of order than never.
+                log.exception("the store did not take an empty group")
+        self._done(refused)
 
     def _done(self, outcome: Outcome) -> None:
         broker, slots = self._broker, self.slots
@@ -140,26 +142,9 @@ class Commit:
 
     def _settle(self) -> None:
         """It is stored."""
-        waking: list[Callable[[], None]] = []
-        for participant in chain(self.records, self.cursors):
-            try:
-                wake = participant.committed()
-            except Exception:
-                log.exception("a participant failed behind its commit")
-                continue
-            if wake is not None:
-                waking.append(wake)
-        for slot in self.slots:
-            slot.settle(None)
-        for participant in self.rows:
-            try:
-                wake = participant.committed()
-            except Exception:
-                # One that breaks must not keep the others of its turn waiting.
-                log.exception("a participant failed behind its commit")
-                continue
-            if wake is not None:
-                waking.append(wake)
+        waking = _show(self.records) + _show(self.cursors)
+        _answer(self.slots, None)
+        waking += _show(self.rows)
         self._broker.flush_connections()
         for wake in waking:
             try:
@@ -176,9 +161,33 @@ class Commit:
 
     def refuse(self, error: StoreError, *, sent: bool) -> None:
         """Tell those who wait for it."""
-        for slot in self.slots:
-            slot.settle(error)
+        _answer(self.slots, error)
         _fail(self.rows, error, sent)
+
+
+# One that breaks must not keep the others of its turn waiting.
+
+
+def _show(participants: list[Participant]) -> list[Callable[[], None]]:
+    """What they have stored shows; who is to be woken then."""
+    waking = []
+    for participant in participants:
+        try:
+            wake = participant.committed()
+        except Exception:
+            log.exception("a participant failed behind its commit")
+            continue
+        if wake is not None:
+            waking.append(wake)
+    return waking
+
+
+def _answer(slots: list[Slot], outcome: Outcome) -> None:
+    for slot in slots:
+        try:
+            slot.settle(outcome)
+        except Exception:
+            log.exception("an answer failed behind its commit")
 
 
 def _fail(participants: list[Participant], error: StoreError, sent: bool) -> None:

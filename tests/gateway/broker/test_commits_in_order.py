@@ -16,7 +16,7 @@ from gateway.wire import letters
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from store import rocksdb
-from store.api import Log, Refused, Store, StoreError
+from store.api import Family, Log, Put, Refused, Store, StoreError
 from store.rocksdb.log import RocksLog
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, Slot, World, run
@@ -84,6 +84,61 @@ def test_a_turn_that_is_refused_overtakes_none() -> None:
         assert reader.high_watermark == 1
         assert await put(world, b"d").told is None
         assert [each.value for each in await world.read("t")] == [b"a", b"d"]
+
+    run(test)
+
+
+class Breaking(Slot):
+    """One whose answer cannot be made."""
+
+    def settle(self, outcome: Any) -> None:
+        raise RuntimeError("on purpose")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_answer_that_breaks_keeps_no_other_waiting(fails: bool) -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)
+        await world.topic()
+        store.holding = True
+        world.broker.turn.await_commit(Breaking(), partition_of(world).store)
+        slot = put(world, b"a")
+        rows = asyncio.ensure_future(world.broker.write([Put(Family.META, b"k", b"v")]))
+        await store.has(1)
+        if fails:
+            store.fail(Refused("no"))
+            assert isinstance(await slot.told, StoreError)
+            with pytest.raises(StoreError):
+                await rows
+        else:
+            store.release()
+            assert await slot.told is None
+            await rows
+
+    run(test)
+
+
+def test_a_turn_that_is_refused_is_told_though_the_store_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)
+        await world.topic()
+        store.holding = True
+        first = put(world, b"a")
+        await store.has(1)
+
+        def closed(self: HeldStore, *_: object) -> None:
+            raise RuntimeError("closed")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(HeldStore, "commit", closed)
+            second = put(world, b"b")
+            assert isinstance(await second.told, StoreError)
+        store.release()
+        assert await first.told is None
 
     run(test)
 
