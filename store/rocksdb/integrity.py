@@ -21,7 +21,7 @@ from store.rocksdb import rows
 from store.rocksdb.check import file_size, header, sound
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.reader import Segment
+from store.rocksdb.reader import Request, Segment
 
 EXTENTS = 256
 """Ranges that are remembered of one segment: enough for readers here and there, and for holes of single pages."""
@@ -139,7 +139,7 @@ class Asking:
 class Trust:
     """What is known of the bytes of one log."""
 
-    __slots__ = ("_asks", "_checked", "_lock", "_told", "fresh", "misses", "number", "seen")
+    __slots__ = ("_asks", "_checked", "_lock", "_told", "fresh", "loop_asks", "misses", "number", "seen")
 
     def __init__(self, number: int, size: int) -> None:
         # from this byte on the active segment's were appended by this process
@@ -152,8 +152,9 @@ class Trust:
         self.seen = 0
         self._lock = threading.Lock()
         self._told: deque[Lost | Found] = deque()
-        # what threads ask the page cache for, and have not said yet whether it was there
+        # what threads ask the page cache for, and have not said yet whether it was there; what the loop does
         self._asks: dict[object, tuple[int, int, int]] = {}
+        self.loop_asks: Request | None = None
 
     def until(self, segment: Segment, position: int) -> tuple[int, int]:
         """(up to where the bytes from a position on are known to be right, the next offset there).
@@ -205,10 +206,8 @@ class Trust:
         if segment.number == self.number and self.fresh < segment.size:
             self.add(segment.number, self.fresh, segment.size, segment.next_offset)
             self.fresh = segment.size
-        first, stop = (
-            position // mmap.PAGESIZE * mmap.PAGESIZE,
-            -(-(position + size) // mmap.PAGESIZE) * mmap.PAGESIZE,
-        )
+        first = position // mmap.PAGESIZE * mmap.PAGESIZE
+        stop = -(-(position + size) // mmap.PAGESIZE) * mmap.PAGESIZE
         if segment.number == self.number and stop > self.fresh:
             # what was appended since to the last of these pages
             self.fresh = stop
@@ -227,10 +226,14 @@ class Trust:
         return Asking(self, self._asks, segment, position, size)
 
     def asked(self, segment: Segment, position: int, size: int) -> bool:
-        """Whether a thread asks for some of these bytes, and has not said yet whether they were there."""
+        """Whether somebody asks for some of these bytes, and has not said yet whether they were there."""
+        asks = list(self._asks.values())
+        mine = self.loop_asks
+        if mine is not None:
+            asks.append((mine.segment.number, mine.position, mine.position + mine.size))
         return any(
             number == segment.number and start < position + size and position < end
-            for number, start, end in list(self._asks.values())
+            for number, start, end in asks
         )
 
     def lost(self, segment: Segment, position: int, size: int) -> int:

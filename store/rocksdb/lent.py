@@ -111,7 +111,6 @@ class Lent(Stored):
         return (
             self._right
             and not self._trust.asked(segment, position, size)
-            and not self._reader.asks(self._request)
             and self._trust.misses == self._misses
         )
 
@@ -142,7 +141,9 @@ class Lent(Stored):
     def _find_end(self, buffer: memoryview) -> None:
         """Tell where the last whole batch ends, if there are few."""
         size = len(buffer)
-        at = due = whole = 0
+        # the first is whole, and begins with the request
+        at = whole = 0
+        due = self._due
         for _ in range(_WALK):
             whole = 0
             if size - at < HEADER_BYTES:

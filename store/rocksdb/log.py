@@ -479,23 +479,32 @@ class RocksLog:
         """Where to look from for an offset: (segment, position, offset due there, whether the index says so, bytes of
         the batch that begins there or 0). Raises Corrupt when no row speaks of it.
         """
-        segment = self._places.segment_of(offset)
-        ended = None if segment is None else self._ends.place(segment, offset)
-        if segment is not None and ended is not None:
+        segment = self._segment_of(offset)
+        ended = self._ends.place(segment, offset)
+        if ended is not None:
             return segment, ended[0], offset, False, ended[1]
-        segment, due, row = self._place(offset)
+        due, row = self._index_row(segment, offset)
         return segment, row.position, due, True, 0
 
-    def _place(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
-        """See `Places.place`. Raises Corrupt when no row speaks of the offset."""
+    def _segment_of(self, offset: int) -> Segment:
+        """See `Places.segment_of`. Raises Corrupt when no segment is known for it."""
         segment = self._places.segment_of(offset)
         if segment is None:
             raise damaged(self.partition, offset, self.end_offset, "no segment is known for them")
+        return segment
+
+    def _index_row(self, segment: Segment, offset: int) -> tuple[int, rows.IndexRow]:
+        """See `Places.place`. Raises Corrupt when no row speaks of the offset."""
         found = self._places.place(segment, offset)
         if found is None:
             what = f"{self._reader.name(self.partition, segment)}: no row of the index speaks of them"
             raise damaged(self.partition, offset, segment.next_offset, what)
-        return segment, *found
+        return found
+
+    def _place(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
+        """The segment of an offset, and the row of its index to look from. Raises Corrupt."""
+        segment = self._segment_of(offset)
+        return segment, *self._index_row(segment, offset)
 
     def _now(self, reading: Reading[T]) -> T:
         return self._reader.now(reading, self._trust)

@@ -71,8 +71,6 @@ class Reader:
         self._lock = threading.Lock()
         # what was lent and forgotten
         self.dropped: deque[int] = deque()
-        # what the loop asks the page cache for, and has not said yet whether it was there
-        self._asks: Request | None = None
         self._pool: ThreadPoolExecutor | None = None
         # reads answered by the tail cache, and others
         self.hits = 0
@@ -104,27 +102,15 @@ class Reader:
         trust.seen = trust.misses
         try:
             descriptor = self._descriptor(request)
-            self._asks = request
+            trust.loop_asks = request
             found = self.files.read_cached(descriptor, request.size, request.position)
             if found is None:
                 self._missed(request, trust)
-            self._asks = None
             return found
         except OSError as error:
             raise self.unreadable(error, request) from error
-
-    def asks(self, request: Request) -> bool:
-        """Whether the loop asks for some of these bytes, and has not said yet whether they were there: see
-        `Trust.asking`. In any thread.
-        """
-        asked = self._asks
-        return (
-            asked is not None
-            and asked.segment.number == request.segment.number
-            and asked.partition == request.partition
-            and asked.position < request.position + request.size
-            and request.position < asked.position + asked.size
-        )
+        finally:
+            trust.loop_asks = None
 
     def lend(self, request: Request, trust: Trust, due: int, ends: Ends) -> Lent | None:
         """The bytes of a request for a thread, see `Lent`; None when the system cannot say whether a disk must be
