@@ -155,7 +155,6 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._listener.received.value += len(data)
         if self._large is not None:
-            # the client may be faster than the loop
             self._large.look()
             if self.closed:
                 return
@@ -227,6 +226,8 @@ class Connection(asyncio.Protocol):
 
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""
+        if self._large is not None:
+            self._large.want()
         self._frames.keep(data, position)
         self._pause(BUSY)
 
@@ -286,9 +287,16 @@ class Connection(asyncio.Protocol):
                 api.quick is not None
                 and (found := api.quick(self._broker, self.id, data, position, stop)) is not None
             ):
-                self._listener.sent.value += frame_size(found)
-                self.transport.writelines(found)
-                self._listener.observe(key, perf_counter() - started)
+                size = frame_size(found)
+                self._listener.sent.value += size
+                if size < LARGE:
+                    self.transport.writelines(cast("Sequence[bytes]", found))
+                    self._listener.observe(key, perf_counter() - started)
+                else:
+                    self._serving = key
+                    self._began = started
+                    assert api.again is not None, "quick answers of that size have it"
+                    self._send_large(found, size, partial(api.again, self._broker, data, position, stop))
                 return
             waiting = api.direct(self._broker, asked(self.id, self.host, data, position, stop, api.flexible))
             result = waiting.start()
@@ -339,7 +347,7 @@ class Connection(asyncio.Protocol):
     def _handled(self, frame: bytes) -> None:
         """A handler that waited has its answer."""
         self._send(frame)
-        self._answered()
+        self._answered(perf_counter())
 
     def _fetched(self, waiting: Waiting, answer: Answer | Awaitable[Answer]) -> None:
         """A fetch that was parked, or asked a disk, has its answer."""
@@ -347,11 +355,11 @@ class Connection(asyncio.Protocol):
         if not isinstance(answer, list):
             self._wait(cast("Awaitable[Answer]", answer), partial(self._fetched, waiting))
         elif self._state is not CLOSED and not self._blocked_by_sending(waiting, answer):
-            self._answered()
+            self._answered(perf_counter())
 
-    def _answered(self) -> None:
-        """What was waited for has been sent: go on."""
-        self._listener.observe(self._serving, perf_counter() - self._began)
+    def _answered(self, at: float) -> None:
+        """What was waited for has been sent then: go on."""
+        self._listener.observe(self._serving, at - self._began)
         self._enter(OPEN)
         if self._paused:
             self._proceed()
@@ -369,19 +377,22 @@ class Connection(asyncio.Protocol):
         if size < LARGE or type(waiting) is not Fetch:
             self.transport.writelines(cast("list[bytes]", pieces))
             return False
+        self._send_large(pieces, size, waiting.again)
+        return True
+
+    def _send_large(self, pieces: Answer, size: int, again: Callable[[], Awaitable[Answer]]) -> None:
         self._enter(SENDING)
         # it may all be in memory before the loop hears of it, and others must be given less from now on
         self._account_unsent(size)
-        self._large = LargeAnswer(self, self._listener, waiting, pieces)
+        self._large = LargeAnswer(self, self._listener, pieces, again)
         self._large.send()
-        return True
 
     def write_large(self, pieces: Sequence[Buffer]) -> None:
         """Let the transport send what a thread did not."""
         self.transport.writelines(cast("list[bytes]", pieces))
 
-    def sent_large(self) -> None:
-        """A large answer has left, or cannot any more; or the transport has what is left of it."""
+    def sent_large(self, at: float) -> None:
+        """A large answer has left, or cannot any more; or the transport has what is left of it. `at`: when that was."""
         self._large = None
         if self._state is CLOSING:
             # it was waited for
@@ -389,7 +400,7 @@ class Connection(asyncio.Protocol):
             self.transport.close()
             return
         self._account_unsent(self.transport.get_write_buffer_size() if self._paused & UNREAD else 0)
-        self._answered()
+        self._answered(at)
 
     # -- answers ----------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from gateway.sending import Sending, in_memory, release
 from store.api import Buffer, Piece
 
 if TYPE_CHECKING:
-    from gateway.broker.fetching import Fetch
     from gateway.connection import Connection
     from gateway.listener import Listener
 
@@ -26,14 +26,19 @@ def frame_size(pieces: Sequence[Piece]) -> int:
 class LargeAnswer:
     """What a blocked connection sends. It ends with `Connection.sent_large`, or with the connection."""
 
-    __slots__ = ("_connection", "_fetch", "_listener", "_pieces", "_sending", "_task")
+    __slots__ = ("_again", "_connection", "_listener", "_pieces", "_sending", "_task")
 
     def __init__(
-        self, connection: Connection, listener: Listener, fetch: Fetch, pieces: Sequence[Piece]
+        self,
+        connection: Connection,
+        listener: Listener,
+        pieces: Sequence[Piece],
+        again: Callable[[], Awaitable[Sequence[Piece]]],
     ) -> None:
+        """`again`: the same answer with its bytes in memory."""
         self._connection = connection
         self._listener = listener
-        self._fetch = fetch
+        self._again = again
         self._pieces = pieces
         self._sending: Sending | None = None
         self._task: asyncio.Future[None] | None = None
@@ -43,7 +48,7 @@ class LargeAnswer:
         connection = self._connection
         if connection.transport.is_closing():
             release(self._pieces)
-            connection.sent_large()
+            connection.sent_large(perf_counter())
             return
         if not connection.transport.get_write_buffer_size() and self._listener.take_file():
             number = connection.transport.get_extra_info("socket").fileno()
@@ -54,9 +59,14 @@ class LargeAnswer:
         self._write(in_memory(self._pieces))
 
     def look(self) -> None:
-        """Go on if the thread is done: the loop learns of it later."""
+        """Go on if the thread is done: the client may be faster than the loop."""
         if self._sending is not None and self._sending.ended:
-            self._sending.finish()
+            self._listener.senders.heard(self._sending)
+
+    def want(self) -> None:
+        """Go on as soon as the thread is done: a request waits."""
+        if self._sending is not None:
+            self._listener.senders.want(self._sending)
 
     def _sent(self, sending: Sending) -> None:
         """A thread has sent it, or could not."""
@@ -70,7 +80,7 @@ class LargeAnswer:
             connection.close("its client is gone, or its answer could not be read")
         elif sending.left and not connection.transport.is_closing():
             connection.write_large([sending.left])
-        connection.sent_large()
+        connection.sent_large(sending.ended)
 
     def _write(self, buffers: Sequence[Buffer] | None) -> None:
         """Let the transport send it, once its bytes are in memory."""
@@ -79,19 +89,19 @@ class LargeAnswer:
             self._task = asyncio.ensure_future(self._read_again())
             return
         self._connection.write_large(buffers)
-        self._connection.sent_large()
+        self._connection.sent_large(perf_counter())
 
     async def _read_again(self) -> None:
         try:
-            self._pieces = await self._fetch.again()
+            self._pieces = await self._again()
         except Exception:
             log.exception("a fetch failed")
             self._connection.close("an internal error, see the log")
-            self._connection.sent_large()
+            self._connection.sent_large(perf_counter())
             return
         if self._connection.transport.is_closing():
             # it would keep these bytes, and be kept by them
-            self._connection.sent_large()
+            self._connection.sent_large(perf_counter())
         else:
             self._listener.sent.value += frame_size(self._pieces)
             self._write(cast("Sequence[Buffer]", self._pieces))

@@ -4,6 +4,9 @@ A megabyte costs 0.1 ms to copy out of the page cache and 0.16 ms to copy into a
 for which Python lets other threads run: meanwhile the loop serves others. Its own share, decoding a request and finding
 the bytes, is a fifth of the whole. Kafka has network threads for the same reason.
 
+The loop is not woken for an answer that left whole: its client's next request does that, or a look at all of them some
+milliseconds later.
+
 These threads never wait. What the page cache has let go of is read by others, which may wait for the disk; both check
 what came from there, so that a consumer far behind costs the loop no more than one at the end. What cannot be vouched
 for is the loop's affair again (`missed`), and so is what the client does not take at once (`left`): the transport
@@ -19,6 +22,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
+from time import perf_counter
 
 from store.api import Buffer, Piece, Stored
 
@@ -29,20 +33,25 @@ WAITING = 4
 """Threads that may wait for a disk."""
 _SCRATCH = 1024 * 1024 + 64 * 1024
 """Bytes that a thread keeps to read into; more is taken from the heap and given back."""
+_UNHEARD = 0.02
+"""Seconds that an answer may have left before the loop learns of it, if nobody asks."""
 _IOV = min(1024, os.sysconf("SC_IOV_MAX"))
 
 
 class Sending:
     """One answer on its way. `ended` is set last: what a thread found out may be read then."""
 
-    __slots__ = ("_descriptor", "_finish", "_pieces", "ended", "failed", "left", "missed")
+    __slots__ = ("_descriptor", "_finish", "_pieces", "ended", "failed", "left", "missed", "wanted")
 
     def __init__(self, descriptor: int, pieces: Sequence[Piece], finish: Callable[[Sending], None]) -> None:
         """`descriptor` is of the socket, and is closed here. `finish` is called once, in the loop."""
         self._descriptor = descriptor
         self._pieces = pieces
         self._finish: Callable[[Sending], None] | None = finish
-        self.ended = False
+        self.ended = 0.0
+        """when it did (`perf_counter`), 0 before"""
+        self.wanted = False
+        """somebody in the loop waits for its end; set before `ended` is looked at"""
         self.missed = False
         """some of it could not be read, or is not right: nothing was sent"""
         self.left: bytes = b""
@@ -79,7 +88,12 @@ class Sending:
             release(self._pieces)
         with contextlib.suppress(OSError):
             os.close(self._descriptor)
-        self.ended = True
+        self.ended = perf_counter()
+
+    @property
+    def urgent(self) -> bool:
+        """Once it has ended: whether the loop must learn of it at once."""
+        return self.wanted or self.missed or self.failed or bool(self.left)
 
     def finish(self) -> None:
         """In the loop, once it has ended; the second time nothing happens."""
@@ -96,6 +110,9 @@ class Senders:
         self._ready = _Threads("send", THREADS, self._send)
         self._waiting = _Threads("send-disk", WAITING, self._wait_and_send)
         self._stopped = False
+        # what the loop has not heard of yet, and when it looks which of these have ended
+        self._unheard: dict[Sending, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     def send(
         self, descriptor: int, pieces: Sequence[Piece], finish: Callable[[Sending], None]
@@ -110,8 +127,30 @@ class Senders:
         except OSError:
             return None
         sending = Sending(own, pieces, finish)
+        self._unheard[sending] = None
+        if self._timer is None:
+            self._timer = self._loop.call_later(_UNHEARD, self._look)
         self._ready.queue.put(sending)
         return sending
+
+    def want(self, sending: Sending) -> None:
+        """Hear of it soon after it has ended."""
+        sending.wanted = True
+        if sending.ended:
+            self._loop.call_soon(self.heard, sending)
+
+    def heard(self, sending: Sending) -> None:
+        """Tell who began it that it has ended, unless that was told."""
+        self._unheard.pop(sending, None)
+        sending.finish()
+
+    def _look(self) -> None:
+        """Hear of all that have ended."""
+        self._timer = None
+        for sending in [each for each in self._unheard if each.ended]:
+            self.heard(sending)
+        if self._unheard and self._timer is None:
+            self._timer = self._loop.call_later(_UNHEARD, self._look)
 
     def _send(self, sending: Sending, scratch: memoryview) -> None:
         if sending.run(scratch, wait=False):
@@ -130,9 +169,10 @@ class Senders:
         self._finish(sending)
 
     def _finish(self, sending: Sending) -> None:
-        # RuntimeError: the loop is closed
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(sending.finish)
+        if sending.urgent:
+            # RuntimeError: the loop is closed
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self.heard, sending)
 
     def stop(self) -> None:
         """Let what is on its way leave, but for what waits for a disk, and end the threads."""
@@ -140,6 +180,9 @@ class Senders:
         # these first: they give work to the others
         self._ready.stop()
         self._waiting.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._look()
 
 
 class _Threads:

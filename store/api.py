@@ -255,8 +255,10 @@ class Log(Protocol):
         is damaged, StoreError when it cannot be read at present, IndexError for an offset outside [start, end].
         """
 
-    def tail_read(self, offset: int, max_bytes: int) -> list[Buffer] | None:
-        """As `read`, of what was just written, for an offset within the log; None for all that lies further back."""
+    def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
+        """As `lend`, of what was just written, and of what follows an answer that was lent: there it takes next to
+        nothing to find. None for all else, and for an offset outside the log.
+        """
 
     def lend(
         self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True

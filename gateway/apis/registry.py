@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from gateway.apis.waiting import Direct, Quick
+    from gateway.apis.waiting import Again, Direct, Quick
     from gateway.broker.broker import Broker
 
 SMALL_REQUEST = 1024 * 1024
@@ -68,8 +68,9 @@ class Api:
     # who answers where there is no handler, and from which version on a request's header has tags
     direct: Direct | None = None
     flexible: int = 0
-    # the short way of the commonest request
+    # the short way of the commonest request, and its answer once more
     quick: Quick | None = None
+    again: Again | None = None
     # True when a request may wait for long and has no effect yet: a gateway that stops need not wait for it
     parks: bool = False
 
@@ -110,13 +111,15 @@ def serves(
     *,
     flexible: int,
     quick: Quick | None = None,
+    again: Again | None = None,
     parks: bool = False,
     largest: int = SMALL_REQUEST,
 ) -> Callable[[D], D]:
     """Register what decodes and answers an API by hand. `flexible`: the first version whose header has tags."""
 
     def register(direct: D) -> D:
-        _register(Api(key, name, min_version, max_version, None, direct, flexible, quick, parks), largest)
+        api = Api(key, name, min_version, max_version, None, direct, flexible, quick, again, parks)
+        _register(api, largest)
         return direct
 
     return register

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.wire.varint import skip_tags
-from store.api import Buffer, Piece
+from store.api import Piece
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -50,9 +50,12 @@ class Asked(NamedTuple):
     stop: int
 
 
-Quick = Callable[["Broker", int, bytes, int, int], Sequence[Buffer] | None]
+Quick = Callable[["Broker", int, bytes, int, int], Answer | None]
 """(broker, connection, data, position, stop) -> the answer to the frame there; None, and nothing has happened, for what
 is not of the commonest kind."""
+
+Again = Callable[["Broker", bytes, int, int], Awaitable[Answer]]
+"""(broker, data, position, stop) -> that answer with its bytes in memory, when what was lent for it cannot be read."""
 
 Direct = Callable[["Broker", Asked], Waiting]
 """Decodes a request and makes what answers it. Raises Malformed."""

@@ -1,4 +1,5 @@
-"""The short way of a fetch of one partition whose records are in the tail cache: no request, no state is made.
+"""The short way of a fetch of one partition whose records are in the tail cache, or follow those that were sent in a
+large answer: no request, no state is made.
 
 It declines (None, and nothing has happened) whatever is not as plain: `fetching.py` then answers, with the same bytes.
 """
@@ -8,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH
-from store.api import Buffer
+from gateway.broker.fetching import LARGE, read_in_memory
+from gateway.wire.errors import Error
+from store.api import Piece, Stored
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-
-LARGE = 64 * 1024
-"""Bytes from which on an answer goes the long way: what that costs is lost in the copy, and a thread may send it."""
 
 
 class Found(NamedTuple):
@@ -23,7 +24,8 @@ class Found(NamedTuple):
 
     high: int
     start: int
-    buffers: Sequence[Buffer]
+    buffers: Sequence[Piece]
+    """Some may be lent: to be released, if they are not sent."""
     size: int
 
 
@@ -60,11 +62,14 @@ def fetch_one(
         # others of the session may have something too
         if wanted is None or wanted.partition is not partition or len(state.ready) != (wanted in state.ready):
             return None
-    buffers = log.tail_read(offset, max(min(limit, max_bytes, broker.fetch_max_bytes), 0))
+    buffers = log.read_at_once(offset, max(min(limit, max_bytes, broker.fetch_max_bytes), 0), least=LARGE)
     if buffers is None:
         return None
     size = sum(map(len, buffers))
-    if size < min_bytes or size >= LARGE:
+    if size < min_bytes:
+        for each in buffers:
+            if isinstance(each, Stored):
+                each.release()
         return None
     if state is not None and wanted is not None:
         state.epoch = session_epoch + 1 if session_epoch < MAX_EPOCH else 1
@@ -74,3 +79,25 @@ def fetch_one(
     partition.bytes_out += size
     broker.metrics.fetch_bytes.value += size
     return Found(high, start, buffers, size)
+
+
+async def fetch_again(
+    broker: Broker, max_bytes: int, topic: bytes, index: int, offset: int, limit: int
+) -> tuple[int, Found]:
+    """(error code, what is told), with the bytes in memory: what was lent for `fetch_one` cannot be read."""
+    runtime = broker.topic_by_id(topic)
+    if runtime is None:
+        return Error.UNKNOWN_TOPIC_ID, _NOTHING
+    try:
+        partition = broker.partition_of(runtime, index)
+    except KafkaError as error:
+        return error.code, _NOTHING
+    most = max(min(limit, max_bytes, broker.fetch_max_bytes), 0)
+    buffers, failed = await read_in_memory(partition, offset, most, whole_first=True)
+    if failed:
+        return failed, _NOTHING
+    high, start = partition.high_watermark, partition.log.start_offset
+    return Error.NONE, Found(high, start, buffers, sum(map(len, buffers)))
+
+
+_NOTHING = Found(-1, -1, (), 0)

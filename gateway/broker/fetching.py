@@ -303,14 +303,13 @@ class Fetch:
         return self._encode(self._told)
 
     async def _read_again(self, result: _Found) -> None:
-        partition, limit, first = result.partition, result.limit, result.whole_first
+        partition = result.partition
         assert partition is not None, "what was lent was read from it"
         result.buffers, result.size = _NOTHING, 0
-        try:
-            data = partition.log.read(result.wanted.offset, limit, whole_first=first)
-            result.take(data if isinstance(data, list) else await _around(partition, data, limit, first))
-        except (IndexError, StoreError) as error:
-            result.fail(partition, error)
+        buffers, result.error = await read_in_memory(
+            partition, result.wanted.offset, result.limit, result.whole_first
+        )
+        result.take(buffers)
 
     # -- waiting ----------------------------------------------------------------------------------------------------
 
@@ -383,14 +382,31 @@ class _Found:
 
     def fail(self, partition: Partition | None, error: Exception) -> None:
         """Nothing can be read there."""
-        self.error = Error.CORRUPT_MESSAGE if isinstance(error, Corrupt) else Error.KAFKA_STORAGE_ERROR
-        if partition is None:
-            return
+        self.error = _told(partition, error)
+
+
+async def read_in_memory(
+    partition: Partition, offset: int, limit: int, whole_first: bool
+) -> tuple[Sequence[Piece], int]:
+    """(bytes that lie in memory, error code)"""
+    try:
+        data = partition.log.read(offset, limit, whole_first=whole_first)
+        if isinstance(data, list):
+            return data, Error.NONE
+        return await _around(partition, data, limit, whole_first), Error.NONE
+    except (IndexError, StoreError) as error:
+        return _NOTHING, _told(partition, error)
+
+
+def _told(partition: Partition | None, error: Exception) -> int:
+    """The code of what the log said; operators are told too."""
+    if partition is not None:
         if isinstance(error, Corrupt):
             partition.broker.damage.corrupt(partition, error)
         elif isinstance(error, StoreError):
             # an IndexError is no fault: a failed commit, or a trim, took the log back under this fetch
             partition.broker.damage.unreadable(partition, error)
+    return Error.CORRUPT_MESSAGE if isinstance(error, Corrupt) else Error.KAFKA_STORAGE_ERROR
 
 
 async def _failed(error: Exception) -> Sequence[Piece]:

@@ -131,8 +131,10 @@ class MemoryLog:
             max_bytes -= len(data)
         return found
 
-    def tail_read(self, offset: int, max_bytes: int) -> list[Buffer]:
-        return self.read(offset, max_bytes)
+    def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
+        if not self.start_offset <= offset < self.end_offset:
+            return None
+        return [*self.read(offset, max_bytes)]
 
     def lend(self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True) -> list[Piece]:
         return [*self.read(offset, max_bytes, whole_first=whole_first)]

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from store.rocksdb.integrity import Trust
     from store.rocksdb.reader import Reader, Request, Segment
 
-_HEAD = struct.Struct(">qi11xi")  # base, length, last offset delta
+_LENGTH, _LENGTH_AT = struct.Struct(">i"), 8
+_BASE = struct.Struct(">q")
+_OFFSETS = struct.Struct(">q15xi")  # base, last offset delta
 _WALK = 128
 """Batches that are walked to find where an answer ends; to ask the index is quicker than more."""
 _REMEMBERED = 16
@@ -25,22 +27,21 @@ class Ends:
     __slots__ = ("_places",)
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[int, int, int]] = {}
+        self._places: dict[int, tuple[Segment, int, int]] = {}
 
-    def add(self, next_offset: int, number: int, position: int, size: int) -> None:
+    def add(self, next_offset: int, segment: Segment, position: int, size: int) -> None:
         """The batches before `next_offset` end at this position of a segment, and as its header says a batch of so many
         bytes begins there with that offset; 0: nobody has seen one. In any thread.
         """
         self._places.pop(next_offset, None)
-        self._places[next_offset] = number, position, size
+        self._places[next_offset] = segment, position, size
         if len(self._places) > _REMEMBERED:
             for each in list(self._places)[:-_REMEMBERED]:
                 self._places.pop(each, None)
 
-    def place(self, segment: Segment, offset: int) -> tuple[int, int] | None:
-        """(position, size) as in `add`, in a segment; None when no answer ended there."""
-        number, position, size = self._places.get(offset, (-1, 0, 0))
-        return (position, size) if number == segment.number else None
+    def place(self, offset: int) -> tuple[Segment, int, int] | None:
+        """(segment as it was then, position, size) as in `add`; None when no answer ended there."""
+        return self._places.get(offset)
 
 
 class Lent(Stored):
@@ -135,31 +136,34 @@ class Lent(Stored):
             if base == checked.next_offset:
                 following = whole
         self._trust.found(segment.number, position, position + end, checked.next_offset, misses)
-        self._ends.add(checked.next_offset, segment.number, position + end, following)
+        self._ends.add(checked.next_offset, segment, position + end, following)
         return True
 
     def _find_end(self, buffer: memoryview) -> None:
         """Tell where the last whole batch ends, if there are few."""
         size = len(buffer)
         # the first is whole, and begins with the request
-        at = whole = 0
-        due = self._due
+        length_at = _LENGTH.unpack_from
+        last = following = 0
+        end = length_at(buffer, _LENGTH_AT)[0] + LENGTH_OVERHEAD
         for _ in range(_WALK):
-            whole = 0
-            if size - at < HEADER_BYTES:
+            if size - end < HEADER_BYTES:
                 break
-            base, length, delta = _HEAD.unpack_from(buffer, at)
-            whole = length + LENGTH_OVERHEAD
-            if whole > size - at:
-                if base != due:
-                    whole = 0
+            whole = length_at(buffer, end + _LENGTH_AT)[0] + LENGTH_OVERHEAD
+            if whole > size - end:
+                following = whole
                 break
-            at += whole
-            due = base + delta + 1
+            last = end
+            end += whole
         else:
             return
+        base, delta = _OFFSETS.unpack_from(buffer, last)
+        due = base + delta + 1
+        if following and _BASE.unpack_from(buffer, end)[0] != due:
+            # a gap
+            following = 0
         _, segment, _, position = self._request
-        self._ends.add(due, segment.number, position + at, whole)
+        self._ends.add(due, segment, position + end, following)
 
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

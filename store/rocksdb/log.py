@@ -120,12 +120,24 @@ class RocksLog:
         self._reader.misses += 1
         return self._drive(cast("Reading[list[Buffer]]", self._read(offset, max_bytes, whole_first)))
 
-    def tail_read(self, offset: int, max_bytes: int) -> list[Buffer] | None:
-        firsts = self.tail.firsts
-        if not firsts or offset < firsts[0] or offset >= self.end_offset:
+    def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
+        if not self.start_offset <= offset < self.end_offset:
             return None
-        self._reader.hits += 1
-        return self.tail.read(offset, max_bytes, True)
+        firsts = self.tail.firsts
+        if firsts and firsts[0] <= offset:
+            self._reader.hits += 1
+            return cast("list[Piece]", self.tail.read(offset, max_bytes, True))
+        place = self._ends.place(offset)
+        if place is None:
+            return None
+        segment, position, size = place
+        if not size:
+            return None
+        lent = self._lent(segment, position, offset, max(size, max_bytes), least)
+        if lent is None:
+            return None
+        self._reader.misses += 1
+        return [lent]
 
     def lend(
         self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
@@ -480,9 +492,9 @@ class RocksLog:
         the batch that begins there or 0). Raises Corrupt when no row speaks of it.
         """
         segment = self._segment_of(offset)
-        ended = self._ends.place(segment, offset)
-        if ended is not None:
-            return segment, ended[0], offset, False, ended[1]
+        ended = self._ends.place(offset)
+        if ended is not None and ended[0].number == segment.number:
+            return segment, ended[1], offset, False, ended[2]
         due, row = self._index_row(segment, offset)
         return segment, row.position, due, True, 0
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import uvloop
 
@@ -44,7 +45,7 @@ def request(topic: bytes, offset: int, session: tuple[int, int] = (0, -1), **mor
 
 def short(gateway: Gateway, connection: int, data: bytes) -> bytes | None:
     found = quick(gateway.broker, connection, data, 0, len(data))
-    return None if found is None else b"".join(found)
+    return None if found is None else b"".join(cast("Sequence[bytes]", found))
 
 
 def long(gateway: Gateway, connection: int, data: bytes) -> bytes:

@@ -1,0 +1,658 @@
+"""Large answers of a Fetch through a gateway: whole and in order, whoever sends them and whatever comes between."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from gateway import sending
+from gateway.apis.fetch import fetch, quick
+from gateway.apis.waiting import asked
+from gateway.broker.fetching import LARGE, Answer, Fetch
+from gateway.sending import Senders, Sending
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from store.api import Stored
+from store.rocksdb.files import Files
+from store.rocksdb.reader import Reader
+from tests.gateway.apis.test_fetch import frame, request
+from tests.gateway.serving import Client, batch, create, fetch_body, produce_body, serving
+
+BIG = 300_000
+
+
+def run(
+    folder: Path,
+    test: Callable[[Gateway, Client], Coroutine[Any, Any, None]],
+    *flags: str,
+    loop: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run,
+) -> None:
+    """Run a test with a gateway that keeps nothing of what was written in memory, and a connection."""
+
+    async def body() -> None:
+        own = ["store.driver=rocksdb", f"data={folder}", "store.tail.cache.bytes=0", *flags]
+        async with serving(*own) as gateway:
+            client = await Client.connect(gateway)
+            try:
+                await create(client, "t", max__message__bytes="2000000")
+                await test(gateway, client)
+            finally:
+                client.close()
+
+    loop(body())
+
+
+def records_of(answer: Any) -> bytes:
+    return bytes(answer.responses[0].partitions[0].records)
+
+
+async def nothing_unsent(gateway: Gateway, client: Client) -> None:
+    """The loop learns of what a thread has sent a little later than the client may."""
+    async with asyncio.timeout(10):
+        while gateway.broker.unsent_bytes:
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+
+
+async def filled(client: Client, count: int = 4) -> list[bytes]:
+    """So many large batches, as they are stored."""
+    batches = [batch(os.urandom(BIG)) for _ in range(count)]
+    for each in batches:
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", each))
+    return batches
+
+
+def same(stored: bytes, produced: bytes) -> bool:
+    return stored[21:] == produced[21:]  # offset and epoch are the gateway's
+
+
+def test_large_answers_among_small_ones_keep_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # who has asked more is not kept waiting until the loop looks
+    monkeypatch.setattr(sending, "_UNHEARD", 1000)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        asked, expected = [], []
+        for nth in range(40):
+            asked.append(client.send(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest()))
+            expected.append(b"")
+            asked.append(client.send(ApiKey.FETCH, 11, fetch_body("t", nth % 4, partition_max_bytes=300_000)))
+            expected.append(batches[nth % 4])
+            if nth % 3:
+                asked.append(client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v"))))
+                expected.append(b"")
+        got = [await client.receive() for _ in asked]
+        assert [correlation for correlation, _ in got] == asked
+        for (_, answer), produced in zip(got, expected, strict=True):
+            assert not produced or same(records_of(answer), produced)
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("size", [*range(100_000, 300_000, 10_000), LARGE - 200, LARGE - 100, LARGE])
+def test_answers_of_any_size_leave_whole(tmp_path: Path, size: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        stored = batch(os.urandom(size))
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", stored))
+        for most in (1, size, 1 << 20):
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=most))
+            assert same(records_of(answer), stored)
+
+    run(tmp_path, test)
+
+
+def test_many_connections_get_each_its_own(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+
+        async def reader(first: int) -> None:
+            mine = await Client.connect(gateway)
+            for nth in range(first, first + 12):
+                answer = await mine.ask(
+                    ApiKey.FETCH, 11, fetch_body("t", nth % 4, partition_max_bytes=300_000)
+                )
+                assert same(records_of(answer), batches[nth % 4])
+            mine.close()
+
+        await asyncio.gather(*(reader(nth) for nth in range(8)))
+        assert gateway.broker.metrics.network_out_bytes.labels("PLAINTEXT").value > 8 * 12 * BIG, (
+            "what threads send is counted"
+        )
+
+    run(tmp_path, test)
+
+
+def test_what_the_page_cache_has_lost_comes_from_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[str] = []
+    waited: list[str] = []
+    read_whole_into = Files.read_whole_into
+
+    def miss(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
+        lost.append(threading.current_thread().name)
+        return False
+
+    def wait(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
+        waited.append(threading.current_thread().name)
+        return read_whole_into(self, descriptor, buffer, position)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        monkeypatch.setattr(Files, "read_cached_into", miss)
+        monkeypatch.setattr(Files, "read_whole_into", wait)
+        for nth in range(4):
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", nth, partition_max_bytes=300_000))
+            assert same(records_of(answer), batches[nth])
+            assert answer.responses[0].partitions[0].high_watermark == 4
+        # and in a session, whose next answer tells what is new
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 3, session=(0, 0)))
+        assert same(records_of(answer), batches[3])
+        assert len(lost) == len(waited) == 5
+        assert all(name.startswith("send-disk-") for name in waited), "nobody else waits for a disk"
+        assert not any(name.startswith("send-disk-") for name in lost)
+
+    run(tmp_path, test)
+
+
+def test_what_comes_damaged_from_the_disk_is_told_and_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        (path,) = tmp_path.rglob("*.seg")
+        with path.open("r+b") as file:
+            file.seek(2 * len(batches[0]) + BIG // 2)
+            file.write(b"something else")
+        monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 0))
+        assert answer.responses[0].partitions[0].error_code == Error.NONE
+        stored = records_of(answer)
+        assert len(stored) == 2 * len(batches[0])
+        assert same(stored, batches[0] + stored[len(batches[0]) :][:21] + batches[1][21:])
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 2))
+        assert answer.responses[0].partitions[0].error_code == Error.CORRUPT_MESSAGE
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 3))
+        assert same(records_of(answer), batches[3])
+
+    run(tmp_path, test)
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        await client.ask(ApiKey.FETCH, 11, fetch_body("t", 0))
+        descriptors = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            leaver = await Client.connect(gateway)
+            for _ in range(5):
+                leaver.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+            await leaver.writer.drain()
+            leaver.writer.transport.abort()
+        async with asyncio.timeout(10):
+            while len(gateway.listeners[0].connections) > 1 or len(os.listdir("/proc/self/fd")) > descriptors:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 3))
+        assert same(records_of(answer), batches[3])
+
+    run(tmp_path, test)
+
+
+def test_a_slow_client_holds_up_no_other_and_is_bounded(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        slow = []
+        for _ in range(4):
+            each = await Client.connect(gateway)
+            for _ in range(30):
+                each.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+            slow.append(each)
+        for _ in range(20):
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 2, partition_max_bytes=300_000))
+            assert same(records_of(answer), batches[2])
+        assert gateway.broker.unsent_bytes < 4 * (65536 + 4 * BIG)
+        for each in slow:
+            for _ in range(30):
+                _, answer = await each.receive()
+                assert same(records_of(answer)[: len(batches[0])], batches[0])
+            each.close()
+
+    run(tmp_path, test, "memory.connection.max.bytes=65536")
+
+
+def test_answers_on_their_way_count_as_unsent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many clients that ask at once must not be given together what none of them may have after the other."""
+    going = threading.Event()
+    plain = sending.Sending.run
+
+    def held(self: Sending, scratch: memoryview, wait: bool) -> bool:
+        going.wait(10)
+        return plain(self, scratch, wait)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        monkeypatch.setattr(Sending, "run", held)
+        many = [await Client.connect(gateway) for _ in range(8)]
+        for each in many:
+            each.send(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=900_000))
+            # the gateway has seen it, for it answers this one later
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert gateway.broker.unsent_bytes > 1_048_576
+        going.set()
+        sizes = [len(records_of((await each.receive())[1])) for each in many]
+        assert sorted(sizes) == [BIG + 72] * 6 + [900_000] * 2, "beyond memory.max.bytes one batch each"
+        await nothing_unsent(gateway, client)
+        for each in many:
+            each.send(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=900_000))
+            each.close()
+        async with asyncio.timeout(10):
+            while len(gateway.listeners[0].connections) > 1:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        await nothing_unsent(gateway, client)
+
+    run(tmp_path, test, "memory.max.bytes=1048576")
+
+
+def test_what_a_disk_is_asked_for_counts_as_unsent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is all in memory when it comes, and nobody could be given less any more."""
+    going = threading.Event()
+    plain = Files.read
+
+    def held(self: Files, descriptor: int, size: int, position: int) -> bytes:
+        going.wait(10)
+        return plain(self, descriptor, size, position)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        monkeypatch.setattr(Files, "read_cached", lambda *_: None)
+        monkeypatch.setattr(Files, "read", held)
+        many = [await Client.connect(gateway) for _ in range(8)]
+        for each in many:
+            each.send(ApiKey.FETCH, 11, fetch_body("t", 0, partition_max_bytes=900_000))
+            # the gateway has seen it, for it answers this one later
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert gateway.broker.unsent_bytes > 1_048_576
+        going.set()
+        sizes = [len(records_of((await each.receive())[1])) for each in many]
+        assert sorted(sizes) == [BIG + 72] * 6 + [900_000] * 2, "beyond memory.max.bytes one batch each"
+        await nothing_unsent(gateway, client)
+        for each in many:
+            each.close()
+
+    run(tmp_path, test, "memory.max.bytes=1048576")
+
+
+def test_an_answer_on_its_way_leaves_whole_before_its_connection_is_closed(tmp_path: Path) -> None:
+    """What comes behind the fetch makes no sense; the socket takes little at once."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        (connection,) = gateway.listeners[0].connections
+        small = connection.transport.get_extra_info("socket")
+        small.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
+        client.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+        client.writer.write(b"\x7f" * 20)
+        async with asyncio.timeout(10):
+            while not connection.closed:
+                await asyncio.sleep(0)
+        _, answer = await client.receive()
+        assert same(records_of(answer)[: len(batches[0])], batches[0])
+        assert await client.at_end()
+
+    run(tmp_path, test)
+
+
+def test_a_disk_that_fails_is_told_and_costs_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
+        raise OSError(5, "Input/output error")
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        monkeypatch.setattr(Files, "read_cached_into", broken)
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 1, partition_max_bytes=300_000))
+        assert same(records_of(answer), batches[1])
+
+    run(tmp_path, test)
+
+
+def test_a_listener_without_room_for_a_file_sends_without_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_threads: list[int] = []
+    plain = Senders.send
+
+    def send(self: Senders, *more: Any) -> Sending | None:
+        by_threads.append(1)
+        return plain(self, *more)
+
+    monkeypatch.setattr(Senders, "send", send)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        (listener,) = gateway.listeners
+        body = fetch_body("t", 1, partition_max_bytes=250_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(listener, "_room", 2)
+            for _ in range(4):
+                await client.ask(ApiKey.FETCH, 11, body)
+            assert len(by_threads) == 4, "each returns what it took"
+            patch.setattr(listener, "_room", 1)
+            assert same(records_of(await client.ask(ApiKey.FETCH, 11, body)), batches[1])
+            assert len(by_threads) == 4
+
+    run(tmp_path, test)
+
+
+def test_what_comes_behind_an_answer_that_failed_has_no_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, told = threading.Event(), threading.Event()
+    plain = sending.Sending.run
+
+    def failing(self: Sending, scratch: memoryview, wait: bool) -> bool:
+        assert plain(self, scratch, wait)
+        self.failed = True
+        ended.set()
+        told.wait(10)
+        return True
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        monkeypatch.setattr(Sending, "run", failing)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+        async with asyncio.timeout(10):
+            while not ended.is_set():
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        other.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"too late")))
+        async with asyncio.timeout(10):
+            while len(gateway.listeners[0].connections) > 1:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        told.set()
+        answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 4))
+        assert answer.responses[0].partitions[0].high_watermark == 4
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("how", ["its client leaves", "it fails"])
+def test_of_an_answer_that_is_not_made_again_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    plain = Fetch.again
+
+    async def again(self: Fetch) -> Answer:
+        asked.set()
+        await go_on.wait()
+        if how == "it fails":
+            raise RuntimeError("on purpose")
+        return await plain(self)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        monkeypatch.setattr(Fetch, "again", again)
+        monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        monkeypatch.setattr(Files, "read_whole_into", lambda *_: False)
+        (listener,) = gateway.listeners
+        before = set(listener.connections)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+        await asked.wait()
+        (connection,) = listener.connections - before
+        assert not connection.idle
+        if how == "its client leaves":
+            # without a farewell: it could mean that the client only sends no more
+            end = other.writer.get_extra_info("socket")
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            other.writer.transport.abort()
+            async with asyncio.timeout(10):
+                while connection in listener.connections:
+                    await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        go_on.set()
+        async with asyncio.timeout(10):
+            while not connection.idle or connection in listener.connections:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert ("on purpose" in caplog.text) == (how == "it fails")
+        await nothing_unsent(gateway, client)
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("loop", [uvloop.run, asyncio.run])
+def test_a_client_that_sends_no_more_gets_its_answer_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    going = threading.Event()
+    plain = sending.Sending.run
+
+    def held(self: Sending, scratch: memoryview, wait: bool) -> bool:
+        going.wait(10)
+        return plain(self, scratch, wait)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client, 40)
+        whole = sum(map(len, batches))
+        monkeypatch.setattr(Sending, "run", held)
+        body = fetch_body("t", 0, max_bytes=2 * whole, partition_max_bytes=2 * whole)
+        for _ in range(2):
+            going.clear()
+            other = await Client.connect(gateway)
+            other.send(ApiKey.FETCH, 11, body)
+            other.writer.write_eof()
+            for _ in range(3):
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+            going.set()
+            _, answer = await other.receive()
+            assert len(records_of(answer)) == whole
+            assert await other.at_end()
+            other.close()
+
+    run(tmp_path, test, loop=loop)
+
+
+# -- the short way, for who goes on from a large answer
+
+
+def in_memory(pieces: Answer) -> bytes:
+    """The bytes of an answer that was not sent."""
+    found = bytearray()
+    for piece in pieces:
+        if isinstance(piece, Stored):
+            into = memoryview(bytearray(len(piece)))
+            assert piece.read_into(into)
+            piece.release()
+            piece = into
+        found += piece
+    return bytes(found)
+
+
+def quickly(gateway: Gateway, data: bytes) -> bytes | None:
+    found = quick(gateway.broker, 1, data, 0, len(data))
+    return None if found is None else in_memory(found)
+
+
+def at_length(gateway: Gateway, data: bytes, connection: int = 1) -> bytes:
+    answer = fetch(gateway.broker, asked(connection, "/h", data, 0, len(data), 12)).start()
+    assert isinstance(answer, list)
+    return in_memory(answer)
+
+
+async def topic_of(client: Client) -> bytes:
+    """The id of the topic "t"."""
+    answer = await client.ask(ApiKey.METADATA, 12, messages.MetadataRequest(topics=None))
+    (found,) = [each.topic_id for each in answer.topics if each.name == "t"]
+    return bytes(found)
+
+
+@pytest.mark.parametrize("sizes", [[BIG] * 9, [5_000] * 200, [100, 40_000, 7_000, 90_000] * 12])
+def test_who_goes_on_from_a_large_answer_gets_the_same_by_the_short_way(
+    tmp_path: Path, sizes: list[int]
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic = await topic_of(client)
+        stored = []
+        for size in sizes:
+            each = batch(os.urandom(size))
+            await client.ask(ApiKey.PRODUCE, 9, produce_body("t", each))
+            stored.append(len(each))
+        opened = at_length(gateway, frame(15, request(topic, 0, (0, 0), partition_max_bytes=1)), 1)
+        again = at_length(gateway, frame(15, request(topic, 0, (0, 0), partition_max_bytes=1)), 2)
+        offset, times, epoch = 0, 0, 1
+        while offset < len(sizes):
+            plain = frame(15, request(topic, offset, partition_max_bytes=400_000))
+            short = quickly(gateway, plain)
+            whole = at_length(gateway, plain)
+            assert short is None or short == whole
+            # and in a session
+            answers = []
+            for connection, first in ((1, opened), (2, again)):
+                (session,) = struct.unpack_from(">i", first, 15)
+                data = frame(15, request(topic, offset, (session, epoch), partition_max_bytes=400_000))
+                found = quick(gateway.broker, connection, data, 0, len(data)) if connection == 1 else None
+                times += found is not None
+                answers.append(in_memory(found) if found else at_length(gateway, data, connection))
+            assert answers[0][19:] == answers[1][19:]
+            epoch += 1
+            left = 400_000
+            while offset < len(stored) and (left := left - stored[offset]) >= 0:
+                offset += 1
+        assert times > sum(sizes) // 400_000 - 2
+
+    run(tmp_path, test)
+
+
+def test_a_batch_of_which_an_answer_showed_too_little_comes_whole(tmp_path: Path) -> None:
+    """A client that gets but a part of the first batch could never go on."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic = await topic_of(client)
+        batches = await filled(client, 2)
+        large = batch(os.urandom(900_000))
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", large))
+        for beyond in (0, 30, 61, 100):
+            most = 2 * len(batches[0]) + beyond
+            for offset, expected in ((0, [*batches, large[:beyond]]), (2, [large])):
+                body = request(topic, offset, partition_max_bytes=most)
+                answer = (await client.ask(ApiKey.FETCH, 15, body)).responses[0].partitions[0]
+                assert len(answer.records) == sum(map(len, expected))
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("what", ["it is there", "it is damaged", "its topic is gone"])
+def test_what_the_short_way_lent_and_cannot_be_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic = await topic_of(client)
+        batches = await filled(client)
+        (path,) = tmp_path.rglob("*.seg")
+        # two batches each time
+        most = 2 * len(batches[0]) + 100
+
+        async def ask(offset: int) -> Any:
+            body = request(topic, offset, partition_max_bytes=most)
+            return (await client.ask(ApiKey.FETCH, 15, body)).responses[0].partitions[0]
+
+        assert same(
+            bytes((await ask(0)).records), batches[0] + bytes((await ask(0)).records)[len(batches[0]) :]
+        )
+        data = frame(15, request(topic, 2, partition_max_bytes=most))
+        found = quick(gateway.broker, 1, data, 0, len(data))
+        assert found is not None, "it goes the short way"
+        for piece in found:
+            if isinstance(piece, Stored):
+                piece.release()
+        monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        monkeypatch.setattr(Files, "read_whole_into", lambda *_: False)
+        if what == "it is damaged":
+            with path.open("r+b") as file:
+                file.seek(2 * len(batches[0]) + BIG // 2)
+                file.write(b"something else")
+        elif what == "its topic is gone":
+            plain = Sending.run
+
+            def late(self: Sending, scratch: memoryview, wait: bool) -> bool:
+                if wait:
+                    going.wait(10)
+                return plain(self, scratch, wait)
+
+            going = threading.Event()
+            monkeypatch.setattr(Sending, "run", late)
+            client.send(ApiKey.FETCH, 15, request(topic, 2, partition_max_bytes=most))
+            other = await Client.connect(gateway)
+            await other.ask(
+                ApiKey.DELETE_TOPICS, 5, messages.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+            )
+            other.close()
+            going.set()
+            _, answer = await client.receive()
+            assert answer.responses[0].partitions[0].error_code == Error.UNKNOWN_TOPIC_ID
+            return
+        answer = await ask(2)
+        if what == "it is there":
+            assert answer.high_watermark == 4
+            assert same(bytes(answer.records)[: len(batches[2])], batches[2])
+        else:
+            assert answer.error_code == Error.CORRUPT_MESSAGE
+            assert not answer.records
+
+    run(tmp_path, test)
+
+
+def test_what_the_short_way_declines_is_lent_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lent: list[int] = []
+    returned: list[int] = []
+    lend, give_back = Reader.lend, Reader.returned
+
+    def lending(self: Reader, *more: Any) -> Any:
+        lent.append(1)
+        return lend(self, *more)
+
+    def returning(self: Reader, descriptor: int) -> None:
+        returned.append(1)
+        give_back(self, descriptor)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic = await topic_of(client)
+        batches = await filled(client)
+        most = 2 * len(batches[0]) + 100
+        at_length(gateway, frame(15, request(topic, 0, partition_max_bytes=most)))
+        monkeypatch.setattr(Reader, "lend", lending)
+        monkeypatch.setattr(Reader, "returned", returning)
+        assert (
+            quickly(gateway, frame(15, request(topic, 2, partition_max_bytes=most, min_bytes=1 << 20)))
+            is None
+        )
+        assert len(lent) == len(returned) == 1
+
+    run(tmp_path, test)
+
+
+def test_the_loop_hears_of_an_answer_that_left_though_its_client_asks_no_more(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        other = await Client.connect(gateway)
+        await other.ask(ApiKey.FETCH, 11, fetch_body("t", 0))
+        await nothing_unsent(gateway, client)
+        assert all(each.idle for each in gateway.listeners[0].connections)
+        other.close()
+
+    run(tmp_path, test)
