@@ -7,10 +7,10 @@ the bytes, is a fifth of the whole. Kafka has network threads for the same reaso
 The loop is not woken for an answer that left whole: its client's next request does that, or a look at all of them some
 milliseconds later.
 
-These threads never wait. What the page cache has let go of is read by others, which may wait for the disk; both check
-what came from there, so that a consumer far behind costs the loop no more than one at the end. What cannot be vouched
-for is the loop's affair again (`missed`), and so is what the client does not take at once (`left`): the transport
-bounds it as all answers.
+These threads never wait. What the page cache has let go of is read by others, which may wait for the disk; they go on
+with what the first had read, if there is memory to keep it. Both check what came from the disk, so that a consumer far
+behind costs the loop no more than one at the end. What cannot be vouched for is the loop's affair again (`missed`), and
+so is what the client does not take at once (`left`): the transport bounds it as all answers.
 """
 
 from __future__ import annotations
@@ -41,13 +41,27 @@ _IOV = min(1024, os.sysconf("SC_IOV_MAX"))
 class Sending:
     """One answer on its way. `ended` is set last: what a thread found out may be read then."""
 
-    __slots__ = ("_descriptor", "_finish", "_pieces", "ended", "failed", "left", "missed", "wanted")
+    __slots__ = (
+        "_descriptor",
+        "_finish",
+        "_into",
+        "_pieces",
+        "ended",
+        "failed",
+        "left",
+        "missed",
+        "scratch",
+        "wanted",
+    )
 
     def __init__(self, descriptor: int, pieces: Sequence[Piece], finish: Callable[[Sending], None]) -> None:
         """`descriptor` is of the socket, and is closed here. `finish` is called once, in the loop."""
         self._descriptor = descriptor
         self._pieces = pieces
         self._finish: Callable[[Sending], None] | None = finish
+        # what was read into when it had to be run again, as long as it is there; whose memory that is
+        self._into: list[memoryview] = []
+        self.scratch: memoryview | None = None
         self.ended = 0.0
         """when it did (`perf_counter`), 0 before"""
         self.wanted = False
@@ -62,7 +76,7 @@ class Sending:
     def run(self, scratch: memoryview, wait: bool) -> bool:
         """In a thread. False when it would have to wait for a disk, and may not: it is to be run again."""
         try:
-            found = _in_memory(self._pieces, scratch, wait)
+            found = _in_memory(self._pieces, scratch, wait, self._into)
             if found is not None:
                 self.left = _send(self._descriptor, found)
             elif not wait:
@@ -77,6 +91,14 @@ class Sending:
             self.failed = True
         self._end()
         return True
+
+    def keep(self, scratch: memoryview) -> None:
+        """What it has read so far stays in there until it is run again."""
+        self.scratch = scratch
+
+    def forget(self) -> None:
+        """What it has read so far is overwritten."""
+        self._into.clear()
 
     def give_up(self) -> None:
         """It is not sent any more. In a thread, in place of `run`."""
@@ -110,6 +132,8 @@ class Senders:
         self._ready = _Threads("send", THREADS, self._send)
         self._waiting = _Threads("send-disk", WAITING, self._wait_and_send)
         self._stopped = False
+        # memory for what was read before a disk had to be asked
+        self._spare = [memoryview(bytearray(_SCRATCH)) for _ in range(WAITING)]
         # what the loop has not heard of yet, and when it looks which of these have ended
         self._unheard: dict[Sending, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -152,21 +176,34 @@ class Senders:
         if self._unheard and self._timer is None:
             self._timer = self._loop.call_later(_UNHEARD, self._look)
 
-    def _send(self, sending: Sending, scratch: memoryview) -> None:
+    def _send(self, sending: Sending, scratch: memoryview) -> memoryview:
         if sending.run(scratch, wait=False):
             self._finish(sending)
-        elif self._waiting.start():
-            self._waiting.queue.put(sending)
+        elif not self._waiting.start():
+            return self._wait_and_send(sending, scratch)
         else:
-            self._wait_and_send(sending, scratch)
+            try:
+                spare = self._spare.pop()
+            except IndexError:
+                sending.forget()
+            else:
+                sending.keep(scratch)
+                scratch = spare
+            self._waiting.queue.put(sending)
+        return scratch
 
-    def _wait_and_send(self, sending: Sending, scratch: memoryview) -> None:
+    def _wait_and_send(self, sending: Sending, scratch: memoryview) -> memoryview:
+        kept, sending.scratch = sending.scratch, None
         if self._stopped:
             # whoever stops waits for this thread
             sending.give_up()
         else:
-            sending.run(scratch, wait=True)
+            sending.run(scratch if kept is None else kept, wait=True)
+        sending.forget()
+        if kept is not None:
+            self._spare.append(kept)
         self._finish(sending)
+        return scratch
 
     def _finish(self, sending: Sending) -> None:
         if sending.urgent:
@@ -188,7 +225,8 @@ class Senders:
 class _Threads:
     """Some threads that take from one queue."""
 
-    def __init__(self, name: str, most: int, run: Callable[[Sending, memoryview], None]) -> None:
+    def __init__(self, name: str, most: int, run: Callable[[Sending, memoryview], memoryview]) -> None:
+        """`run` is given memory to read into, and gives back what is to be read into next."""
         self.queue: SimpleQueue[Sending | None] = SimpleQueue()
         self._name = name
         self._most = most
@@ -212,7 +250,7 @@ class _Threads:
 
     def _take(self, scratch: memoryview) -> None:
         while (sending := self.queue.get()) is not None:
-            self._run(sending, scratch)
+            scratch = self._run(sending, scratch)
 
     def stop(self) -> None:
         for _ in self._threads:
@@ -228,7 +266,7 @@ def in_memory(pieces: Sequence[Piece]) -> list[Buffer] | None:
     try:
         if not all(piece.known for piece in pieces if isinstance(piece, Stored)):
             return None
-        return _in_memory(pieces, memoryview(b""), wait=False)
+        return _in_memory(pieces, memoryview(b""), False, [])
     finally:
         release(pieces)
 
@@ -240,31 +278,42 @@ def release(pieces: Sequence[Piece]) -> None:
             piece.release()
 
 
-def _in_memory(pieces: Sequence[Piece], scratch: memoryview, wait: bool) -> list[Buffer] | None:
+def _in_memory(
+    pieces: Sequence[Piece], scratch: memoryview, wait: bool, into: list[memoryview]
+) -> list[Buffer] | None:
     """`_read`, and None where a disk failed: who reads again tells."""
     try:
-        return _read(pieces, scratch, wait)
+        return _read(pieces, scratch, wait, into)
     except OSError:
         return None
 
 
-def _read(pieces: Sequence[Piece], scratch: memoryview, wait: bool) -> list[Buffer] | None:
-    """What is stored goes into `scratch` while there is room."""
+def _read(
+    pieces: Sequence[Piece], scratch: memoryview, wait: bool, into: list[memoryview]
+) -> list[Buffer] | None:
+    """What is stored goes into `scratch` while there is room. `into`: where each went when they were read before, while
+    that is as it was; where they went now.
+    """
     found: list[Buffer] = []
-    at = 0
+    before, at = iter(into[:]), 0
+    into.clear()
     for piece in pieces:
         if not isinstance(piece, Stored):
             found.append(piece)
             continue
         size = len(piece)
-        if at + size <= len(scratch):
-            into = scratch[at : at + size]
+        buffer = next(before, None)
+        if buffer is None:
+            if at + size <= len(scratch):
+                buffer = scratch[at : at + size]
+            else:
+                buffer = memoryview(bytearray(size))
+        if buffer.obj is scratch.obj:
             at += size
-        else:
-            into = memoryview(bytearray(size))
-        if not piece.read_into(into, wait=wait):
+        into.append(buffer)
+        if not piece.read_into(buffer, wait=wait):
             return None
-        found.append(into)
+        found.append(buffer)
     return found
 
 

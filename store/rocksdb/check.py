@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from google_crc32c import value as crc32c
@@ -68,13 +68,15 @@ def sound(
     each: Each | None = None,
     place: int = 0,
     gap: bool = True,
+    doubts: Sequence[tuple[int, int]] | None = None,
 ) -> Checked:
     """Check the whole batches in a buffer from `at` on. `room`, `expected`, `last`: see `header`.
 
     Ends without a problem before a batch that is not whole here, and before one that leaves a gap: as the first, and
     if it may (`gap`), it is good when its follower is seen here and does not contradict it, or when no follower has
-    room. Positions in the answer
-    count from the buffer's begin; those given to `each` are `place` more.
+    room. Positions in the answer count from the buffer's begin; those given to `each` are `place` more. `doubts`: the
+    bytes (from, to), in order, that are not known to be right (None: all); a batch without any of them is not held
+    against its CRC.
     """
     begun = at
     end = len(data)
@@ -82,6 +84,8 @@ def sound(
     latest, latest_from = -1, expected
     problem = ""
     head = _HEAD.unpack_from
+    doubtful = iter(((0, end),) if doubts is None else doubts)
+    doubt = doubt_end = 0
     while end - at >= HEADER_BYTES:
         base, length, magic, crc, delta, timestamp = head(data, at)
         size = length + LENGTH_OVERHEAD
@@ -105,7 +109,9 @@ def sound(
             if following <= base + delta:
                 problem = f"offset {base + delta}, though {following} comes after it"
                 break
-        if crc32c(bytes(data[at + _CHECKED : at + size])) != crc:
+        while doubt_end <= at:
+            doubt, doubt_end = next(doubtful, (end, end + 1))
+        if doubt < at + size and crc32c(bytes(data[at + _CHECKED : at + size])) != crc:
             problem = "a wrong CRC"
             break
         expected = base + delta + 1

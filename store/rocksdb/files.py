@@ -201,13 +201,13 @@ class Files:
             raise
         return memoryview(buffer) if done == size else None
 
-    def read_cached_into(self, descriptor: int, buffer: memoryview, position: int) -> bool:
-        """Fill the buffer if the page cache has all of it, else False. In any thread."""
+    def read_cached_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """Fill the buffer as far as the page cache has it without a hole; how many bytes that is. In any thread."""
         try:
-            return os.preadv(descriptor, [buffer], position, _NOWAIT) == len(buffer)
+            return os.preadv(descriptor, [buffer], position, _NOWAIT)
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-                return False
+                return 0
             raise
 
     def read_whole_into(self, descriptor: int, buffer: memoryview, position: int) -> bool:

@@ -46,6 +46,20 @@ class Extents:
             return self.ends[index], self.offsets[index]
         return position, -1
 
+    def gaps(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What of these bytes lies in no range."""
+        found = []
+        index = bisect_right(self.ends, start)
+        while start < end:
+            begin = self.starts[index] if index < len(self.starts) else end
+            if begin > start:
+                found.append((start, min(begin, end)))
+            if begin >= end:
+                break
+            start = self.ends[index]
+            index += 1
+        return found
+
     def add(self, start: int, end: int, next_offset: int) -> None:
         """A range more; those that it touches become one with it."""
         starts, ends, offsets = self.starts, self.ends, self.offsets
@@ -161,13 +175,7 @@ class Trust:
 
         The offset is -1 when that is within a batch, or nothing is known.
         """
-        while self._told:
-            told = self._told.popleft()
-            if isinstance(told, Lost):
-                self._cut(told.segment, told.position, told.size)
-            elif told.misses == self.misses:
-                # nothing came from the disk after it was looked at
-                self.add(told.number, told.start, told.end, told.next_offset)
+        self._hear()
         if segment.number == self.number and position >= self.fresh:
             return segment.size, segment.next_offset
         known = self._checked.get(segment.number)
@@ -177,6 +185,27 @@ class Trust:
         if segment.number == self.number and end >= self.fresh > position:
             return segment.size, segment.next_offset
         return end, offset
+
+    def doubts(self, segment: Segment, position: int, size: int) -> list[tuple[int, int]]:
+        """Which of these bytes are not known to be right: (from, to) each, in order."""
+        self._hear()
+        end = position + size
+        if segment.number == self.number:
+            end = min(end, max(self.fresh, position))
+        known = self._checked.get(segment.number)
+        if known is None:
+            return [(position, end)] if position < end else []
+        return known.gaps(position, end)
+
+    def _hear(self) -> None:
+        """Take over what threads have found out."""
+        while self._told:
+            told = self._told.popleft()
+            if isinstance(told, Lost):
+                self._cut(told.segment, told.position, told.size)
+            elif told.misses == self.misses:
+                # nothing came from the disk after it was looked at
+                self.add(told.number, told.start, told.end, told.next_offset)
 
     def add(self, number: int, start: int, end: int, next_offset: int) -> None:
         """The batches from `start` to `end` of a segment were found right."""
@@ -225,9 +254,9 @@ class Trust:
         """
         return Asking(self, self._asks, segment, position, size)
 
-    def asked(self, segment: Segment, position: int, size: int) -> bool:
-        """Whether somebody asks for some of these bytes, and has not said yet whether they were there."""
-        asks = list(self._asks.values())
+    def asked(self, segment: Segment, position: int, size: int, but: Asking | None = None) -> bool:
+        """Whether somebody (but for one) asks for some of these bytes, and has not said yet whether they were there."""
+        asks = [ask for who, ask in list(self._asks.items()) if who is not but]
         mine = self.loop_asks
         if mine is not None:
             asks.append((mine.segment.number, mine.position, mine.position + mine.size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from store.api import Stored
@@ -48,13 +49,15 @@ class Lent(Stored):
     """See `store.api.Stored`. Its descriptor stays open until it is released: the file may go meanwhile."""
 
     __slots__ = (
+        "_begun",
         "_descriptor",
+        "_doubts",
         "_due",
         "_ends",
+        "_into",
         "_misses",
         "_reader",
         "_request",
-        "_right",
         "_trust",
         "_waits",
     )
@@ -70,11 +73,13 @@ class Lent(Stored):
         self._due = due
         self._ends = ends
         _, segment, size, position = request
+        # what was not known to be right (from, to) when there were so many misses
         self._misses = trust.misses
-        # all of it was known to be right when there were so many misses
-        self._right = trust.until(segment, position)[0] >= position + size
-        # the page cache has not all of it
+        self._doubts = trust.doubts(segment, position, size)
+        # the page cache has not all of it, but so many bytes at the beginning, which are here
         self._waits = False
+        self._begun = 0
+        self._into: memoryview | None = None
 
     def __len__(self) -> int:
         return self._request.size
@@ -86,43 +91,55 @@ class Lent(Stored):
             misses = trust.misses
             with trust.asking(segment, position, size) as asking:
                 self._waits = True
-                if files.read_cached_into(self._descriptor, buffer, position):
+                read = files.read_cached_into(self._descriptor, buffer, position)
+                # Whoever else asks may have brought in what nobody has checked. Looked at first: who asks says that it
+                # missed before it asks no more.
+                others = trust.asked(segment, position, size, but=asking)
+                if read == size:
                     asking.found()
                     self._waits = False
+                elif asking.lost() == self._misses + 1 and not others:
+                    self._begun, self._into = read, buffer
             if not self._waits:
-                if not self._still_right():
-                    return self._check(buffer, misses)
+                if others or trust.misses != self._misses:
+                    return self._check(buffer, misses, None)
+                if self._doubts:
+                    return self._check(buffer, misses, self._doubts)
                 self._find_end(buffer)
                 return True
         if not wait:
             return False
-        with trust.asking(segment, position, size) as asking:
-            whole = files.read_whole_into(self._descriptor, buffer, position)
+        begun = self._begun if buffer is self._into else 0
+        with trust.asking(segment, position + begun, size - begun) as asking:
+            whole = files.read_whole_into(self._descriptor, buffer[begun:], position + begun)
             misses = asking.lost()
-        return whole and self._check(buffer, misses)
+        if not whole:
+            return False
+        if not begun:
+            return self._check(buffer, misses, None)
+        if misses != self._misses + 2:
+            # What was read first is right, but what the page cache has there by now may be something else.
+            misses = -1
+        before = [
+            (start, min(end, position + begun)) for start, end in self._doubts if start < position + begun
+        ]
+        return self._check(buffer, misses, [*before, (position + begun, position + size)])
 
     @property
     def known(self) -> bool:
-        return self._right and self._trust.misses == self._misses
+        return not self._doubts and self._trust.misses == self._misses
 
-    def _still_right(self) -> bool:
-        """Whether what was right when it was lent is what was read now."""
-        _, segment, size, position = self._request
-        # last whether something was missed: who asks says so before it asks no more
-        return (
-            self._right
-            and not self._trust.asked(segment, position, size)
-            and self._trust.misses == self._misses
-        )
-
-    def _check(self, buffer: memoryview, misses: int) -> bool:
-        """Whether all batches in the buffer are right, which was read when there were so many misses.
+    def _check(self, buffer: memoryview, misses: int, doubts: Sequence[tuple[int, int]] | None) -> bool:
+        """Whether all batches in the buffer are right, which was read when there were so many misses. `doubts`: as in
+        `sound`, but positions of the segment.
 
         The last one may be cut off: it is not looked at, for no client makes anything of it.
         """
         _, segment, size, position = self._request
         room = segment.size - position
-        checked = sound(buffer, 0, room, self._due, segment.next_offset)
+        if doubts is not None:
+            doubts = [(start - position, end - position) for start, end in doubts]
+        checked = sound(buffer, 0, room, self._due, segment.next_offset, doubts=doubts)
         end, left = checked.position, size - checked.position
         following = 0
         if checked.problem or not checked.batches:

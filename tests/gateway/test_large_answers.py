@@ -141,9 +141,9 @@ def test_what_the_page_cache_has_lost_comes_from_the_disk(
     waited: list[str] = []
     read_whole_into = Files.read_whole_into
 
-    def miss(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
+    def miss(self: Files, descriptor: int, buffer: memoryview, position: int) -> int:
         lost.append(threading.current_thread().name)
-        return False
+        return 0
 
     def wait(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
         waited.append(threading.current_thread().name)
@@ -176,7 +176,7 @@ def test_what_comes_damaged_from_the_disk_is_told_and_not_sent(
         with path.open("r+b") as file:
             file.seek(2 * len(batches[0]) + BIG // 2)
             file.write(b"something else")
-        monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        monkeypatch.setattr(Files, "read_cached_into", lambda *_: 0)
         answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 0))
         assert answer.responses[0].partitions[0].error_code == Error.NONE
         stored = records_of(answer)
@@ -317,7 +317,7 @@ def test_an_answer_on_its_way_leaves_whole_before_its_connection_is_closed(tmp_p
 def test_a_disk_that_fails_is_told_and_costs_no_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: Files, descriptor: int, buffer: memoryview, position: int) -> bool:
+    def broken(self: Files, descriptor: int, buffer: memoryview, position: int) -> int:
         raise OSError(5, "Input/output error")
 
     async def test(gateway: Gateway, client: Client) -> None:
@@ -406,7 +406,7 @@ def test_of_an_answer_that_is_not_made_again_nothing_is_kept(
     async def test(gateway: Gateway, client: Client) -> None:
         await filled(client)
         monkeypatch.setattr(Fetch, "again", again)
-        monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        monkeypatch.setattr(Files, "read_cached_into", lambda *_: 0)
         monkeypatch.setattr(Files, "read_whole_into", lambda *_: False)
         (listener,) = gateway.listeners
         before = set(listener.connections)
@@ -578,7 +578,7 @@ def test_what_the_short_way_lent_and_cannot_be_read_is_read_again(
         for piece in found:
             if isinstance(piece, Stored):
                 piece.release()
-        monkeypatch.setattr(Files, "read_cached_into", lambda *_: False)
+        monkeypatch.setattr(Files, "read_cached_into", lambda *_: 0)
         monkeypatch.setattr(Files, "read_whole_into", lambda *_: False)
         if what == "it is damaged":
             with path.open("r+b") as file:

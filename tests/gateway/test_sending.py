@@ -251,3 +251,59 @@ def test_without_threads_the_caller_sends(monkeypatch: pytest.MonkeyPatch) -> No
         assert taken(there, 3) == b"def"
 
     alone(test)
+
+
+class Halved(Kept):
+    """Of its bytes a first half is in memory; the rest has to be waited for."""
+
+    def __init__(self, data: bytes, go_on: threading.Event) -> None:
+        super().__init__(data)
+        self.go_on = go_on
+        self.begun: memoryview | None = None
+        self.kept = False
+
+    def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
+        half = len(self) // 2
+        if not wait:
+            buffer[:half] = self.data[:half]
+            self.begun = buffer
+            return False
+        assert self.go_on.wait(10)
+        self.kept = buffer is self.begun
+        assert not self.kept or buffer[:half] == self.data[:half]
+        buffer[:] = self.data
+        return True
+
+
+def test_what_was_read_before_a_disk_is_asked_is_kept_for_some() -> None:
+    """Others are sent meanwhile, by the same threads."""
+
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        go_on = threading.Event()
+        pairs = [socket.socketpair() for _ in range(sending.WAITING + 6)]
+        halves = [Halved(os.urandom(200_000), go_on) for _ in pairs]
+        tasks = []
+        for (mine, theirs), half in zip(pairs, halves, strict=True):
+            mine.setblocking(False)
+            mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            tasks.append(asyncio.ensure_future(sent(senders, mine.fileno(), [b"head", half, b"tail"])))
+            theirs.settimeout(10)
+        for _ in range(20):
+            quick = os.urandom(50_000)
+            assert (await sent(senders, here.fileno(), [Kept(quick)])).left == b""
+            assert taken(there, len(quick)) == quick
+        go_on.set()
+        for task, half, (mine, theirs) in zip(tasks, halves, pairs, strict=True):
+            result = await task
+            whole = b"head" + half.data + b"tail"
+            assert taken(theirs, len(whole) - len(result.left)) + result.left == whole
+            assert half.released == 1
+            mine.close()
+            theirs.close()
+        assert sum(half.kept for half in halves) == sending.WAITING, "memory is bounded"
+        # and again: what it took was given back
+        half = Halved(os.urandom(200_000), go_on)
+        await sent(senders, here.fileno(), [half])
+        assert half.kept
+
+    alone(test)
