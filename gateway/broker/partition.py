@@ -203,6 +203,9 @@ class Partition:
             raise KafkaError(
                 Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This gateway does not serve transactions yet."
             )
+        if not self._batches and self.log.refuses:
+            # the store would refuse the whole turn, and others have a part in it
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, self.log.refuses)
         producer_id = header.producer_id
         if producer_id >= 0:
             verdict = self.producers.check(

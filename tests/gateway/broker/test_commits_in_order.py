@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.commit import Commit
+from gateway.broker.errors import KafkaError
 from gateway.broker.participant import Stage
 from gateway.broker.partition import Partition
 from gateway.broker.turn import Turn
@@ -173,9 +174,10 @@ def test_what_is_queued_behind_a_refused_append_is_not_stored(tmp_path: Path) ->
         await world.topic(partitions=2)
         log = partition_of(world, 0).log
         assert isinstance(log, RocksLog)
-        log.refuses = "damaged"
         first = put(world, b"one", 1)
         put(world, b"x", 0)
+        # it is found while the turn is open
+        log.refuses = "damaged"
         world.broker.turn.end()
         second = put(world, b"two", 1)
         world.broker.turn.end()
@@ -183,6 +185,26 @@ def test_what_is_queued_behind_a_refused_append_is_not_stored(tmp_path: Path) ->
         assert isinstance(await second.told, StoreError)
         assert await put(world, b"three", 1).told is None
         assert [(each.offset, each.value) for each in await world.read("t", 1)] == [(0, b"three")]
+        await store.close()
+
+    run(test)
+
+
+def test_a_producer_to_a_log_that_refuses_is_told_and_costs_nobody_the_turn(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        store = await rocksdb.open(tmp_path / "data")
+        await world.start(store)
+        await world.topic(partitions=2)
+        log = partition_of(world, 0).log
+        assert isinstance(log, RocksLog)
+        log.refuses = "damaged"
+        first = put(world, b"one", 1)
+        with pytest.raises(KafkaError, match="damaged") as told:
+            put(world, b"x", 0)
+        assert told.value.code == Error.KAFKA_STORAGE_ERROR
+        world.broker.turn.end()
+        assert await first.told is None
+        assert [(each.offset, each.value) for each in await world.read("t", 1)] == [(0, b"one")]
         await store.close()
 
     run(test)
