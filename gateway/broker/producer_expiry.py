@@ -31,15 +31,30 @@ class ProducerExpiry:
         if not self._watch.trusted:
             return
         before = node.clock.wall_ms() - node.settings.integer("producer.id.expiration.ms")
-        writes: list[Write] = []
-        in_use: set[int] = set()
-        for table in self._tables():
-            in_use.add(table.partition)
-            writes += table.expire(before)
+        await self._write([each for table in self._tables() for each in table.expire(before)])
+        old: list[bytes] = []
         for number, (key, value) in enumerate(node.store.scan(Family.DEDUP)):
-            if int.from_bytes(key[:4], "big") not in in_use:
-                writes += expired(key, value, before)
+            if expired(key, value, before):
+                old.append(key)
             if number % _ROWS == _ROWS - 1:
+                await self._delete(old, before)
+                old.clear()
                 await asyncio.sleep(0)
+        await self._delete(old, before)
+
+    async def _delete(self, keys: list[bytes], before: int) -> None:
+        """Those rows of partitions that are not in use. A producer may have written since they were read: then the row
+        is another, or its partition is in use, and a deletion that came behind would take what it is known by.
+        """
+        in_use = {table.partition for table in self._tables()}
+        writes: list[Write] = []
+        for key in keys:
+            if int.from_bytes(key[:4], "big") not in in_use:
+                value = self._node.store.get(Family.DEDUP, key)
+                if value is not None:
+                    writes += expired(key, value, before)
+        await self._write(writes)
+
+    async def _write(self, writes: list[Write]) -> None:
         if writes:
-            await node.write(writes)
+            await self._node.write(writes)

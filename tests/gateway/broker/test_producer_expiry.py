@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from gateway.broker import producer_expiry
 from gateway.broker.clock_watch import HOLD_MS
 from gateway.broker.producer_expiry import ProducerExpiry
 from gateway.broker.producers import ProducerTable
@@ -10,7 +15,7 @@ from gateway.wire.api_keys import ApiKey
 from store.api import Family
 from tests.gateway.broker.fake_broker import LOOP, FakeBroker
 from tests.gateway.broker.held import Clock, part, run
-from tests.gateway.serving import Client, batch, create, produce_body
+from tests.gateway.serving import Client, batch, create, fetch_body, produce_body
 
 DAY = 86_400_000
 
@@ -58,3 +63,50 @@ def test_nobody_is_forgotten_by_a_clock_that_jumped(broker: FakeBroker) -> None:
     broker.clock.now += HOLD_MS
     LOOP.run_until_complete(expiry.run())
     assert not list(table), "a clock that stays is believed"
+
+
+@pytest.mark.parametrize("in_use", [True, False])
+def test_who_writes_again_while_rows_are_looked_at_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, in_use: bool
+) -> None:
+    """One row at a time: after each of them others have their turn."""
+    monkeypatch.setattr(producer_expiry, "_ROWS", 1)
+    clock = Clock()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        broker = gateway.broker
+        expiry = ProducerExpiry(
+            broker, broker.clock_watch, lambda: [each.producers for each in broker.partitions_in_use()]
+        )
+        topics = ["a", "b", "c"]
+        for topic in topics:
+            await create(client, topic)
+            each = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
+            await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, each))
+        if not in_use:
+            for _ in range(3):
+                broker.release_idle()
+        clock.now += DAY
+        await expiry.run()
+        clock.now += 1
+        run_out = asyncio.ensure_future(expiry.run())
+        for topic in topics:
+            await asyncio.sleep(0)
+            each = batch(b"again", producer_id=7, producer_epoch=0, base_sequence=1)
+            answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, each))
+            assert part(answer).error_code == 0
+            if not in_use:
+                for _ in range(3):
+                    broker.release_idle()
+        await run_out
+        # what is in memory and what a restart finds say the same
+        kept = {key for key, _ in broker.store.scan(Family.DEDUP)}
+        for topic in topics:
+            again = batch(b"again", producer_id=7, producer_epoch=0, base_sequence=1)
+            before = part(await client.ask(ApiKey.FETCH, 11, fetch_body(topic, 0))).high_watermark
+            await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, again))
+            after = part(await client.ask(ApiKey.FETCH, 11, fetch_body(topic, 0))).high_watermark
+            assert before == after == 2, "it is a duplicate"
+        assert len(kept) == 3
+
+    run(test, clock=clock)
