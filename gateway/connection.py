@@ -334,15 +334,15 @@ class Connection(asyncio.Protocol):
     async def _later(self, answer: Awaitable[T], then: Callable[[T], None]) -> None:
         try:
             found = await answer
+            self._task = None
+            if self._state is not CLOSED:
+                then(found)
         except Malformed as error:
+            self._listener.malformed.inc()
             self.close(f"malformed request: {error}")
         except Exception:
             log.exception("a request failed", extra={"client": self.host, "api": self._serving})
             self.close("an internal error, see the log")
-        else:
-            self._task = None
-            if self._state is not CLOSED:
-                then(found)
 
     def _handled(self, frame: bytes) -> None:
         """A handler that waited has its answer."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from gateway.connection import Connection
 from gateway.connection_state import UNREAD
 from gateway.listener import CLOSING_SECONDS
 from gateway.server import Gateway
@@ -466,3 +467,36 @@ def test_a_transport_sends_at_once_or_counts_what_it_has(
             transport.abort()
 
     loop(test())
+
+
+def test_a_fault_behind_an_answer_that_was_waited_for_ends_its_connection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its client would wait for ever, and so would what it asks next."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        other = await Client.connect(gateway)
+        (listener,) = gateway.listeners
+        with monkeypatch.context() as patch:
+            patch.setattr(Connection, "_handled", broken)
+            other.send(
+                ApiKey.CREATE_TOPICS,
+                7,
+                messages.CreateTopicsRequest(
+                    topics=[
+                        messages.CreateTopicsRequest.CreatableTopic(
+                            name="t", num_partitions=1, replication_factor=1
+                        )
+                    ],
+                    timeout_ms=1000,
+                ),
+            )
+            assert await other.at_end()
+        while len(listener.connections) > 1:
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert "on purpose" in caplog.text
+
+    def broken(self: Connection, frame: bytes) -> None:
+        raise RuntimeError("on purpose")
+
+    run(test)
