@@ -226,8 +226,6 @@ class Connection(asyncio.Protocol):
 
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""
-        if self._large is not None:
-            self._large.want()
         self._frames.keep(data, position)
         self._pause(BUSY)
 
@@ -384,8 +382,10 @@ class Connection(asyncio.Protocol):
         self._enter(SENDING)
         # it may all be in memory before the loop hears of it, and others must be given less from now on
         self._account_unsent(size)
-        self._large = LargeAnswer(self, self._listener, pieces, again)
-        self._large.send()
+        large = self._large = LargeAnswer(self, self._listener, pieces, again)
+        large.send()
+        if self._paused:
+            large.want()
 
     def write_large(self, pieces: Sequence[Buffer]) -> None:
         """Let the transport send what a thread did not."""
@@ -435,6 +435,8 @@ class Connection(asyncio.Protocol):
         if not self._paused:
             self.transport.pause_reading()
         self._paused |= reason
+        if self._large is not None:
+            self._large.want()
 
     def _resume(self, reason: int) -> None:
         """Read again, if this was the only reason not to."""
@@ -478,6 +480,8 @@ class Connection(asyncio.Protocol):
         if self._state is SENDING:
             self._enter(CLOSING)
             self._paused |= ENDED
+            if self._large is not None:
+                self._large.want()
         else:
             self._end()
 

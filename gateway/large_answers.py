@@ -54,6 +54,8 @@ class LargeAnswer:
             number = connection.transport.get_extra_info("socket").fileno()
             self._sending = self._listener.senders.send(number, self._pieces, self._sent)
             if self._sending is not None:
+                if self._listener.scarce:
+                    self.want()
                 return
             self._listener.return_file()
         self._write(in_memory(self._pieces))
@@ -64,7 +66,7 @@ class LargeAnswer:
             self._listener.senders.heard(self._sending)
 
     def want(self) -> None:
-        """Go on as soon as the thread is done: a request waits."""
+        """Go on as soon as the thread is done: somebody waits."""
         if self._sending is not None:
             self._listener.senders.want(self._sending)
 

@@ -133,6 +133,11 @@ class Listener:
     def return_file(self) -> None:
         self._files -= 1
 
+    @property
+    def scarce(self) -> bool:
+        """Whether what large answers take must come back as soon as they have left, not some milliseconds later."""
+        return 2 * self._files > self._room or 4 * self.broker.unsent_bytes > self.broker.memory_limit
+
     def observe(self, api_key: int, seconds: float) -> None:
         """A request was answered."""
         histogram = self._seconds.get(api_key)

@@ -169,11 +169,12 @@ class Senders:
         sending.finish()
 
     def _look(self) -> None:
-        """Hear of all that have ended."""
+        """Hear of all that have ended, one after the other: what follows from one may take long."""
         self._timer = None
-        for sending in [each for each in self._unheard if each.ended]:
-            self.heard(sending)
-        if self._unheard and self._timer is None:
+        for sending in self._unheard:
+            if sending.ended:
+                self._loop.call_soon(self.heard, sending)
+        if self._unheard:
             self._timer = self._loop.call_later(_UNHEARD, self._look)
 
     def _send(self, sending: Sending, scratch: memoryview) -> memoryview:
@@ -217,9 +218,9 @@ class Senders:
         # these first: they give work to the others
         self._ready.stop()
         self._waiting.stop()
+        self._look()
         if self._timer is not None:
             self._timer.cancel()
-        self._look()
 
 
 class _Threads:

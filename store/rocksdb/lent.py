@@ -28,21 +28,25 @@ class Ends:
     __slots__ = ("_places",)
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[Segment, int, int]] = {}
+        self._places: dict[int, tuple[int, int, int]] = {}
 
-    def add(self, next_offset: int, segment: Segment, position: int, size: int) -> None:
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._places
+
+    def add(self, next_offset: int, number: int, position: int, size: int) -> None:
         """The batches before `next_offset` end at this position of a segment, and as its header says a batch of so many
         bytes begins there with that offset; 0: nobody has seen one. In any thread.
         """
         self._places.pop(next_offset, None)
-        self._places[next_offset] = segment, position, size
+        self._places[next_offset] = number, position, size
         if len(self._places) > _REMEMBERED:
             for each in list(self._places)[:-_REMEMBERED]:
                 self._places.pop(each, None)
 
-    def place(self, offset: int) -> tuple[Segment, int, int] | None:
-        """(segment as it was then, position, size) as in `add`; None when no answer ended there."""
-        return self._places.get(offset)
+    def place(self, segment: Segment, offset: int) -> tuple[int, int] | None:
+        """(position, size) as in `add`, in a segment; None when no answer ended there."""
+        number, position, size = self._places.get(offset, (-1, 0, 0))
+        return (position, size) if number == segment.number else None
 
 
 class Lent(Stored):
@@ -153,7 +157,7 @@ class Lent(Stored):
             if base == checked.next_offset:
                 following = whole
         self._trust.found(segment.number, position, position + end, checked.next_offset, misses)
-        self._ends.add(checked.next_offset, segment, position + end, following)
+        self._ends.add(checked.next_offset, segment.number, position + end, following)
         return True
 
     def _find_end(self, buffer: memoryview) -> None:
@@ -180,7 +184,7 @@ class Lent(Stored):
             # a gap
             following = 0
         _, segment, _, position = self._request
-        self._ends.add(due, segment, position + end, following)
+        self._ends.add(due, segment.number, position + end, following)
 
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

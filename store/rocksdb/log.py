@@ -127,13 +127,11 @@ class RocksLog:
         if firsts and firsts[0] <= offset:
             self._reader.hits += 1
             return cast("list[Piece]", self.tail.read(offset, max_bytes, True))
-        place = self._ends.place(offset)
-        if place is None:
+        segment = self._places.segment_of(offset) if offset in self._ends else None
+        place = self._ends.place(segment, offset) if segment is not None else None
+        if segment is None or place is None or not place[1]:
             return None
-        segment, position, size = place
-        if not size:
-            return None
-        lent = self._lent(segment, position, offset, max(size, max_bytes), least)
+        lent = self._lent(segment, place[0], offset, max(place[1], max_bytes), least)
         if lent is None:
             return None
         self._reader.misses += 1
@@ -492,9 +490,9 @@ class RocksLog:
         the batch that begins there or 0). Raises Corrupt when no row speaks of it.
         """
         segment = self._segment_of(offset)
-        ended = self._ends.place(offset)
-        if ended is not None and ended[0].number == segment.number:
-            return segment, ended[1], offset, False, ended[2]
+        ended = self._ends.place(segment, offset)
+        if ended is not None:
+            return segment, ended[0], offset, False, ended[1]
         due, row = self._index_row(segment, offset)
         return segment, row.position, due, True, 0
 

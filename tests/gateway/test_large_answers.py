@@ -656,3 +656,70 @@ def test_the_loop_hears_of_an_answer_that_left_though_its_client_asks_no_more(tm
         other.close()
 
     run(tmp_path, test)
+
+
+@pytest.mark.parametrize("what", ["a request that came while the disk was asked", "a half-close"])
+def test_who_waits_for_the_end_of_a_large_answer_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(sending, "_UNHEARD", 1000)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        if what == "a half-close":
+            client.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+            client.writer.write_eof()
+            _, answer = await client.receive()
+            assert same(records_of(answer)[: len(batches[0])], batches[0])
+            assert await client.at_end()
+            return
+        monkeypatch.setattr(Files, "read_cached", lambda *_: None)
+        asked = [
+            client.send(ApiKey.FETCH, 11, fetch_body("t", 0)),
+            client.send(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest()),
+        ]
+        assert [(await client.receive())[0] for _ in asked] == asked
+
+    run(tmp_path, test)
+
+
+def test_answers_that_have_left_take_nothing_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the loop has not heard of them they count; where memory or files are short it hears at once."""
+    monkeypatch.setattr(sending, "_UNHEARD", 1000)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        (listener,) = gateway.listeners
+        body = fetch_body("t", 0, partition_max_bytes=900_000)
+        many = [await Client.connect(gateway) for _ in range(12)]
+        assert [len(records_of(await each.ask(ApiKey.FETCH, 11, body))) for each in many] == [900_000] * 12
+        assert gateway.broker.unsent_bytes < 2_000_000
+        before = listener._files
+        monkeypatch.setattr(listener, "_room", before + 1)
+        for each in many:
+            await each.ask(ApiKey.FETCH, 11, body)
+        async with asyncio.timeout(10):
+            while listener._files > before:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        for each in many:
+            each.close()
+
+    run(tmp_path, test, "memory.max.bytes=4194304")
+
+
+def test_a_segment_that_has_grown_is_read_to_its_end(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic = await topic_of(client)
+        batches = await filled(client)
+        most = 2 * len(batches[0]) + 100
+        at_length(gateway, frame(15, request(topic, 0, partition_max_bytes=most)))
+        await filled(client)
+        whole = frame(15, request(topic, 2, partition_max_bytes=1 << 20))
+        short = quickly(gateway, whole)
+        assert short is not None
+        assert short == at_length(gateway, whole)
+        assert len(short) > 1 << 20
+
+    run(tmp_path, test)

@@ -615,13 +615,15 @@ def test_ends_of_many_readers_are_remembered_and_not_all() -> None:
     ends = Ends()
     segment = Segment(0, 1000, 7, 1000, 0, 0, 0)
     for nth in range(100):
-        ends.add(nth, segment, nth * 10, 61)
-    ends.add(84, segment, 840, 0)
-    ends.add(100, segment, 1000, 0)
-    assert ends.place(99) == (segment, 990, 61)
-    assert ends.place(90) == (segment, 900, 61)
-    assert ends.place(84) == (segment, 840, 0), "it was told of again"
-    assert ends.place(85) is None
+        ends.add(nth, 7, nth * 10, 61)
+    ends.add(84, 7, 840, 0)
+    ends.add(100, 7, 1000, 0)
+    assert ends.place(segment, 99) == (990, 61)
+    assert ends.place(segment, 90) == (900, 61)
+    assert ends.place(segment, 84) == (840, 0), "it was told of again"
+    assert ends.place(segment, 85) is None
+    assert 85 not in ends
+    assert ends.place(segment._replace(number=8), 99) is None
 
 
 def test_a_log_may_go_while_its_bytes_are_lent(tmp_path: Path) -> None:
