@@ -254,7 +254,8 @@ def _sample(gateway: MagnetarPeer, figures: Figures) -> bool:
 def _metrics(gateway: MagnetarPeer) -> dict[str, float]:
     text = urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=witness.TIMEOUT).read().decode()
     found: dict[str, float] = {}
-    for line in text.splitlines():
+    # not splitlines: names of groups may hold other characters that it takes for the end of a line
+    for line in text.split("\n"):
         if line and not line.startswith("#"):
             name, _, value = line.rpartition(" ")
             found[name] = float(value)
