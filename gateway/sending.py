@@ -132,8 +132,8 @@ class Senders:
         self._ready = _Threads("send", THREADS, self._send)
         self._waiting = _Threads("send-disk", WAITING, self._wait_and_send)
         self._stopped = False
-        # memory for what was read before a disk had to be asked
-        self._spare = [memoryview(bytearray(_SCRATCH)) for _ in range(WAITING)]
+        # memory for what was read before a disk had to be asked; None: not made yet
+        self._spare: list[memoryview | None] = [None] * WAITING
         # what the loop has not heard of yet, and when it looks which of these have ended
         self._unheard: dict[Sending, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -184,8 +184,8 @@ class Senders:
             return self._wait_and_send(sending, scratch)
         else:
             try:
-                spare = self._spare.pop()
-            except IndexError:
+                spare = self._spare.pop() or memoryview(bytearray(_SCRATCH))
+            except (IndexError, MemoryError):
                 sending.forget()
             else:
                 sending.keep(scratch)
