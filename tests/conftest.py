@@ -1,5 +1,7 @@
 """What holds for all tests."""
 
+import signal
+
 from hypothesis import settings
 
 from tests.examples import FACTOR, examples
@@ -9,3 +11,7 @@ from tests.examples import FACTOR, examples
 settings.register_profile("fixed", deadline=None, database=None)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("explore" if FACTOR > 1 else "fixed")
+
+# A shell has its background jobs ignore Ctrl-C, and so do their children: tests of Ctrl-C start with it heard.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 
 import click
+from click.core import ParameterSource
 
 from gateway.cli import admin_subscriptions
 from gateway.cli.admin_client import namespace_path, segment
@@ -59,7 +60,8 @@ the bare name lives in public/default, where Kafka clients see it under the same
 @click.pass_context
 def main(ctx: click.Context, url: str, output: str, request_timeout: float) -> None:
     """Look after a Magnetar gateway: its topics, and the gateway itself."""
-    ctx.obj = Options(url, output, request_timeout)
+    named = ctx.get_parameter_source("url") is not ParameterSource.DEFAULT
+    ctx.obj = Options(url, named, output, request_timeout)
 
 
 main.add_command(topics)

@@ -154,9 +154,10 @@ def consume(
             by_group(reader, group, start, writer.write)
         else:
             by_nobody(reader, start or "earliest", partitions, writer.write)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemError):
+        # the library loses a Ctrl-C that comes in a callback: "returned NULL without setting an exception"
         reader.interrupted = True
-    _summary(reader, share)
+    _summary(reader)
     if reader.interrupted and not follow:
         ctx.exit(INTERRUPTED)
 
@@ -195,11 +196,12 @@ def _pattern(text: str | None) -> re.Pattern[bytes] | None:
         raise Misused(f"{text!r} is no regular expression: {error}.") from None
 
 
-def _summary(reader: Reader, share: str | None) -> None:
+def _summary(reader: Reader) -> None:
     """One line on stderr."""
     said = counted(reader.shown)
-    if share is not None and reader.shown:
-        said += ": " + ", ".join(f"{number:,} {what}" for what, number in reader.settled.items() if number)
+    settled = ", ".join(f"{number:,} {what}" for what, number in reader.settled.items() if number)
+    if settled:
+        said += f": {settled}"
     click.echo(said + ".", err=True)
     if reader.hint:
         click.echo(reader.hint, err=True)

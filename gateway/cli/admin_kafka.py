@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import click
 
@@ -19,12 +19,20 @@ from gateway.cli.admin_client import HOME, AdminError, Misused, pair
 from gateway.cli.admin_options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 DEFAULT_PORT = 9092
+DEFAULT_BOOTSTRAP = f"127.0.0.1:{DEFAULT_PORT}"
 CONNECT_SECONDS = 5.0
+NO_KAFKA_SECONDS = 10.0
+"""How long nothing may answer like Kafka before it is said that nobody there speaks it."""
+STEP_SECONDS = 0.2
+"""The longest that Ctrl-C has to wait."""
 
 MAX_NAME = 249
 """Characters of a topic's name."""
+
+_HTTP_AS_A_LENGTH = f" {int.from_bytes(b'HTTP', 'big')} "
 
 _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,8})\Z")
 
@@ -38,7 +46,7 @@ def kafka_options(command: F) -> F:
     return click.option(
         "-b", "--bootstrap", envvar="MAGNETAR_BOOTSTRAP", metavar="HOST:PORT",
         help="The gateway's Kafka address; also from MAGNETAR_BOOTSTRAP. Without it the admin port is asked;"
-        " if it does not answer, port 9092 of the same host is tried.",
+        f" if none is named and the default one does not answer, {DEFAULT_BOOTSTRAP} is tried.",
     )(command)  # fmt: skip
 
 
@@ -71,22 +79,29 @@ def named(topic: str) -> tuple[str, int | None]:
 
 def bootstrap_of(options: Options, given: str | None) -> str:
     """Where Kafka clients connect. Raises AdminError when nothing listens there."""
-    address = given
-    if not address:
-        try:
-            answer = options.client().get("magnetar/kafka")
-            address = str(answer["bootstrap"]) if isinstance(answer, dict) else None
-        except (AdminError, KeyError):
-            address = None
-    if not address:
-        url = options.url if "://" in options.url else f"http://{options.url}"
-        try:
-            host = urlsplit(url).hostname or "127.0.0.1"
-        except ValueError:
-            host = "127.0.0.1"
-        address = f"[{host}]:{DEFAULT_PORT}" if ":" in host else f"{host}:{DEFAULT_PORT}"
+    address = given or _told(options)
     _check_reached(address)
     return address
+
+
+def _told(options: Options) -> str:
+    """The Kafka address that the admin port tells. Who has named an admin address means that gateway and no other.
+
+    Raises AdminError.
+    """
+    try:
+        answer = options.client().get("magnetar/kafka")
+        if isinstance(answer, dict) and "bootstrap" in answer:
+            return str(answer["bootstrap"])
+        why = f"{options.url} does not say where its Kafka port is."
+    except Misused:
+        raise
+    except AdminError as error:
+        why = error.reason
+    if options.url_is_named:
+        raise AdminError(f"{why} With --bootstrap HOST:PORT no admin port is asked.")
+    click.echo(f"Trying {DEFAULT_BOOTSTRAP}, for no admin port answers at {options.url}.", err=True)
+    return DEFAULT_BOOTSTRAP
 
 
 def _check_reached(bootstrap: str) -> None:
@@ -130,6 +145,73 @@ def made(kind: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
         return kind(config)
     except (kafka.KafkaException, ValueError, TypeError) as error:
         raise Misused(f"The client cannot be made: {reason(error)}.") from None
+
+
+class Watch:
+    """What the client library tells of its connections, to whoever polls the client."""
+
+    def __init__(self) -> None:
+        # whether there ever was a connection on which somebody speaks Kafka
+        self.reached = False
+        # since when there is none, by time.monotonic()
+        self.down_since: float | None = None
+        self._why = ""
+
+    def settings(self) -> dict[str, Any]:
+        """For the client that is watched."""
+        return {"error_cb": self._failed, "stats_cb": self._states, "statistics.interval.ms": 1000}
+
+    def heard(self) -> None:
+        """Something has come from there."""
+        self.reached = True
+        self.down_since = None
+
+    @property
+    def why(self) -> str:
+        """What went wrong last: for a person, and without the connection's name and age."""
+        if _HTTP_AS_A_LENGTH in self._why:
+            return "it speaks HTTP"
+        said = re.sub(r" \(after [0-9]+ms in state [A-Z_]+.*\)", "", self._why)
+        return re.sub(r"^\S+/\S+: ", "", said) or "nothing that is Kafka's comes from there"
+
+    def no_kafka(self, bootstrap: str) -> AdminError:
+        return AdminError(f"{bootstrap} does not answer like a Kafka port: {self.why}.")
+
+    def _failed(self, error: Any) -> None:
+        if error.code() != library().KafkaError._ALL_BROKERS_DOWN:
+            self._why = reason(error)
+        elif self.down_since is None:
+            self.down_since = time.monotonic()
+
+    def _states(self, text: str) -> None:
+        if self.reached and self.down_since is None:
+            return
+        if any(broker["state"] == "UP" for broker in json.loads(text)["brokers"].values()):
+            self.heard()
+
+
+def answered(ask: Callable[[float], T], timeout: float) -> T:
+    """What `ask(seconds)` returns, asked in short steps so that Ctrl-C is heard.
+
+    Raises KafkaException: sooner than after `timeout` where there is no connection that speaks Kafka.
+    """
+    kafka = library()
+    began = time.monotonic()
+    step = STEP_SECONDS
+    while True:
+        try:
+            return ask(step)
+        except kafka.KafkaException as error:
+            code = error.args[0].code()
+            if code == kafka.KafkaError._TIMED_OUT:
+                # somebody is there, and needs longer than a step
+                patience, step = timeout, step * 2
+            elif code == kafka.KafkaError._TRANSPORT:
+                patience = min(timeout, NO_KAFKA_SECONDS)
+            else:
+                raise
+            if time.monotonic() - began >= patience:
+                raise
 
 
 def begin_at(bootstrap: str, group: str, start: str, timeout: float) -> None:

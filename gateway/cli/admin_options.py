@@ -27,6 +27,8 @@ class Options:
     """What the flags in front of the noun (or behind the verb) say."""
 
     url: str = DEFAULT_URL
+    # by a flag or the environment
+    url_is_named: bool = False
     output: str = "text"
     timeout: float = 60.0
 
@@ -57,7 +59,9 @@ def common(command: F) -> F:
 
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         if value is not None:
-            setattr(context.find_root().ensure_object(Options), str(parameter.name), value)
+            options = context.find_root().ensure_object(Options)
+            setattr(options, str(parameter.name), value)
+            options.url_is_named = options.url_is_named or parameter.name == "url"
 
     command = click.option(
         "--output",

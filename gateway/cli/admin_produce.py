@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -65,7 +66,11 @@ Examples:
     help="What a file holds: a message a line, a JSON object a line (as consume writes them), or one message.",
 )  # fmt: skip
 @click.option(
-    "-K", "--key-separator", metavar="TEXT", help="What stands between key and message in a line (\\t: tab)."
+    "-K",
+    "--key-separator",
+    metavar="TEXT",
+    help="What stands between key and message in a line (\\t: tab)."
+    " A line without it has --key's key, and is refused where there is none.",
 )
 @click.option(
     "-Z", "--null", "null_when_empty", is_flag=True, help="An empty message is a null value (a tombstone)."
@@ -122,7 +127,10 @@ def produce(
     if deliver_at is not None:
         fixed.append(("pulsar-deliver-at", str(moment_ms(deliver_at)).encode()))
     _warn_of_long_delay(delay, deliver_at)
-    records = _records(messages, source, form, unescaped(key_separator or ""), null_when_empty)
+    if key_separator == "":
+        raise Misused("The separator of key and message is empty: write -K :, or leave it out.")
+    separator = unescaped(key_separator or "")
+    records = _records(messages, source, form, separator, null_when_empty, keyless=key is not None)
     config = {
         "acks": acks,
         "enable.idempotence": acks == "all",
@@ -135,7 +143,7 @@ def produce(
     }
     address = kafka_side.bootstrap_of(options, bootstrap)
     target = partition if partition is not None else own_partition
-    sending = Sending(options, name, target, acks, quiet, kafka_side.configuration(address, config, settings))
+    sending = Sending(options, name, target, acks, quiet, address, config, settings)
     try:
         for record in repeated(records, repeat):
             record.headers = [*record.headers, *fixed]
@@ -145,10 +153,14 @@ def produce(
             if sys.stdin.isatty() and not messages and source in (None, "-"):
                 sending.flush()
         sending.flush()
-    except KeyboardInterrupt:
-        sending.flush(5.0)
+    except (KeyboardInterrupt, SystemError):
+        # the library loses a Ctrl-C that comes in a callback: "returned NULL without setting an exception"
+        with contextlib.suppress(NoKafka):
+            sending.flush(5.0)
         sending.summary()
         ctx.exit(INTERRUPTED)
+    except NoKafka:
+        raise
     except AdminError:
         # what stands before a bad line is sent
         sending.flush()
@@ -172,6 +184,10 @@ def _warn_of_long_delay(delay: str | None, deliver_at: str | None) -> None:
         )
 
 
+class NoKafka(AdminError):
+    """Nobody has ever answered."""
+
+
 class Sending:
     """A producer, and what became of each record."""
 
@@ -182,7 +198,9 @@ class Sending:
         partition: int | None,
         acks: str,
         quiet: bool,
+        bootstrap: str,
         config: dict[str, Any],
+        settings: tuple[str, ...],
     ) -> None:
         """Raises AdminError."""
         self._kafka = kafka_side.library()
@@ -192,11 +210,15 @@ class Sending:
         self._unconfirmed = acks == "0"
         self._quiet = quiet
         self._timeout = options.timeout
+        self._bootstrap = bootstrap
+        self._watch = kafka_side.Watch()
+        config = kafka_side.configuration(bootstrap, {**self._watch.settings(), **config}, settings)
         self._producer = kafka_side.made(self._kafka.Producer, config)
+        self._waiting_since: float | None = None
         self.sent = self.stored = self.failed = 0
 
     def send(self, record: Record) -> None:
-        """Queue one record. Waits while the client's queue is full."""
+        """Queue one record. Waits while the client's queue is full. Raises NoKafka."""
         number = self.sent = self.sent + 1
         extra = {} if self._partition is None else {"partition": self._partition}
 
@@ -211,17 +233,32 @@ class Sending:
                 break
             except BufferError:
                 self._producer.poll(0.1)
+                self._check_reached()
             except (self._kafka.KafkaException, ValueError) as error:
                 self._refused(number, kafka_side.reason(error))
                 break
         self._producer.poll(0)
 
     def flush(self, seconds: float | None = None) -> None:
-        """Wait until it is known of every record what became of it, in short steps so that Ctrl-C is heard."""
+        """Wait until it is known of every record what became of it, in short steps so that Ctrl-C is heard.
+
+        Raises NoKafka.
+        """
         # the client gives up each record by itself after message.timeout.ms
         ends = time.monotonic() + (self._timeout + 10.0 if seconds is None else seconds)
-        while self._producer.flush(0.2) and time.monotonic() < ends:
-            pass
+        while self._producer.flush(kafka_side.STEP_SECONDS) and time.monotonic() < ends:
+            self._check_reached()
+
+    def _check_reached(self) -> None:
+        """Raises NoKafka when nobody has spoken Kafka for so long that nobody will: nothing is stored then."""
+        if self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+        if (
+            not self._watch.reached
+            and not self.stored
+            and time.monotonic() - self._waiting_since >= min(self._timeout, kafka_side.NO_KAFKA_SECONDS)
+        ):
+            raise NoKafka(self._watch.no_kafka(self._bootstrap).reason + " Nothing is stored.")
 
     def summary(self) -> None:
         """One line on stderr, unless there is one record and its own line says it all."""
@@ -263,6 +300,8 @@ class Sending:
             return f"{self._topic} has no partition {self._partition}"
         if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
             return f"there is no topic {self._topic} (`magnetar-admin topics create-partitioned-topic` makes one)"
+        if error.code() == codes._MSG_TIMED_OUT and not self._watch.reached and not self.stored:
+            return self._watch.no_kafka(self._bootstrap).reason.rstrip(".")
         if error.code() == codes.MSG_SIZE_TOO_LARGE:
             return f"it is larger than max.message.bytes of {self._topic}"
         return kafka_side.reason(error)
@@ -280,7 +319,12 @@ def repeated(records: Iterable[Record], times: int) -> Iterator[Record]:
 
 
 def _records(
-    messages: tuple[str, ...], source: str | None, form: str, separator: bytes, null_when_empty: bool
+    messages: tuple[str, ...],
+    source: str | None,
+    form: str,
+    separator: bytes,
+    null_when_empty: bool,
+    keyless: bool,
 ) -> Iterator[Record]:
     """What is to be sent, read as it is needed. Raises AdminError."""
     if messages:
@@ -295,13 +339,16 @@ def _records(
             lines = Path(source).open("rb")  # noqa: SIM115 (closed when the program ends)
         except OSError as error:
             raise Misused(f"The file {source} cannot be read: {error.strerror}.") from None
-    return _read(lines, "lines" if messages and form == "raw" else form, separator, null_when_empty)
+    form = "lines" if messages and form == "raw" else form
+    return _read(lines, form, separator, null_when_empty, keyless)
 
 
-def _read(lines: Iterable[bytes], form: str, separator: bytes, null_when_empty: bool) -> Iterator[Record]:
+def _read(
+    lines: Iterable[bytes], form: str, separator: bytes, null_when_empty: bool, keyless: bool
+) -> Iterator[Record]:
     if form == "json":
         yield from from_json(lines)
     elif form == "raw":
         yield Record(b"".join(lines))
     else:
-        yield from from_lines(lines, separator, null_when_empty)
+        yield from from_lines(lines, separator, null_when_empty, keyless)

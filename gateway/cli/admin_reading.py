@@ -6,16 +6,21 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+import click
 
 from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import AdminError, Misused
+from gateway.cli.admin_options import counted
 from gateway.cli.admin_records import Record, moment_ms, span_ms
 
-POLL_SECONDS = 0.2
-"""The longest that Ctrl-C has to wait."""
 AT_ONCE = 500
 """Records that are taken from the client at once, and committed together."""
+
+OUTAGE_SECONDS = 1.0
+"""A gateway that is away for less is not worth a line."""
 
 Write = Callable[[Record], None]
 
@@ -38,6 +43,9 @@ class Reader:
     # what may help somebody who sees nothing
     hint: str = ""
     waiting_since: float = field(default_factory=time.monotonic)
+    # of the last client that was made
+    watch: kafka_side.Watch = field(default_factory=kafka_side.Watch)
+    _told_of_outage: bool = False
 
     @property
     def left(self) -> int:
@@ -54,14 +62,47 @@ class Reader:
         return self.follow or time.monotonic() - self.waiting_since < self.wait
 
     def show(self, record: Record, write: Write) -> None:
-        write(record)
+        # first: a Ctrl-C may come between a record that is out and the next line here
         self.shown += 1
+        write(record)
         self.waiting_since = time.monotonic()
 
     def client(self, make: str, own: dict[str, Any]) -> Any:
         """A Consumer or ShareConsumer. Raises AdminError."""
-        config = kafka_side.configuration(self.bootstrap, own, self.settings)
+        self.watch = kafka_side.Watch()
+        config = kafka_side.configuration(self.bootstrap, {**self.watch.settings(), **own}, self.settings)
         return kafka_side.made(getattr(kafka_side.library(), make), config)
+
+    def polled(self, came: bool) -> None:
+        """Tell when the gateway goes away, and when it is back. Raises AdminError for one that stays away, unless the
+        reader follows.
+        """
+        if came:
+            self.watch.heard()
+        since = self.watch.down_since
+        if since is None:
+            if self._told_of_outage:
+                click.echo(f"{self.bootstrap} answers again.", err=True)
+            self._told_of_outage = False
+            return
+        away = time.monotonic() - since
+        if not self.follow and away >= self.timeout:
+            raise self.gone()
+        if not self._told_of_outage and away >= OUTAGE_SECONDS:
+            self._told_of_outage = True
+            patience = "until Ctrl-C" if self.follow else f"for {self.timeout:g} s"
+            click.echo(f"{self.bootstrap} does not answer any more. Trying {patience}.", err=True)
+
+    def check_complete(self) -> None:
+        """Raises AdminError when nothing came because the gateway is away."""
+        if not self.done and self.watch.down_since is not None:
+            raise self.gone()
+
+    def gone(self) -> AdminError:
+        return AdminError(
+            f"{self.bootstrap} does not answer any more ({self.watch.why}):"
+            f" {counted(self.shown)} of {self.topic} came, and there may be more."
+        )
 
 
 def record_of(message: Any) -> Record:
@@ -84,12 +125,17 @@ def record_of(message: Any) -> Record:
 def partitions_of(consumer: Any, reader: Reader) -> list[int]:
     """The topic's partitions. A consumer's look-up makes no topic. Raises AdminError."""
     kafka = kafka_side.library()
+
+    def ask(seconds: float) -> Any:
+        # has the watch told
+        consumer.poll(0)
+        return consumer.list_topics(reader.topic, timeout=seconds).topics[reader.topic]
+
     try:
-        found = consumer.list_topics(reader.topic, timeout=reader.timeout).topics[reader.topic]
-    except kafka.KafkaException as error:
-        raise AdminError(
-            f"{reader.bootstrap} does not answer like a Kafka port: {kafka_side.reason(error)}."
-        ) from None
+        found = kafka_side.answered(ask, reader.timeout)
+    except kafka.KafkaException:
+        raise reader.watch.no_kafka(reader.bootstrap) from None
+    reader.watch.heard()
     if found.error is not None:
         if found.error.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise AdminError(
@@ -127,7 +173,9 @@ def by_nobody(reader: Reader, start: str, partitions: Iterable[int], write: Writ
         places = [kafka.TopicPartition(reader.topic, number, begin[number]) for number in wanted]
         consumer.assign(places)
         while not reader.done and (reader.follow or unfinished):
-            for message in consumer.consume(min(reader.left, AT_ONCE), POLL_SECONDS):
+            messages = consumer.consume(min(reader.left, AT_ONCE), kafka_side.STEP_SECONDS)
+            reader.polled(bool(messages))
+            for message in messages:
                 error = message.error()
                 if error is not None:
                     _check(error, reader)
@@ -156,7 +204,9 @@ def _starts(
     ends: dict[int, int] = {}
     for number in wanted:
         place = kafka.TopicPartition(reader.topic, number)
-        first[number], ends[number] = consumer.get_watermark_offsets(place, timeout=reader.timeout)
+        first[number], ends[number] = kafka_side.answered(
+            partial(consumer.get_watermark_offsets, place), reader.timeout
+        )
     if start == "earliest":
         return first, ends
     if start == "latest":
@@ -167,7 +217,7 @@ def _starts(
         return {number: min(max(int(start), first[number]), ends[number]) for number in wanted}, ends
     since = _since(start)
     asked = [kafka.TopicPartition(reader.topic, number, since) for number in wanted]
-    found = consumer.offsets_for_times(asked, timeout=reader.timeout)
+    found = kafka_side.answered(partial(consumer.offsets_for_times, asked), reader.timeout)
     return {each.partition: each.offset if each.offset >= 0 else ends[each.partition] for each in found}, ends
 
 
@@ -215,7 +265,9 @@ def by_group(reader: Reader, group: str, start: str | None, write: Write) -> Non
         while not reader.done and reader.patient:
             last: dict[int, int] = {}
             try:
-                for message in consumer.consume(min(reader.left, AT_ONCE), POLL_SECONDS):
+                messages = consumer.consume(min(reader.left, AT_ONCE), kafka_side.STEP_SECONDS)
+                reader.polled(bool(messages))
+                for message in messages:
                     error = message.error()
                     if error is not None:
                         _check(error, reader)
@@ -233,6 +285,7 @@ def by_group(reader: Reader, group: str, start: str | None, write: Write) -> Non
                     consumer.commit(offsets=places, asynchronous=False)
             if not reader.follow and assigned and at_end >= assigned:
                 break
+        reader.check_complete()
         if not assigned:
             reader.hint = (
                 f"{group} gave this member no partition: others have them all, or --wait is too short."

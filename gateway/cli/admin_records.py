@@ -36,16 +36,21 @@ class Record:
 
 
 def from_lines(
-    lines: Iterable[bytes], separator: bytes = b"", null_when_empty: bool = False
+    lines: Iterable[bytes], separator: bytes = b"", null_when_empty: bool = False, keyless: bool = False
 ) -> Iterator[Record]:
     """A record a line, without the newline. With a separator the key stands in front of its first occurrence; a line
-    without one has no key.
+    without one is refused by its number, unless lines may be `keyless`. Raises AdminError.
     """
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         text = line.rstrip(b"\r\n") if line.endswith(b"\r\n") else line.removesuffix(b"\n")
         key: bytes | None = None
         if separator and separator in text:
             key, _, text = text.partition(separator)
+        elif separator and not keyless:
+            raise AdminError(
+                f"Line {number} has no key: there is no '{_shown(separator)}' in it."
+                " With --key its key is the one that is written there."
+            )
         yield Record(None if null_when_empty and not text else text, key)
 
 

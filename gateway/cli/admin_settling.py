@@ -13,7 +13,7 @@ import click
 
 from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import AdminError
-from gateway.cli.admin_reading import AT_ONCE, POLL_SECONDS, Reader, Write, partitions_of, record_of
+from gateway.cli.admin_reading import AT_ONCE, Reader, Write, partitions_of, record_of
 from gateway.cli.admin_records import Record
 
 COMMIT_SECONDS = 30.0
@@ -111,8 +111,12 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
         member.subscribe([reader.topic])
         reader.waiting_since = time.monotonic()
         while not reader.done and reader.patient:
-            if not _settle(reader, member, member.poll(POLL_SECONDS), rules, write):
+            messages = member.poll(kafka_side.STEP_SECONDS)
+            reader.polled(bool(len(messages)))
+            if not _settle(reader, member, messages, rules, write):
                 break
+        else:
+            reader.check_complete()
     except kafka.KafkaException as error:
         said = kafka_side.reason(error)
         taken = kafka.KafkaError(kafka.KafkaError.GROUP_ID_NOT_FOUND).str()
@@ -125,14 +129,15 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
     finally:
         member.close()
     if not reader.shown and not reader.follow:
-        where = (
-            "A new share group begins at the end: --from earliest."
+        # this read has given a new group its place: --from comes too late for the next
+        why = (
+            "A new share group begins at the end"
             if start is None
-            else f"--from counts where {group} has not begun:"
-            f" `magnetar-admin topics reset-cursor {reader.topic} -s {group} -m earliest` has it begin again."
+            else f"--from counts where {group} has not begun"
         )
         reader.hint = (
-            f"Nothing came for {reader.wait:g} s. {where}"
+            f"Nothing came for {reader.wait:g} s. {why}:"
+            f" `magnetar-admin topics reset-cursor {reader.topic} -s {group} -m earliest` has it begin again."
             f" `magnetar-admin topics explain {reader.topic} -s {group} --offset 0` tells why a message does not come."
         )
 

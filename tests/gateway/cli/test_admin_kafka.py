@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import KafkaError
 
+from gateway.cli import admin_kafka
 from gateway.cli.admin import main
 from gateway.cli.admin_client import AdminError
 from gateway.cli.admin_kafka import bootstrap_of, configuration, named
@@ -18,9 +24,9 @@ from gateway.cli.admin_settling import Rules, asked
 from gateway.config.group_table import GROUP_CONFIGS
 
 
-def run(*arguments: str) -> Result:
+def run(*arguments: str, seconds: float = 60.0) -> Result:
     env = {"MAGNETAR_ADMIN_URL": None, "MAGNETAR_BOOTSTRAP": None}
-    return CliRunner().invoke(main, ["topics", *arguments], env=env)
+    return CliRunner().invoke(main, ["--request-timeout", str(seconds), "topics", *arguments], env=env)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +41,7 @@ def run(*arguments: str) -> Result:
         (["produce", "orders", "x", "-H", "novalue"], "no header"),
         (["produce", "orders", "--file", "/nonexistent/file"], "cannot be read"),
         (["produce", "orders-partition-1", "x", "-p", "2"], "is partition 1"),
+        (["produce", "orders", "x", "-K", ""], "separator"),
         (["produce", "orders", "x", "-b", "nowhere:0"], "no address"),
         (["consume", "orders", "-g", "a", "-s", "b"], "not both"),
         (["consume", "orders", "-g", "a", "-p", "1"], "--partition"),
@@ -93,10 +100,125 @@ def test_topics_by_kafkas_names_and_by_pulsars() -> None:
             named(wrong)
 
 
-def test_without_an_admin_port_kafka_is_looked_for_on_the_same_host() -> None:
-    """A name that exists nowhere (RFC 2606), so that the sentence says where it was looked for."""
-    with pytest.raises(AdminError, match=re.escape("gateway.invalid:9092")):
-        bootstrap_of(Options("http://gateway.invalid:8080"), None)
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Nobody listens there."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield unused.getsockname()[1]
+
+
+@pytest.fixture
+def kafka_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Somebody listens where Kafka is looked for when nobody says where."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(admin_kafka, "DEFAULT_BOOTSTRAP", address)
+        yield address
+
+
+@pytest.mark.parametrize("verb", [["produce", "orders", "x"], ["consume", "orders"]])
+@pytest.mark.parametrize("by", ["flag", "flag behind the verb", "environment"])
+def test_a_gateway_that_was_named_and_does_not_answer_is_not_swapped_for_another(
+    verb: list[str], by: str, closed_port: int, kafka_here: str
+) -> None:
+    url = f"http://127.0.0.1:{closed_port}"
+    in_front = ["--admin-url", url] if by == "flag" else []
+    behind = ["--admin-url", url] if by == "flag behind the verb" else []
+    env = {"MAGNETAR_ADMIN_URL": url if by == "environment" else None, "MAGNETAR_BOOTSTRAP": None}
+    result = CliRunner().invoke(main, [*in_front, "topics", *verb, *behind], env=env)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"No gateway answers at {url}" in result.stderr
+    assert "--bootstrap" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_admin_address_that_is_none_is_a_wrong_use() -> None:
+    result = CliRunner().invoke(main, ["--admin-url", "http://:0", "topics", "produce", "orders", "x"])
+    assert (result.exit_code, "no address of a gateway" in result.stderr) == (2, True)
+
+
+def test_without_a_named_admin_port_kafka_is_looked_for_here_and_that_is_said(
+    closed_port: int, kafka_here: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = Options(f"http://127.0.0.1:{closed_port}")
+    assert bootstrap_of(options, None) == kafka_here
+    said = capsys.readouterr().err
+    assert (said.count("\n"), kafka_here in said, options.url in said) == (1, True, True)
+    # who says where Kafka is need not be told
+    assert bootstrap_of(options, kafka_here) == kafka_here
+    assert capsys.readouterr().err == ""
+
+
+class TestNoKafka:
+    """Somebody listens, and does not speak Kafka."""
+
+    @pytest.mark.parametrize("flags", [[], ["--group", "g"], ["--share", "s"]])
+    def test_consume_says_so(self, flags: list[str], mute: socket.socket) -> None:
+        result = run("consume", "orders", "-b", _address(mute), *flags, seconds=0.5)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"{_address(mute)} does not answer like a Kafka port: ")
+        assert "nothing that is Kafka's" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+    def test_produce_says_so(self, mute: socket.socket) -> None:
+        result = run("produce", "orders", "hi", "-b", _address(mute), seconds=0.5)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"{_address(mute)} does not answer like a Kafka port: " in result.stderr
+
+    @pytest.mark.parametrize("verb", [["consume", "orders"], ["produce", "orders", "hi"]])
+    def test_it_does_not_take_as_long_as_an_answer_may(
+        self, verb: list[str], mute: socket.socket, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(admin_kafka, "NO_KAFKA_SECONDS", 0.5)
+        result = run(*verb, "-b", _address(mute), seconds=100_000.0)
+        assert (result.exit_code, "does not answer like a Kafka port" in result.stderr) == (1, True)
+
+    @pytest.mark.parametrize("flags", [[], ["--group", "g"], ["--share", "s"]])
+    def test_ctrl_c_is_heard(self, flags: list[str], mute: socket.socket) -> None:
+        command = [sys.executable, "-m", "gateway.cli.admin", "--request-timeout", "100000", "topics"]
+        process = subprocess.Popen(
+            [*command, "consume", "orders", "-b", _address(mute), *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        # the command looks whether anybody is there; then the client comes
+        held = [mute.accept() for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (130, "0 messages.\n")
+        for each, _ in held:
+            each.close()
+
+    def test_what_the_library_knows_is_told_without_its_own_words(self) -> None:
+        watch = admin_kafka.Watch()
+        for said, why in (
+            (
+                "ssl://127.0.0.1:1/bootstrap: SSL handshake failed: wrong version number"
+                " (after 11ms in state SSL_HANDSHAKE, 3 identical error(s) suppressed)",
+                "SSL handshake failed: wrong version number",
+            ),
+            (
+                "127.0.0.1:1/bootstrap: Receive failed: Invalid response size 1213486160 (0..100000000): increase"
+                " receive.message.max.bytes",
+                "it speaks HTTP",
+            ),
+        ):
+            watch.settings()["error_cb"](KafkaError(KafkaError._TRANSPORT, said))
+            assert watch.no_kafka("a:1").reason == f"a:1 does not answer like a Kafka port: {why}."
+
+
+@pytest.fixture
+def mute() -> Iterator[socket.socket]:
+    """Takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        yield server
+
+
+def _address(server: socket.socket) -> str:
+    return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def test_settings_of_the_client_go_over_ours() -> None:

@@ -25,13 +25,25 @@ from gateway.cli.admin_records import (
 
 
 def test_a_line_is_a_message_with_a_key_in_front_of_the_separator() -> None:
-    lines = [b"ada:3 apples\n", b"a:b:c\r\n", b"no key\n", b":empty key\n", b"key:\n", b"last"]
+    lines = [b"ada:3 apples\n", b"a:b:c\r\n", b":empty key\n", b"key:\n", b"bob:last"]
     found = [(record.key, record.value) for record in from_lines(lines, b":")]
     assert found == [
-        (b"ada", b"3 apples"), (b"a", b"b:c"), (None, b"no key"), (b"", b"empty key"), (b"key", b""), (None, b"last"),
+        (b"ada", b"3 apples"), (b"a", b"b:c"), (b"", b"empty key"), (b"key", b""), (b"bob", b"last"),
     ]  # fmt: skip
     assert [record.value for record in from_lines([b"a:b\n", b"\n"])] == [b"a:b", b""]
     assert [record.value for record in from_lines([b"k:\n"], b":", null_when_empty=True)] == [None]
+
+
+def test_a_line_without_the_separator_is_named_unless_there_is_a_key_for_it() -> None:
+    lines = from_lines([b"ada:3 apples\n", b"no key\n"], b"\t:")
+    with pytest.raises(AdminError, match="Line 1 has no key: there is no"):
+        next(lines)
+    lines = from_lines([b"ada:3 apples\n", b"no key\n"], b":")
+    assert next(lines).key == b"ada"
+    with pytest.raises(AdminError, match="Line 2 has no key: there is no ':' in it"):
+        next(lines)
+    (record,) = from_lines([b"no key\n"], b":", keyless=True)
+    assert (record.key, record.value) == (None, b"no key")
 
 
 binary = st.none() | st.binary()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 import pytest
@@ -38,10 +39,12 @@ class Shell:
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, stdin: int | None = None, front: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*ADMIN, "topics", *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environ,
+            [*ADMIN, *front, "topics", *arguments],
+            stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environ,
         )  # fmt: skip
 
 
@@ -104,6 +107,15 @@ class TestProduce:
         assert "Line 2 is no record: there is no field 'vaule'" in done.stderr
         assert shell.said("consume", topic, "--format", "value") == ["good"]
 
+    def test_a_line_without_a_key_is_refused_unless_there_is_one_for_it(
+        self, shell: Shell, topic: str
+    ) -> None:
+        done = shell.run("produce", topic, "-K", ":", stdin="ada:1\n2\nbob:3\n")
+        assert (done.returncode, done.stdout) == (1, "partition 0 offset 0\n")
+        assert "Line 2 has no key" in done.stderr
+        shell.said("produce", topic, "-K", ":", "-k", "carl", stdin="2\nbob:3\n")
+        assert shell.said("consume", topic, VALUE) == ["ada=1", "carl=2", "bob=3"]
+
     def test_a_message_that_is_too_large_is_told_and_the_others_are_stored(
         self, shell: Shell, topic: str
     ) -> None:
@@ -165,6 +177,60 @@ class TestConsume:
         assert "Traceback" not in said
 
 
+class TestAnOutage:
+    """The gateway goes away while somebody reads."""
+
+    def _shell(self, gateway: MagnetarPeer, topic: str) -> Shell:
+        shell = Shell(gateway)
+        # far more than a pipe and the client's buffer hold
+        shell.said("produce", topic, "x" * 100_000, "-n", "1000", "-q")
+        return shell
+
+    @pytest.mark.parametrize("flags", [[]])
+    def test_a_reader_that_cannot_go_on_says_so(
+        self, own_gateway: Callable[..., MagnetarPeer], topic: str, flags: list[str]
+    ) -> None:
+        gateway = own_gateway()
+        shell = self._shell(gateway, topic)
+        reading = shell.start(
+            "consume", topic, *flags, "--format", "raw", "-X", "queued.max.messages.kbytes=1000",
+            front=["--request-timeout", "0.5"],
+        )  # fmt: skip
+        assert reading.stdout is not None
+        reading.stdout.read(1)
+        gateway.kill()
+        _, said = reading.communicate(timeout=PATIENCE)
+        assert reading.returncode == 1
+        assert f"{gateway.bootstrap} does not answer any more" in said.splitlines()[-1]
+
+    @pytest.mark.parametrize("flags", [[], ["--share", "s"]])
+    def test_who_follows_is_told_once_and_goes_on(
+        self, own_gateway: Callable[..., MagnetarPeer], topic: str, flags: list[str]
+    ) -> None:
+        gateway = own_gateway()
+        shell = Shell(gateway)
+        shell.said("produce", topic, "first")
+        if "--share" in flags:
+            flags = [*flags, "--from", "earliest"]
+        following = shell.start("consume", topic, *flags, "--follow", "--format", "value")
+        assert following.stdout is not None
+        assert following.stderr is not None
+        assert following.stdout.readline() == "first\n"
+        gateway.kill()
+        away = f"{gateway.bootstrap} does not answer any more. Trying until Ctrl-C.\n"
+        while (line := following.stderr.readline()) != away:
+            # the share group's first record was shown, and its acknowledgement did not arrive
+            assert "not all was settled" in line
+        gateway.start()
+        assert following.stderr.readline() == f"{gateway.bootstrap} answers again.\n"
+        shell.said("produce", topic, "second")
+        while (line := following.stdout.readline()) != "second\n":
+            assert line == "first\n"
+        following.send_signal(signal.SIGINT)
+        _, said = following.communicate(timeout=PATIENCE)
+        assert (following.returncode, "does not answer" in said) == (0, False), said
+
+
 class TestShare:
     def test_rules_settle_each_message(self, shell: Shell, topic: str) -> None:
         shell.said("produce", topic, "3 apples", "1 pear", "2 plums")
@@ -189,6 +255,19 @@ class TestShare:
         assert "accepted" in asked.stderr
         assert asked.stderr.endswith("3 messages: 1 accepted, 1 rejected, 1 released.\n")
         assert shell.said("consume", topic, *group, "-n", "1") == ["three 2"]
+
+    def test_ctrl_c_at_the_first_question_has_settled_nothing(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "one")
+        group = ["--share", f"s-{topic}", "--from", "earliest", "--wait", "30s"]
+        asking = shell.start("consume", topic, *group, "--ask", stdin=subprocess.PIPE)
+        assert asking.stderr is not None
+        question = ""
+        while not question.endswith("quit [q]? "):
+            question += asking.stderr.read(1)
+        asking.send_signal(signal.SIGINT)
+        out, said = asking.communicate(timeout=PATIENCE)
+        assert (asking.returncode, "one" in out) == (130, True)
+        assert said.splitlines()[-1] == "1 message."
 
     def test_a_delayed_message_comes_to_a_share_group_when_it_is_due(self, shell: Shell, topic: str) -> None:
         shell.said("produce", topic, "later", "--delay", "1s")
@@ -217,10 +296,15 @@ class TestShare:
         shell.said("produce", topic, "before")
         done = shell.run("consume", topic, "--share", f"s-{topic}", "--wait", "1s")
         assert (done.returncode, done.stdout) == (0, "")
-        assert "--from earliest" in done.stderr
+        # the read itself has given the group its place: to say --from earliest now changes nothing
         again = shell.run("consume", topic, "--share", f"s-{topic}", "--from", "earliest", "--wait", "1s")
         assert (again.returncode, again.stdout) == (0, "")
-        assert "reset-cursor" in again.stderr
+        advice = f"topics reset-cursor {topic} -s s-{topic} -m earliest"
+        assert f"`magnetar-admin {advice}`" in done.stderr
+        assert f"`magnetar-admin {advice}`" in again.stderr
+        shell.said(*advice.split()[1:])
+        group = ["--share", f"s-{topic}", "--wait", "30s", "--format", "value"]
+        assert shell.said("consume", topic, *group, "-n", "1") == ["before"]
 
 
 class TestWhatCannotBe:
