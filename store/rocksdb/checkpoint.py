@@ -57,6 +57,8 @@ class Checkpointer:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
+        # seconds until the next one when files are to go: it grows while they fail
+        self._patience = options.checkpoint_pause
         self._closing = False
         self._last = self._loop.time()
         self._pool: ThreadPoolExecutor | None = None
@@ -88,11 +90,16 @@ class Checkpointer:
 
     def doom(self, files: list[tuple[int, int, int]]) -> None:
         """Files to unlink after the next checkpoint, which comes soon: somebody wants the space."""
-        if not self._doomed and not self._closing:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._loop.call_later(self._options.checkpoint_pause, self._begin)
+        if not self._doomed and self._running is None:
+            self._begin_in(self._options.checkpoint_pause)
         self._doomed += files
+
+    def _begin_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._closing:
+            self._timer = self._loop.call_later(seconds, self._begin)
 
     def _begin(self) -> None:
         if self._timer is not None:
@@ -102,12 +109,18 @@ class Checkpointer:
             self._running = self._loop.create_task(self._run_and_log())
 
     async def _run_and_log(self) -> None:
+        options = self._options
         try:
             await self._checkpoint()
+            self._patience = options.checkpoint_pause
         except StoreError as error:
             log.warning("a checkpoint did not happen: %s", error)
+            self._patience = min(2 * self._patience, options.checkpoint_seconds)
         finally:
             self._running = None
+            if self._doomed:
+                # learnt meanwhile, or left by what failed
+                self._begin_in(self._patience)
 
     async def run(self) -> None:
         """A checkpoint now. Raises StoreError."""
@@ -144,7 +157,11 @@ class Checkpointer:
         await self._between_groups(settle)
         doomed, self._doomed = self._doomed, []
         gone, self._unlinked = self._unlinked, []
-        await self._store.write_own([*self._forget(snapshot), *_forget_files(gone)], Durability.FSYNC)
+        try:
+            await self._store.write_own([*self._forget(snapshot), *_forget_files(gone)], Durability.FSYNC)
+        except BaseException:
+            self._doomed, self._unlinked = doomed + self._doomed, gone + self._unlinked
+            raise
         self._store.forget_idle()
         if doomed:
             self._unlinked += await self._loop.run_in_executor(self._pool, self._unlink, doomed)
