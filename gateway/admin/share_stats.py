@@ -143,6 +143,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         "dying": dying,
         "open": still,
         "expired": expired,
+        **broker.subscriptions.counted.of(row.id, partition),
     }
     stats = _stats(config.subscription, unread + still, states, log.size, end - log_start)
     if config.subscription.type == "key_shared":

@@ -219,12 +219,9 @@ class Topics:
                 if partition is not None:
                     partition.retire()
             try:
-                writes = [
-                    *broker.catalog.writes_delete(topic),
-                    *broker.subscriptions.writes_topic_deleted(topic),
-                ]
-                await self._write(writes, name, None)
-                broker.subscriptions.topic_deleted(topic)
+                read, readers = broker.subscriptions.writes_topic_deleted(topic)
+                await self._write([*broker.catalog.writes_delete(topic), *read], name, None)
+                broker.subscriptions.topic_deleted(topic, readers)
             except KafkaError:
                 runtime.deleting = False
                 runtime.partitions[:] = [None] * len(runtime.partitions)

@@ -583,7 +583,7 @@ class Cursor(Administered):
         return look(self._window, self._leases, self._due, self._keyed, self._unburied, offset)
 
     def stats(self) -> dict[str, int]:
-        """Positions, how many records are in which state, and what happened since the cursor was loaded."""
+        """Positions, how many records are in which state, and what happened (`totals`)."""
         n = self._window.n
         return {
             "start": self.start,

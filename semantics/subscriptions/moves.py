@@ -86,7 +86,9 @@ class Moves:
             ),
             0,
         )
-        """records since the cursor was loaded; what retention took of open ones (expired) since there is one"""
+        """records since the cursor was loaded, and what whoever loads it adds; what retention took of open ones
+        (expired) since there is one
+        """
         self._changed = False
         self._forget = False
         self._idle_due = False

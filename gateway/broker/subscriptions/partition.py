@@ -25,6 +25,7 @@ from store.api import Corrupt, Durability, StoreError
 if TYPE_CHECKING:
     from gateway.broker.commit import Commit
     from gateway.broker.partition import Partition
+    from gateway.broker.readable import Readable
     from gateway.broker.subscriptions.letters import Burial
     from gateway.broker.subscriptions.subscription import Subscription
     from gateway.broker.turn import Turn
@@ -45,6 +46,12 @@ COUNTED_MS = 1_000
 """How often the consumers are counted among whom records are dealt."""
 UNBOUNDED = 1_000_000
 """Records: more than one fetch ever brings."""
+
+
+def _happened(cursor: Cursor) -> tuple[int, int, int, int]:
+    """What of a cursor's totals the metrics are told: timed out, crashed, dropped, expired."""
+    totals = cursor.totals
+    return totals["timed_out"], totals["crashed"], totals["dropped"], totals["expired"]
 
 
 class SubscriptionPartition:
@@ -110,7 +117,7 @@ class SubscriptionPartition:
         # how often in a row they could not be stored
         self._letters_failed = 0
         self._idle = False
-        # what of the cursor's totals the metrics know: timed out, crashed, dropped, expired
+        # what of the cursor's totals the metrics know
         self._counted = (0, 0, 0, 0)
         # the last turn did not take all of them
         self._more_dying = False
@@ -185,7 +192,8 @@ class SubscriptionPartition:
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         self.cursor = cursor
-        self._counted = (0, 0, 0, cursor.totals["expired"])
+        cursor.totals.update(broker.subscriptions.counted.of(self.subscription.id, self.id))
+        self._counted = _happened(cursor)
         for consumer in self.consumers:
             cursor.attach(consumer, now)
         if self.subscription.selector is not None:
@@ -205,7 +213,12 @@ class SubscriptionPartition:
                 self.touch()
 
     def discard(self) -> None:
-        """The cursor says what is not stored: throw it away."""
+        """The cursor says what is not stored: throw it away. What it has counted stays with the broker."""
+        cursor = self.cursor
+        if cursor is not None:
+            # What retention took is stored with the cursor's row, or happens again.
+            self._count((*_happened(cursor)[:3], self._counted[3]))
+            self.broker.subscriptions.counted.keep(self.subscription.id, self.id, cursor.totals)
         self.cursor = None
         self.broker.subscriptions.timers.disarm(self)
 
@@ -410,7 +423,7 @@ class SubscriptionPartition:
     def unpark(self, waiter: Waiter) -> None:
         self.waiters.pop(waiter, None)
 
-    def wake(self, partition: Partition, appended: int) -> None:
+    def wake(self, partition: Readable, appended: int) -> None:
         """The partition's log grew by that many bytes, or 0: its start moved, or it is not in charge any more."""
         if partition is not self.partition:
             partition.waiters.discard(self)
@@ -526,14 +539,13 @@ class SubscriptionPartition:
             # A topic that is being deleted must get no rows any more; after a failure `_renew` goes on.
             return
         self._arm()
-        totals = cursor.totals
-        happened = totals["timed_out"], totals["crashed"], totals["dropped"], totals["expired"]
+        happened = _happened(cursor)
         if happened != self._counted:
             self._count(happened)
         commit.writes += rows.writes_of(self.prefix, cursor.writes())
 
     def _count(self, happened: tuple[int, int, int, int]) -> None:
-        """Tell the metrics what the cursor counted since the last turn."""
+        """Tell the metrics what the cursor counted since they were told last."""
         metrics = self.broker.metrics
         before, self._counted = self._counted, happened
         metrics.share_timeouts.value += happened[0] - before[0]

@@ -16,6 +16,7 @@ from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
 from gateway.broker.subscriptions.consumers import Consumer
+from gateway.broker.subscriptions.counted import Counted
 from gateway.broker.subscriptions.letters import Letters
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.scanning import Scanner
@@ -49,6 +50,7 @@ class Subscriptions:
         broker.metrics.watch_opened(self.scanner.kept_bytes)
         self.letters = Letters(broker)
         self.configs = SubscriptionConfigs(broker)
+        self.counted = Counted()
         # group -> topic id -> subscription, of those in use
         self._live: dict[str, dict[bytes, Subscription]] = {}
         # on their way out: their rows are no longer to be read
@@ -333,10 +335,15 @@ class Subscriptions:
             going = {(group, row.topic_id) for row in found}
             self._deleting |= going
             writes: list[Write] = []
+            counted: list[tuple[int, Sequence[int]]] = []
             for row in found:
                 writes += rows.writes_removed(row)
                 self._forget(group, row.topic_id)
+                topic = broker.catalog.by_id(row.topic_id)
+                counted.append((row.id, topic.partitions if topic is not None else ()))
             await broker.write(writes)
+            for number, partitions in counted:
+                self.counted.forget((number,), partitions)
         except StoreError as error:
             raise from_store(error) from error
         finally:
@@ -345,8 +352,10 @@ class Subscriptions:
         self.configs.apply(group)
         return len(found)
 
-    def writes_topic_deleted(self, topic: Topic) -> list[Write]:
-        """What goes with the deletion of a topic. Call when nothing is appended to it any more. Raises KafkaError."""
+    def writes_topic_deleted(self, topic: Topic) -> tuple[list[Write], list[int]]:
+        """What goes with the deletion of a topic, and the ids of its subscriptions, for `topic_deleted`. Call when
+        nothing is appended to it any more. Raises KafkaError.
+        """
         try:
             found = self.of_topic(topic.topic_id)
         except StoreError as error:
@@ -354,12 +363,13 @@ class Subscriptions:
         writes: list[Write] = []
         for row in found:
             writes += rows.writes_removed(row)
-        return writes
+        return writes, [row.id for row in found]
 
-    def topic_deleted(self, topic: Topic) -> None:
+    def topic_deleted(self, topic: Topic, gone: Sequence[int]) -> None:
         """The deletion is durable."""
         for group in [group for group, topics in self._live.items() if topic.topic_id in topics]:
             self._forget(group, topic.topic_id)
+        self.counted.forget(gone, topic.partitions)
 
     # -- what happens to groups -----------------------------------------------------------------------------------
 

@@ -12,9 +12,13 @@ from gateway.admin import share_stats
 from gateway.wire import records
 from semantics.subscriptions import due
 from semantics.subscriptions.states import Ending
-from store.api import Trim
-from tests.gateway.admin.billing import EARLIEST, Serve, ack, cursor_of, explain, made, stats, take
+from store.api import StoreError, Trim
+from tests.gateway.admin.billing import EARLIEST, ONE, Serve, ack, cursor_of, explain, made, stats, take
 from tests.gateway.admin.conftest import Admin
+
+COUNTERS = (
+    "delivered", "redelivered", "acknowledged", "nacked", "rejected", "timed_out", "crashed", "buried", "dropped",
+)  # fmt: skip
 
 
 def test_stats_say_what_is_unacknowledged_and_by_whom(serve: Serve) -> None:
@@ -286,12 +290,14 @@ def test_stats_of_a_subscription_that_nobody_uses_come_from_its_row(serve: Serve
         resting = await stats(admin)
         assert not list(admin.broker.subscriptions.live())
         assert not admin.broker.share_groups._live
-        # what it has counted since it was loaded is gone with it; Key_Shared would read again from its start
+        # Key_Shared would read again from its start
         for told in (loaded, resting):
             told["magnetar"].pop("readOffset")
             told["magnetar"].pop("unread")
             states = told["magnetar"]["states"]
-            told["magnetar"]["states"] = {key: states[key] for key in ("start", "open", "delayed", "backoff")}
+            told["magnetar"]["states"] = {
+                key: states[key] for key in ("start", "open", "delayed", "backoff", *COUNTERS)
+            }
         assert resting == loaded
         cursor_of(admin).ready()
         again = await stats(admin)
@@ -368,5 +374,185 @@ def test_many_subscriptions_that_nobody_uses_are_looked_at_a_page_at_a_time(serv
         assert turns - before >= 4
         counting.cancel()
         assert not list(admin.broker.subscriptions.live())
+
+    serve(test)
+
+
+async def counters(admin: Admin) -> dict[str, int]:
+    """What stats say was counted, those that are not 0."""
+    states = (await stats(admin))["magnetar"]["states"]
+    return {name: states[name] for name in COUNTERS if states[name]}
+
+
+def let_go(admin: Admin) -> None:
+    """What nobody uses leaves memory."""
+    for _ in range(3):
+        admin.broker.subscriptions.release_idle()
+        admin.broker.release_idle()
+    assert not list(admin.broker.subscriptions.live())
+
+
+async def shared_metrics(admin: Admin) -> dict[str, int]:
+    lines = (await admin.ask("GET", "/metrics")).body.decode().splitlines()
+    found = [line.rsplit(" ", 1) for line in lines if line.startswith("magnetar_share_")]
+    return {name: int(float(value)) for name, value in found}
+
+
+@pytest.mark.parametrize("kind", ["shared", "key_shared"])
+def test_counters_stay_when_an_idle_subscription_is_let_go(serve: Serve, kind: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, kind, 8)
+        for number, verdict in enumerate((1, 1, 3, 1)):
+            # one by one: under Key_Shared they are of one key
+            assert await take(admin, "c", 1) == [number]
+            await ack(admin, "c", number, number, verdict)
+        while cursor_of(admin).burying or (await counters(admin)).get("buried") != 1:
+            await asyncio.sleep(0.01)
+        cursor_of(admin).detach("c", Ending.STOPPED)
+        await admin.broker.write([])
+        first = {"delivered": 4, "acknowledged": 3, "rejected": 1, "buried": 1}
+        assert await counters(admin) == first
+        metrics = await shared_metrics(admin)
+        let_go(admin)
+        assert await counters(admin) == first
+        assert not list(admin.broker.subscriptions.live()), "asking does not bring it to life"
+        assert await shared_metrics(admin) == metrics
+
+        assert await take(admin, "c", 1) == [4]
+        await ack(admin, "c", 4, 4)
+        cursor_of(admin).detach("c", Ending.STOPPED)
+        await admin.broker.write([])
+        again = {**first, "delivered": 5, "acknowledged": 4}
+        assert await counters(admin) == again
+        backlog = (await admin.ask("POST", "P/orders/subscription/billing/analyzeBacklog")).json
+        assert {name: backlog["magnetar"]["states"][name] for name in again} == again
+        for _ in range(2):
+            let_go(admin)
+            assert await counters(admin) == again
+            # loaded, and let go without anything to count
+            cursor_of(admin).ready()
+            assert await counters(admin) == again
+
+    serve(test)
+
+
+def test_partitions_count_for_themselves(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 3)
+        await admin.produce("orders", 0, [b"x", b"y"])
+        await admin.produce("orders", 2, [b"x", b"y"])
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
+        for index, limit in ((0, 1), (2, 2)):
+            found = admin.broker.subscriptions.get("billing", "orders")
+            assert found is not None
+            at = found.partition(index)
+            at.attach("c")
+            await admin.broker.write([])
+            assert isinstance(at.fetch("c", limit, 1 << 20, limit), tuple)
+            at.detach("c", Ending.STOPPED)
+            await admin.broker.write([])
+        let_go(admin)
+        each = [
+            (await admin.ask("GET", f"P/orders-partition-{index}/stats")).json["subscriptions"]["billing"]
+            for index in range(3)
+        ]
+        assert [one["magnetar"]["states"]["delivered"] for one in each] == [1, 0, 2]
+        whole = (await admin.ask("GET", "P/orders/partitioned-stats")).json["subscriptions"]["billing"]
+        assert whole["magnetar"]["states"]["delivered"] == 3
+        assert len(admin.broker.subscriptions.counted) == 2, "nothing is kept of what counted nothing"
+
+    serve(test)
+
+
+def test_counters_stay_when_a_subscription_gets_another_type(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert await take(admin, "c", 2) == [0, 1]
+        await ack(admin, "c", 0, 1)
+        cursor_of(admin).detach("c", Ending.STOPPED)
+        await admin.broker.write([])
+        before = await counters(admin)
+        assert before == {"delivered": 2, "acknowledged": 2}
+        path = "P/orders/subscription/billing/properties"
+        answer = await admin.ask("PUT", path, json.dumps({"pulsar.subscription.type": "key_shared"}))
+        assert answer.status == 204, answer
+        found = await stats(admin)
+        assert found["type"] == "Key_Shared"
+        assert await counters(admin) == before
+        assert await take(admin, "c", 1) == [2]
+        assert await counters(admin) == {"delivered": 3, "acknowledged": 2}
+
+    serve(test)
+
+
+def test_counters_stay_when_a_commit_fails(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    async def test(admin: Admin) -> None:
+        own = {"pulsar.ack.timeout.ms": "1000"}
+        await admin.broker.group_configs.alter("billing", lambda old: {**old, **own})
+        await made(admin)
+        assert await take(admin, "c", 3) == [0, 1, 2]
+        await ack(admin, "c", 0, 0)
+        before = await counters(admin)
+        assert before == {"delivered": 3, "acknowledged": 1}
+        at = cursor_of(admin)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(at.ready()), "writes", broken)
+            at.acknowledge("c", [(1, 1, ONE)])
+            # of the turn that is lost
+            at.ready().tick(admin.broker.clock.monotonic_ms() + 5_000, admin.broker.clock.wall_ms())
+            at.touch()
+            seen = await counters(admin)
+            await asyncio.sleep(0.05)
+        assert at.cursor is None
+        assert await counters(admin) == seen == {"delivered": 3, "acknowledged": 2, "timed_out": 1}
+        assert (await shared_metrics(admin))["magnetar_share_timeouts_total"] == 1
+        assert await take(admin, "c", 1) == [1]
+        assert await counters(admin) == {**seen, "delivered": 4}
+        assert (await shared_metrics(admin))["magnetar_share_timeouts_total"] == 1
+
+    serve(test)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize("what", ["P/orders/subscription/billing", "P/orders"])
+def test_a_subscription_that_is_made_again_counts_from_0(serve: Serve, what: str, idle: bool) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert await take(admin, "c", 2) == [0, 1]
+        cursor_of(admin).detach("c", Ending.STOPPED)
+        await admin.broker.write([])
+        if idle:
+            let_go(admin)
+            assert len(admin.broker.subscriptions.counted) == 1
+        assert (await admin.ask("DELETE", what)).status == 204
+        assert len(admin.broker.subscriptions.counted) == 0
+        if what == "P/orders":
+            await made(admin)
+        else:
+            answer = await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)
+            assert answer.status == 204, answer
+        assert await counters(admin) == {}
+        assert await take(admin, "c", 1) == [0]
+        assert await counters(admin) == {"delivered": 1}
+
+    serve(test)
+
+
+def test_a_deletion_that_fails_leaves_the_counters(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failing(*_: object) -> None:
+        raise StoreError("no")
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert await take(admin, "c", 2) == [0, 1]
+        cursor_of(admin).detach("c", Ending.STOPPED)
+        await admin.broker.write([])
+        with monkeypatch.context() as patched:
+            patched.setattr(admin.broker, "write", failing)
+            assert (await admin.ask("DELETE", "P/orders/subscription/billing")).status >= 400
+        assert await counters(admin) == {"delivered": 2}
 
     serve(test)

@@ -23,12 +23,14 @@ from typing import Any
 
 from gateway.broker.acknowledging import Answer
 from gateway.broker.sharing import ShareFetch
+from gateway.peer import Peer
 from gateway.wire import records, share
 from gateway.wire.varint import encode_uvarint, uvarint
 from tests.gateway.broker.subscriptions.world import World
 
 _ACK = struct.Struct(">qqBBB")
 _RANGE = struct.Struct(">qqhB")
+PEER = Peer(1, "/127.0.0.1", "PLAINTEXT")
 
 
 class NoGroups:
@@ -178,9 +180,7 @@ async def measure(options: argparse.Namespace) -> float:
             before = thread_time()
             request = share.decode_fetch(2, body, 0, len(body))
             answer = await _answer(
-                ShareFetch(
-                    world.broker, 1, ("/127.0.0.1", "bench"), request, partial(share.encode_fetch, 2, 7)
-                )
+                ShareFetch(world.broker, PEER, "bench", request, partial(share.encode_fetch, 2, 7))
             )
             took += thread_time() - before
             if profile is not None:

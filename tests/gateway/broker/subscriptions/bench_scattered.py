@@ -27,6 +27,7 @@ from time import process_time
 
 from gateway.broker.acknowledging import Answer
 from gateway.broker.sharing import ShareFetch
+from gateway.peer import Peer
 from gateway.wire import compression, records, share
 from tests.gateway.broker.subscriptions.bench import Member, NoGroups
 from tests.gateway.broker.subscriptions.world import NOW, World
@@ -40,7 +41,7 @@ class Asking:
     def __init__(self, world: World, member: Member, connection: int) -> None:
         self.member = member
         self._world = world
-        self._connection = connection
+        self._peer = Peer(connection, "/127.0.0.1", "PLAINTEXT")
         self.answer: Answer | None = None
 
     def start(self) -> None:
@@ -48,8 +49,8 @@ class Asking:
         request = share.decode_fetch(2, body, 0, len(body))
         fetch = ShareFetch(
             self._world.broker,
-            self._connection,
-            ("/127.0.0.1", "bench"),
+            self._peer,
+            "bench",
             request,
             partial(share.encode_fetch, 2, 7),
         )

@@ -330,6 +330,34 @@ def test_after_a_commit_that_failed_the_cursor_says_what_is_stored(outcome: Stor
     run(test)
 
 
+def test_what_was_counted_in_a_turn_that_is_lost_stays_counted() -> None:
+    """For stats and metrics alike, and once: what was seen of it does not go back."""
+
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)
+        at = await world.subscribed(b"a", b"b", b"c")
+        await world.fetch(at)
+        timeouts = world.broker.metrics.share_timeouts
+        store.holding = True
+        assert at.acknowledge("c", [(0, 0, ACCEPT)]) == 0
+        await store.has(1)
+        # the turn behind the one that fails is not sent any more
+        world.clock.now += 30_000
+        at.tick()
+        seen = dict(at.ready().totals)
+        assert (seen["delivered"], seen["acknowledged"], seen["timed_out"]) == (3, 1, 2)
+        store.holding = False
+        store.fail(Refused("no"))
+        assert at.cursor is None
+        for _ in range(2):
+            assert timeouts.value == 2
+            assert at.ready().totals == seen
+            await world.settled()
+
+    run(test)
+
+
 def test_many_cursors_of_a_turn_are_one_commit_with_a_row_each(folder: Path | None) -> None:
     async def test(world: World) -> None:
         store = HeldStore()
