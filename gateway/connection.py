@@ -30,6 +30,8 @@ from gateway.broker.turn import MAX_BYTES as MAX_TURN
 from gateway.connection_state import BUSY, ENDED, LEGAL, MEMORY, STOPPING, UNREAD, State
 from gateway.framing import PRODUCE, BadFrame, Frame, Framing
 from gateway.large_answers import LargeAnswer, frame_size
+from gateway.pace import Pace
+from gateway.peer import Peer
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
@@ -72,19 +74,20 @@ class Connection(asyncio.Protocol):
         "_state",
         "_task",
         "_unsent",
-        "host",
         "id",
         "idled",
         "last_used",
+        "pace",
+        "peer",
         "transport",
     )
     transport: asyncio.Transport
+    peer: Peer
 
     def __init__(self, listener: Listener, number: int) -> None:
         self._listener = listener
         self._broker = listener.broker
         self.id = number
-        self.host = ""
         self._frames = Framing(listener.max_request)
         self._state = OPEN
         # why it is not read: a sum of BUSY, UNREAD, MEMORY, STOPPING, ENDED
@@ -99,6 +102,8 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Future[Any] | None = None
         # the answer that is sent by a thread
         self._large: LargeAnswer | None = None
+        # how the client takes large answers, once there was one
+        self.pace: Pace | None = None
         # requests answered at once since others had their turn
         self._served = 0
         # the API of the request that is waited for, and when it came
@@ -111,11 +116,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.host = f"/{peer[0]}" if peer else "/unknown"
+        address = transport.get_extra_info("peername")
+        self.peer = Peer(self.id, f"/{address[0]}" if address else "/unknown", self._listener.name)
         self.last_used = self._broker.clock.monotonic_ms()
-        high = self._listener.max_unsent
-        self.transport.set_write_buffer_limits(high=high, low=high // 4)
+        self._bound_writing()
         self._listener.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -134,12 +138,17 @@ class Connection(asyncio.Protocol):
         )
         self._listener.closed(self)
 
+    def _bound_writing(self) -> None:
+        high = self._listener.max_unsent
+        self.transport.set_write_buffer_limits(high=high, low=high // 4)
+
     def pause_writing(self) -> None:
         """The client does not read its answers: read no more requests until it does."""
         self._account_unsent(self.transport.get_write_buffer_size())
         self._pause(UNREAD)
 
     def resume_writing(self) -> None:
+        self._bound_writing()
         self._account_unsent(0)
         self._resume(UNREAD)
         if self._paused:
@@ -148,6 +157,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more. Told again, when reading goes on, if an answer to it is on its way."""
         if self._large is None:
+            self._listener.ending(self)
             return False
         self._pause(BUSY)
         return True
@@ -221,7 +231,7 @@ class Connection(asyncio.Protocol):
             self._listener.malformed.inc()
             self.close(f"malformed request: {error}")
         except Exception:
-            log.exception("a request failed", extra={"client": self.host})
+            log.exception("a request failed", extra={"client": self.peer.host})
             self.close("an internal error, see the log")
 
     def _hold(self, data: bytes, position: int) -> None:
@@ -283,7 +293,7 @@ class Connection(asyncio.Protocol):
         if api is not None and api.direct is not None and api.min_version <= version <= api.max_version:
             if (
                 api.quick is not None
-                and (found := api.quick(self._broker, self.id, data, position, stop)) is not None
+                and (found := api.quick(self._broker, self.peer, data, position, stop)) is not None
             ):
                 size = frame_size(found)
                 self._listener.sent.value += size
@@ -296,7 +306,7 @@ class Connection(asyncio.Protocol):
                     assert api.again is not None, "quick answers of that size have it"
                     self._send_large(found, size, partial(api.again, self._broker, data, position, stop))
                 return
-            waiting = api.direct(self._broker, asked(self.id, self.host, data, position, stop, api.flexible))
+            waiting = api.direct(self._broker, asked(self.peer, data, position, stop, api.flexible))
             result = waiting.start()
             self._serving = key
             self._began = started
@@ -312,7 +322,9 @@ class Connection(asyncio.Protocol):
             return
         request = data[position + 4 : stop]
         *_, client_id, body = codec.decode_request_header(request)
-        context = Context(key, version, correlation_id, client_id, self.host, self._listener.name, self.id)
+        if client_id:
+            self.peer.call(client_id)
+        context = Context(self.peer, key, version, correlation_id, client_id)
         answer = dispatch(self._broker, context, request, body)
         if type(answer) is bytes:
             self._send(answer)
@@ -339,7 +351,7 @@ class Connection(asyncio.Protocol):
             self._listener.malformed.inc()
             self.close(f"malformed request: {error}")
         except Exception:
-            log.exception("a request failed", extra={"client": self.host, "api": self._serving})
+            log.exception("a request failed", extra={"client": self.peer.host, "api": self._serving})
             self.close("an internal error, see the log")
 
     def _handled(self, frame: bytes) -> None:
@@ -388,8 +400,11 @@ class Connection(asyncio.Protocol):
             large.want()
 
     def write_large(self, pieces: Sequence[Buffer]) -> None:
-        """Let the transport send what a thread did not."""
+        """Let the transport send what a thread did not. Nothing more is served until the client has taken it."""
         self.transport.writelines(cast("list[bytes]", pieces))
+        if self.transport.get_write_buffer_size():
+            # `pause_writing` is called at once, so that it counts, and `resume_writing` when nothing is left
+            self.transport.set_write_buffer_limits(high=0)
 
     def sent_large(self, at: float) -> None:
         """A large answer has left, or cannot any more; or the transport has what is left of it. `at`: when that was."""
@@ -478,6 +493,7 @@ class Connection(asyncio.Protocol):
             return
         self._listener.closing(self, reason)
         if self._state is SENDING:
+            self._listener.ending(self)
             self._enter(CLOSING)
             self._paused |= ENDED
             if self._large is not None:
@@ -488,6 +504,7 @@ class Connection(asyncio.Protocol):
     def _end(self) -> None:
         self._enter(CLOSED)
         self._paused |= ENDED
+        self._listener.ending(self)
         self.transport.close()
 
     def abort(self) -> None:

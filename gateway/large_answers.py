@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
+from gateway.pace import Pace
 from gateway.sending import Sending, in_memory, release
 from store.api import Buffer, Piece
 
@@ -52,7 +53,10 @@ class LargeAnswer:
             return
         if not connection.transport.get_write_buffer_size() and self._listener.take_file():
             number = connection.transport.get_extra_info("socket").fileno()
-            self._sending = self._listener.senders.send(number, self._pieces, self._sent)
+            senders = self._listener.senders
+            if connection.pace is None:
+                connection.pace = Pace(senders.waits)
+            self._sending = senders.send(number, self._pieces, self._sent, connection.pace)
             if self._sending is not None:
                 if self._listener.scarce:
                     self.want()
@@ -81,7 +85,7 @@ class LargeAnswer:
         if sending.failed:
             connection.close("its client is gone, or its answer could not be read")
         elif sending.left and not connection.transport.is_closing():
-            connection.write_large([sending.left])
+            connection.write_large(sending.left)
         connection.sent_large(sending.ended)
 
     def _write(self, buffers: Sequence[Buffer] | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import socket
@@ -27,6 +28,8 @@ _numbers = itertools.count(1)
 
 CLOSING_SECONDS = 10
 """How long a closed connection may take to send what it has: a client that reads nothing would keep it for ever."""
+STOPPING_SECONDS = 1
+"""And while the gateway stops. A consumer that works on what it has read reads its next answer much later."""
 
 
 class Listener:
@@ -71,6 +74,10 @@ class Listener:
     @step("start.listening")
     async def start(self, sock: socket.socket, backlog: int) -> None:
         """Accept connections from now on."""
+        size = self.broker.settings.integer("socket.send.buffer.bytes")
+        if size >= 0:
+            # before the first of them: each inherits it
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
         self._acceptor = Acceptor(
             self.broker.loop,
             sock,
@@ -92,7 +99,7 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         self._files += 1
         settings = self.broker.settings
-        host = connection.host
+        host = connection.peer.host
         if (
             len(self.connections) >= settings.integer("max.connections")
             or self._by_host[host] >= settings.integer("max.connections.per.ip")
@@ -107,9 +114,15 @@ class Listener:
         self._accepted.value += 1
 
     def closing(self, connection: Connection, reason: str) -> None:
-        """The gateway ends a connection."""
-        self._closing[connection] = CLOSING_SECONDS
-        log.info("closing a connection", extra={"client": connection.host, "reason": reason})
+        """The gateway ends a connection, and says why."""
+        log.info(
+            "closing a connection",
+            extra={"client": connection.peer.host, "client_id": connection.peer.client_id, "reason": reason},
+        )
+
+    def ending(self, connection: Connection) -> None:
+        """Nothing more is answered on a connection: it may take what it was sent before, if it does so soon."""
+        self._closing[connection] = CLOSING_SECONDS if self._stopping is None else STOPPING_SECONDS
 
     def closed(self, connection: Connection) -> None:
         self._files -= 1
@@ -117,9 +130,9 @@ class Listener:
         if connection in self.connections:
             self.connections.discard(connection)
             self._open.value -= 1
-            self._by_host[connection.host] -= 1
-            if not self._by_host[connection.host]:
-                del self._by_host[connection.host]
+            self._by_host[connection.peer.host] -= 1
+            if not self._by_host[connection.peer.host]:
+                del self._by_host[connection.peer.host]
         if self._stopping is not None and not self.connections:
             self._stopping.set()
 
@@ -147,12 +160,16 @@ class Listener:
     def second(self) -> None:
         """Once a second: renew the clock, end what was closed or idle for too long."""
         self.now = self.broker.clock.monotonic_ms()
+        self._end_slow()
+        self.close_idle()
+
+    def _end_slow(self) -> None:
+        """Once a second: who has had time enough to take what it was sent is cut off."""
         for connection, left in list(self._closing.items()):
             if left > 0:
                 self._closing[connection] = left - 1
             else:
                 connection.abort()
-        self.close_idle()
 
     def close_idle(self) -> None:
         """Close connections on which nothing was asked for connections.max.idle.ms."""
@@ -171,14 +188,17 @@ class Listener:
         self._stopping = asyncio.Event()
         if self._acceptor is not None:
             self._acceptor.close()
+        for connection in self._closing:
+            self.ending(connection)
         for connection in list(self.connections):
             connection.shutdown()
+        until = self.broker.loop.time() + timeout
+        while self.connections and (left := until - self.broker.loop.time()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), min(1, left))
+            self._end_slow()
         if self.connections:
-            try:
-                await asyncio.wait_for(self._stopping.wait(), timeout)
-            except TimeoutError:
-                log.warning(
-                    "closing connections with requests in flight", extra={"count": len(self.connections)}
-                )
-                for connection in list(self.connections):
-                    connection.close("the gateway stops")
+            log.warning("closing connections with requests in flight", extra={"count": len(self.connections)})
+            for connection in list(self.connections):
+                connection.close("the gateway stops")
+                connection.abort()

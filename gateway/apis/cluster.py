@@ -36,7 +36,7 @@ def describe_cluster(
             cluster_id="",
             brokers=[],
         )
-    host, port = broker.advertised(context.listener)
+    host, port = broker.advertised(context.peer.listener)
     return messages.DescribeClusterResponse(
         error_code=0,
         error_message=None,

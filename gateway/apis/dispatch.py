@@ -60,7 +60,7 @@ def _metadata(
 ) -> bytes | Awaitable[bytes]:
     """Metadata, kept by the bytes of the question: the same answer holds until the catalog changes."""
     version = context.api_version
-    question = (version, context.listener, frame[position:])
+    question = (version, context.peer.listener, frame[position:])
     body = broker.metadata_cache.get(question)
     if body is None:
         answer = handler(broker, context, codec.decode_request(ApiKey.METADATA, version, frame, position))

@@ -15,12 +15,13 @@ from gateway.wire.fetch_one import FIRST_VERSION, decode_one, encode_one
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.peer import Peer
     from store.api import Piece
 
 _HEAD = struct.Struct(">hih")  # version, correlation id, length of the client id
 
 
-def quick(broker: Broker, connection: int, data: bytes, position: int, stop: int) -> Answer | None:
+def quick(broker: Broker, peer: Peer, data: bytes, position: int, stop: int) -> Answer | None:
     """The answer to one that asks one partition of which the next records were just written, or follow those of a
     large answer; else None.
     """
@@ -34,7 +35,7 @@ def quick(broker: Broker, connection: int, data: bytes, position: int, stop: int
     _, min_bytes, max_bytes, isolation, session_id, epoch, topic, index, leader_epoch, offset, limit = asked
     found = fetch_one(
         broker,
-        connection,
+        peer,
         min_bytes,
         max_bytes,
         session_id,
@@ -79,4 +80,4 @@ def fetch(broker: Broker, asked: Asked) -> Fetch:
     version = asked.version
     request = wire.decode(version, asked.data, asked.position, asked.stop)
     encode = partial(wire.encode, version, asked.correlation_id, request.isolation)
-    return Fetch(broker, asked.connection, request, version >= 13, encode)
+    return Fetch(broker, asked.peer, request, version >= 13, encode)

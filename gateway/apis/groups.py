@@ -72,7 +72,7 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
             f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}",
             instance_id,
             client_id,
-            context.client_host,
+            context.peer.host,
             session,
             session if version == 0 else request.rebalance_timeout_ms,
             request.protocol_type,

@@ -143,7 +143,7 @@ async def _create(
 
 
 def _broker(broker: Broker, context: Context) -> messages.MetadataResponse.MetadataResponseBroker:
-    host, port = broker.advertised(context.listener)
+    host, port = broker.advertised(context.peer.listener)
     return Response.MetadataResponseBroker(
         node_id=broker.node_id, host=host, port=port, rack=broker.settings.optional_text("broker.rack")
     )

@@ -262,7 +262,7 @@ def find_coordinator(
         error, text = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
     elif kind != GROUP:
         error, text = Error.INVALID_REQUEST, Error.INVALID_REQUEST.sentence
-    host, port = ("", -1) if error else broker.advertised(context.listener)
+    host, port = ("", -1) if error else broker.advertised(context.peer.listener)
     node_id = -1 if error else broker.node_id
     if version < 4:
         return messages.FindCoordinatorResponse(

@@ -26,6 +26,7 @@ from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.peer import Peer
 
 
 register_produce(wire.MIN_VERSION, wire.MAX_VERSION)
@@ -33,6 +34,8 @@ register_produce(wire.MIN_VERSION, wire.MAX_VERSION)
 
 class Client(Protocol):
     """The connection, as far as it matters here."""
+
+    peer: Peer
 
     def settled(self, slot: ProduceSlot) -> None: ...
     def close(self, reason: str) -> None: ...

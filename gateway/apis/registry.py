@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from gateway.apis.waiting import Again, Direct, Quick
     from gateway.broker.broker import Broker
+    from gateway.peer import Peer
 
 SMALL_REQUEST = 1024 * 1024
 """The largest frame of most APIs: decoding takes many times its bytes, and all of it in one turn of the loop."""
@@ -22,35 +23,16 @@ SMALL_REQUEST = 1024 * 1024
 class Context:
     """Who asks, and how: one per request that goes through the generated codec."""
 
-    __slots__ = (
-        "api_key",
-        "api_version",
-        "client_host",
-        "client_id",
-        "connection_id",
-        "correlation_id",
-        "listener",
-    )
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "peer")
 
     def __init__(
-        self,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        client_host: str,
-        listener: str,
-        connection_id: int,
+        self, peer: Peer, api_key: int, api_version: int, correlation_id: int, client_id: str | None
     ) -> None:
+        self.peer = peer
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        # as Kafka shows it, with a slash: "/127.0.0.1"
-        self.client_host = client_host
-        # the name of the listener the connection came in by
-        self.listener = listener
-        self.connection_id = connection_id
 
 
 Handler = Callable[["Broker", Context, Any], Any | Awaitable[Any]]

@@ -27,7 +27,11 @@ def sasl_handshake(
 ) -> messages.SaslHandshakeResponse:
     log.info(
         "a client wants to log in, and this listener asks for no password: it needs security.protocol=PLAINTEXT",
-        extra={"client": context.client_host, "listener": context.listener, "client_id": context.client_id},
+        extra={
+            "client": context.peer.host,
+            "listener": context.peer.listener,
+            "client_id": context.client_id,
+        },
     )
     return messages.SaslHandshakeResponse(error_code=Error.ILLEGAL_SASL_STATE, mechanisms=[])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @serves(79, "ShareAcknowledge", wire.MIN_VERSION, wire.MAX_VERSION, flexible=0, largest=2 * SMALL_REQUEST)
 def share_acknowledge(broker: Broker, asked: Asked) -> ShareAcknowledge:
     """The answer tells what came of each partition's acknowledgements, once that is durable."""
-    peer = (asked.host, asked.client_id.decode(errors="replace"))
+    client_id = asked.client_id.decode(errors="replace")
     request = wire.decode_acknowledge(asked.version, asked.data, asked.position, asked.stop)
     encode = partial(wire.encode_acknowledge, asked.version, asked.correlation_id)
-    return ShareAcknowledge(broker, asked.connection, peer, request, encode)
+    return ShareAcknowledge(broker, asked.peer, client_id, request, encode)

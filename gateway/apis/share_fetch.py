@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 )
 def share_fetch(broker: Broker, asked: Asked) -> ShareFetch:
     """A session belongs to who opened it: the address and the client id."""
-    peer = (asked.host, asked.client_id.decode(errors="replace"))
+    client_id = asked.client_id.decode(errors="replace")
     request = wire.decode_fetch(asked.version, asked.data, asked.position, asked.stop)
     encode = partial(wire.encode_fetch, asked.version, asked.correlation_id)
-    return ShareFetch(broker, asked.connection, peer, request, encode)
+    return ShareFetch(broker, asked.peer, client_id, request, encode)

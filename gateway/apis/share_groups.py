@@ -49,7 +49,7 @@ def share_group_heartbeat(
     groups, waiter = broker.share_groups, Waiter(_beat)
     if request.member_epoch == LEAVE:
         return groups.leave(
-            request.group_id, request.member_id, context.client_id or "", context.client_host, waiter
+            request.group_id, request.member_id, context.client_id or "", context.peer.host, waiter
         )
     names = request.subscribed_topic_names
     return groups.heartbeat(
@@ -59,8 +59,8 @@ def share_group_heartbeat(
         tuple(names) if names is not None else None,
         request.rack_id,
         context.client_id or "",
-        context.client_host,
-        context.connection_id,
+        context.peer.host,
+        context.peer.connection,
         waiter,
     )
 

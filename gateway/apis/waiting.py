@@ -14,6 +14,7 @@ from store.api import Piece
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.peer import Peer
 
 _HEAD = struct.Struct(">xxxxhhih")  # size, API key, version, correlation id, length of the client id
 
@@ -39,9 +40,7 @@ class Waiting(Protocol):
 class Asked(NamedTuple):
     """The head of a request, and where its body stands in the bytes that came."""
 
-    connection: int
-    host: str
-    """as Kafka shows it, with a slash"""
+    peer: Peer
     version: int
     correlation_id: int
     client_id: bytes
@@ -50,8 +49,8 @@ class Asked(NamedTuple):
     stop: int
 
 
-Quick = Callable[["Broker", int, bytes, int, int], Answer | None]
-"""(broker, connection, data, position, stop) -> the answer to the frame there; None, and nothing has happened, for what
+Quick = Callable[["Broker", "Peer", bytes, int, int], Answer | None]
+"""(broker, peer, data, position, stop) -> the answer to the frame there; None, and nothing has happened, for what
 is not of the commonest kind."""
 
 Again = Callable[["Broker", bytes, int, int], Awaitable[Answer]]
@@ -61,7 +60,7 @@ Direct = Callable[["Broker", Asked], Waiting]
 """Decodes a request and makes what answers it. Raises Malformed."""
 
 
-def asked(connection: int, host: str, data: bytes, position: int, stop: int, flexible: int) -> Asked:
+def asked(peer: Peer, data: bytes, position: int, stop: int, flexible: int) -> Asked:
     """Of the frame at `data[position:stop]`. From version `flexible` on its header ends with tags."""
     _, version, correlation_id, named = _HEAD.unpack_from(data, position)
     name = position + 14
@@ -69,4 +68,4 @@ def asked(connection: int, host: str, data: bytes, position: int, stop: int, fle
     client_id = data[name:position]
     if version >= flexible:
         position = position + 1 if not data[position] else skip_tags(data, position)
-    return Asked(connection, host, version, correlation_id, client_id, data, position, stop)
+    return Asked(peer, version, correlation_id, client_id, data, position, stop)

@@ -10,7 +10,7 @@ from operator import le, lt
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.share_sessions import FINAL_EPOCH, Key, Peer
+from gateway.broker.share_sessions import FINAL_EPOCH, Client, Key
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
@@ -20,6 +20,7 @@ from store.steps import step
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.peer import Peer
 
 Answer = Sequence[Piece]
 AckEncoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[wire.AckAnswer]]]], bytes]
@@ -96,17 +97,17 @@ class Acknowledging:
     __slots__ = (
         "_acks",
         "_broker",
+        "_client",
         "_held",
-        "_peer",
         "_uncommitted",
         "connection",
         "done",
     )
 
-    def __init__(self, broker: Broker, connection: int, peer: Peer) -> None:
+    def __init__(self, broker: Broker, peer: Peer, client_id: str) -> None:
         self._broker = broker
-        self.connection = connection
-        self._peer = peer
+        self.connection = peer.connection
+        self._client: Client = peer.host, client_id
         # what came of the acknowledgements of each partition
         self._acks: dict[Key, Result] = {}
         # True while acknowledgements are on their way to the disk
@@ -202,12 +203,12 @@ class ShareAcknowledge(Acknowledging):
     def __init__(
         self,
         broker: Broker,
-        connection: int,
         peer: Peer,
+        client_id: str,
         request: wire.ShareAcknowledgeRequest,
         encode: AckEncoder,
     ) -> None:
-        super().__init__(broker, connection, peer)
+        super().__init__(broker, peer, client_id)
         self._request = request
         self._encoder = encode
 
@@ -221,7 +222,7 @@ class ShareAcknowledge(Acknowledging):
             return self._refuse(Error.INVALID_REQUEST, NO_MEMBER)
         if request.session_epoch == 0:
             return self._refuse(Error.INVALID_SHARE_SESSION_EPOCH, "Only a ShareFetch can open a session.")
-        session = sessions.advance(group, member, request.session_epoch, self.connection, self._peer)
+        session = sessions.advance(group, member, request.session_epoch, self.connection, self._client)
         if isinstance(session, Error):
             return self._refuse(session)
         for topic_id, partitions in request.topics:

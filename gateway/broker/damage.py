@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from store.api import Buffer, Corrupt, StoreError
+from store.api import Buffer, Corrupt, Piece, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.partition import Partition
@@ -69,11 +69,10 @@ class Damage:
         return True
 
 
-async def read_behind(
-    partition: Partition, error: Corrupt, max_bytes: int, whole_first: bool
-) -> list[Buffer]:
+async def past(partition: Partition, error: Corrupt, max_bytes: int, whole_first: bool) -> list[Buffer]:
     """What is behind damaged batches, up to the high watermark. Raises StoreError, but not Corrupt."""
     while True:
+        partition.broker.damage.corrupt(partition, error)
         offset = max(error.next_offset, partition.log.start_offset)
         if offset >= partition.high_watermark:
             return []
@@ -82,4 +81,15 @@ async def read_behind(
             return found if isinstance(found, list) else await found
         except Corrupt as further:
             error = further
-            partition.broker.damage.corrupt(partition, further)
+
+
+async def around(
+    partition: Partition, data: Awaitable[Sequence[Piece]], max_bytes: int, whole_first: bool
+) -> Sequence[Piece]:
+    """What a disk gives; where that is damaged and the topic's policy is to skip it, what is behind."""
+    try:
+        return await data
+    except Corrupt as error:
+        if not partition.topic.config.skip_corrupt:
+            raise
+        return await past(partition, error, max_bytes, whole_first)

@@ -17,6 +17,7 @@ from store.api import Piece, Stored
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.peer import Peer
 
 
 class Found(NamedTuple):
@@ -31,7 +32,7 @@ class Found(NamedTuple):
 
 def fetch_one(
     broker: Broker,
-    connection: int,
+    peer: Peer,
     min_bytes: int,
     max_bytes: int,
     session_id: int,
@@ -55,7 +56,7 @@ def fetch_one(
         return None
     state = wanted = None
     if session_epoch > 0:
-        state = broker.fetch_sessions.get(connection, session_id, broker.clock.monotonic_ms())
+        state = broker.fetch_sessions.get(peer.connection, session_id, broker.clock.monotonic_ms())
         if state is None or state.epoch != session_epoch or state.parked is not None or not state.by_id:
             return None
         wanted = state.wanted.get((topic, index))

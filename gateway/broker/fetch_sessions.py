@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from gateway.broker.partition import Partition
+    from gateway.broker.readable import Readable
 
 MAX_EPOCH = 0x7FFFFFFF
 EVICTION_MS = 120_000
@@ -57,12 +57,12 @@ class Wanted:
         self.max_bytes = 0
         self.leader_epoch = -1
         # the runtime that this watches, if there is one
-        self.partition: Partition | None = None
+        self.partition: Readable | None = None
         # high watermark and log start of the last answer: a session repeats neither
         self.told_high = -2
         self.told_start = -2
 
-    def wake(self, partition: Partition, appended: int) -> None:
+    def wake(self, partition: Readable, appended: int) -> None:
         state = self.state
         state.ready[self] = None
         if state.parked is not None:

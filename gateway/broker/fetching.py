@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.broker.damage import read_behind
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
 from gateway.wire import fetch as wire
@@ -20,7 +19,9 @@ from store.api import Corrupt, Piece, Stored, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import Partition, TopicRuntime
+    from gateway.broker.partition import TopicRuntime
+    from gateway.broker.readable import Readable
+    from gateway.peer import Peer
 
 Answer = Sequence[Piece]
 """One frame in pieces. Bytes that lie in a file may be lent: to be read by whoever sends them, and released."""
@@ -60,11 +61,11 @@ class Fetch:
     )
 
     def __init__(
-        self, broker: Broker, connection: int, request: wire.FetchRequest, by_id: bool, encode: Encoder
+        self, broker: Broker, peer: Peer, request: wire.FetchRequest, by_id: bool, encode: Encoder
     ) -> None:
-        """`connection`: whose sessions it may use. `by_id`: topics are named by their ids."""
+        """`peer`: whose sessions it may use. `by_id`: topics are named by their ids."""
         self._broker = broker
-        self._connection = connection
+        self._connection = peer.connection
         self._by_id = by_id
         self._encoder = encode
         self._request = request
@@ -201,7 +202,7 @@ class Fetch:
             fenced = wanted.leader_epoch < partition.leader_epoch
             return _Found(wanted, Error.FENCED_LEADER_EPOCH if fenced else Error.UNKNOWN_LEADER_EPOCH)
         high, offset = partition.high_watermark, wanted.offset
-        start = partition.log.start_offset
+        start = partition.log_start
         if not start <= offset <= high:
             return _Found(wanted, Error.OFFSET_OUT_OF_RANGE)
         result = _Found(wanted, Error.NONE)
@@ -210,17 +211,14 @@ class Fetch:
             limit = max(0, min(wanted.max_bytes, budget))
             try:
                 # The first batch comes whole whatever the limits say: else a client could never pass it.
-                data = partition.log.lend(offset, limit, least=LARGE, whole_first=first)
+                data = partition.fetch(offset, limit, whole_first=first, least=LARGE)
             except (IndexError, StoreError) as error:
-                if isinstance(error, Corrupt) and partition.topic.config.skip_corrupt:
-                    result.waits = _around(partition, _failed(error), limit, first)
-                else:
-                    result.fail(partition, error)
+                result.fail(partition, error)
                 return result
-            if type(data) is list:
+            if isinstance(data, list):
                 result.take(data)
             else:
-                result.waits = _around(partition, data, limit, first)  # type: ignore[arg-type]
+                result.waits = data
             result.partition, result.limit, result.whole_first = partition, limit, first
         return result
 
@@ -368,59 +366,37 @@ class _Found:
         self.size = 0
         self.waits: Awaitable[Sequence[Piece]] | None = None
         # of whom how much was asked for
-        self.partition: Partition | None = None
+        self.partition: Readable | None = None
         self.limit = 0
         self.whole_first = False
 
     def coming(self) -> int:
         """Bytes that a disk may give at most."""
-        return min(self.limit, self.partition.log.size) if self.partition is not None else 0
+        return min(self.limit, self.partition.size) if self.partition is not None else 0
 
     def take(self, buffers: Sequence[Piece]) -> None:
         self.buffers = buffers
         self.size = sum(map(len, buffers))
 
-    def fail(self, partition: Partition | None, error: Exception) -> None:
+    def fail(self, partition: Readable | None, error: Exception) -> None:
         """Nothing can be read there."""
         self.error = _told(partition, error)
 
 
 async def read_in_memory(
-    partition: Partition, offset: int, limit: int, whole_first: bool
+    partition: Readable, offset: int, limit: int, whole_first: bool
 ) -> tuple[Sequence[Piece], int]:
     """(bytes that lie in memory, error code)"""
     try:
-        data = partition.log.read(offset, limit, whole_first=whole_first)
-        if isinstance(data, list):
-            return data, Error.NONE
-        return await _around(partition, data, limit, whole_first), Error.NONE
+        data = partition.fetch(offset, limit, whole_first=whole_first, least=None)
+        return data if isinstance(data, list) else await data, Error.NONE
     except (IndexError, StoreError) as error:
         return _NOTHING, _told(partition, error)
 
 
-def _told(partition: Partition | None, error: Exception) -> int:
-    """The code of what the log said; operators are told too."""
-    if partition is not None:
-        if isinstance(error, Corrupt):
-            partition.broker.damage.corrupt(partition, error)
-        elif isinstance(error, StoreError):
-            # an IndexError is no fault: a failed commit, or a trim, took the log back under this fetch
-            partition.broker.damage.unreadable(partition, error)
+def _told(partition: Readable | None, error: Exception) -> int:
+    """The code of what was said when it was read; operators are told too."""
+    if partition is not None and isinstance(error, StoreError):
+        # an IndexError is no fault: a failed commit, or a trim, took the log back under this fetch
+        partition.unreadable(error)
     return Error.CORRUPT_MESSAGE if isinstance(error, Corrupt) else Error.KAFKA_STORAGE_ERROR
-
-
-async def _failed(error: Exception) -> Sequence[Piece]:
-    raise error
-
-
-async def _around(
-    partition: Partition, data: Awaitable[Sequence[Piece]], limit: int, whole_first: bool
-) -> Sequence[Piece]:
-    """What a disk gives; where that is damaged and the topic's policy is to skip it, what is behind."""
-    try:
-        return await data
-    except Corrupt as error:
-        if not partition.topic.config.skip_corrupt:
-            raise
-        partition.broker.damage.corrupt(partition, error)
-        return await read_behind(partition, error, limit, whole_first)

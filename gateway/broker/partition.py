@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gateway.broker import producers as dedup
+from gateway.broker.damage import around, past
 from gateway.broker.errors import KafkaError
 from gateway.broker.participant import Stage
 from gateway.broker.preparing import Prepared, Rules, refused
@@ -16,14 +17,15 @@ from gateway.broker.subscriptions.letter_names import full_name
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
-from store.api import Append, Buffer, Durability, Family, Log, Store, StoreError
+from store.api import Append, Buffer, Corrupt, Durability, Family, Log, Piece, Store, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.commit import Commit
+    from gateway.broker.readable import Waiter
     from gateway.broker.turn import Turn
     from gateway.config.topic_configs import TopicConfig
 
@@ -31,13 +33,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("magnetar.broker")
-
-
-class Waiter(Protocol):
-    """Somebody who waits for a partition to grow (or to go away)."""
-
-    def wake(self, partition: Partition, appended: int) -> None:
-        """`appended` bytes are newly readable; 0 when something else changed (trimmed, deleted, failed)."""
 
 
 class TopicRuntime:
@@ -344,8 +339,35 @@ class Partition:
         """Something else than the high watermark moved: the log start, or this object's being in charge."""
         self.grown(0)
 
+    # -- reading --------------------------------------------------------------------------------------------------
+
     def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Bytes:
         return self.log.read(offset, max_bytes, whole_first=whole_first)
+
+    def fetch(
+        self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
+    ) -> list[Piece] | Awaitable[Sequence[Piece]]:
+        """See `Readable`."""
+        log = self.log
+        # lists and awaitables of bytes that are lent, or of those that are not
+        found: Any
+        try:
+            if least is None:
+                found = log.read(offset, max_bytes, whole_first=whole_first)
+            else:
+                found = log.lend(offset, max_bytes, least=least, whole_first=whole_first)
+        except Corrupt as error:
+            if not self.topic.config.skip_corrupt:
+                raise
+            return past(self, error, max_bytes, whole_first)
+        return found if isinstance(found, list) else around(self, found, max_bytes, whole_first)
+
+    def unreadable(self, error: StoreError) -> None:
+        """See `Readable`."""
+        if isinstance(error, Corrupt):
+            self.broker.damage.corrupt(self, error)
+        else:
+            self.broker.damage.unreadable(self, error)
 
 
 def first_carried(partition: int, leader_epoch: int, batch: bytes, count: int, max_timestamp: int) -> Append:

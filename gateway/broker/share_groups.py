@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.group_kinds import Listed
 from gateway.broker.machines import Live, Machines, Waiter
-from gateway.broker.share_sessions import Peer
+from gateway.broker.share_sessions import Client
 from gateway.broker.subscriptions import letter_names
 from gateway.config.group_configs import GroupConfig
 from gateway.config.group_table import KEY_SHARED, STICKY
@@ -68,9 +68,9 @@ class Subscribing(Protocol):
 class Connected(Protocol):
     """Who is there to speak for a member."""
 
-    def beat(self, group: str, member: str, connection: int, peer: Peer, /) -> None: ...
+    def beat(self, group: str, member: str, connection: int, client: Client, /) -> None: ...
 
-    def has_connection(self, group: str, member: str, peer: Peer, /) -> bool: ...
+    def has_connection(self, group: str, member: str, client: Client, /) -> bool: ...
 
 
 class _Known:
@@ -135,7 +135,7 @@ class ShareGroups(Machines[ShareGroup]):
             if live is None and epoch != 0:
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
             config = self._configs.get(group_id)
-            self._check_peer(group_id, live, member_id, (client_host, client_id))
+            self._check_client(group_id, live, member_id, (client_host, client_id))
             if epoch == 0:
                 self._check_join(group_id, live, names, member_id, client_id)
         except KafkaError as error:
@@ -188,7 +188,7 @@ class ShareGroups(Machines[ShareGroup]):
             live = self._find(group_id)
             if live is None:
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-            self._check_peer(group_id, live, member_id, (client_host, client_id))
+            self._check_client(group_id, live, member_id, (client_host, client_id))
         except KafkaError as error:
             waiter.answer(Beat(error.code, error.text))
             return waiter.result(self._node.loop)
@@ -196,10 +196,12 @@ class ShareGroups(Machines[ShareGroup]):
         self._tidy(live)
         return response
 
-    def _check_peer(self, group_id: str, live: Live[ShareGroup] | None, member_id: str, peer: Peer) -> None:
-        """Raises KafkaError when the member is another peer's, which is still there: nobody else speaks for it."""
+    def _check_client(
+        self, group_id: str, live: Live[ShareGroup] | None, member_id: str, client: Client
+    ) -> None:
+        """Raises KafkaError when the member is another client's that is still there: nobody else speaks for it."""
         member = live.core.members.get(member_id) if live is not None else None
-        if member is None or (member.client_host, member.client_id) == peer:
+        if member is None or (member.client_host, member.client_id) == client:
             return
         if self._sessions.has_connection(group_id, member_id, (member.client_host, member.client_id)):
             raise KafkaError(

@@ -12,13 +12,13 @@ returns:
 
 What was acquired and never sent returns, its count as it was, however the session ends.
 
-A session is known by its group and member id, and belongs to a peer: the address and client id of who opened it. Each
-connection of that peer which named the member (ShareGroupHeartbeat, ShareFetch, ShareAcknowledge) keeps it; any of them
-may go on with it, at its epoch, or open it anew (epoch 0): it finds what the member holds, as in Kafka. Clients close
-connections that idle, and a member may work on one record for longer than that. Member ids are UUIDs that a client
-makes, but no secrets, since groups are described to whoever asks: another peer that names the member neither goes on
-with its session, nor replaces, ends or keeps it. Where it was quicker to open one, the peer that joined the group as
-that member takes its place.
+A session is known by its group and member id, and belongs to a client: the address and client id of who opened it. Each
+connection of that client which named the member (ShareGroupHeartbeat, ShareFetch, ShareAcknowledge) keeps it. Any of
+them may go on with it, at its epoch, or open it anew (epoch 0): it finds what the member holds, as in Kafka. Clients
+close connections that idle, and a member may work on one record for longer than that. Member ids are UUIDs that a
+client makes, but no secrets, since groups are described to whoever asks: another client that names the member neither
+goes on with its session, nor replaces, ends or keeps it. Where it was quicker to open one, the client that joined the
+group as that member takes its place.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Key = tuple[bytes, int]
 MemberKey = tuple[str, str]
 """Group and member id."""
 
-Peer = tuple[str, str]
+Client = tuple[str, str]
 """Address and client id of whoever is at the other end of a connection."""
 
 
@@ -90,6 +90,7 @@ class ShareSession:
 
     __slots__ = (
         "asked_at",
+        "client",
         "connection",
         "counted",
         "epoch",
@@ -100,17 +101,16 @@ class ShareSession:
         "member",
         "parked",
         "partitions",
-        "peer",
         "unconfirmed",
         "unsent",
     )
 
-    def __init__(self, group: str, member: str, connection: int, peer: Peer) -> None:
+    def __init__(self, group: str, member: str, connection: int, client: Client) -> None:
         self.group = group
         self.member = member
         # the number of the connection that opened it, or went on with it when that was lost; None: lost
         self.connection: int | None = connection
-        self.peer = peer
+        self.client = client
         # when records were asked for last, monotonic ms
         self.asked_at = 0
         # what the next request must carry
@@ -190,10 +190,10 @@ class ShareSession:
 class _Named:
     """A connection that named a member."""
 
-    __slots__ = ("beats", "peer")
+    __slots__ = ("beats", "client")
 
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
+    def __init__(self, client: Client) -> None:
+        self.client = client
         # it sent a heartbeat that was taken, so the group knows the member
         self.beats = False
 
@@ -219,19 +219,19 @@ class ShareSessions:
 
     # -- who is there -------------------------------------------------------------------------------------------------
 
-    def beat(self, group: str, member: str, connection: int, peer: Peer) -> None:
+    def beat(self, group: str, member: str, connection: int, client: Client) -> None:
         """A heartbeat of the member was taken on this connection."""
-        self._name((group, member), connection, peer).beats = True
+        self._name((group, member), connection, client).beats = True
 
-    def has_connection(self, group: str, member: str, peer: Peer) -> bool:
-        """Whether a connection of that peer which named the member is there."""
-        return any(each.peer == peer for each in self._named.get((group, member), {}).values())
+    def has_connection(self, group: str, member: str, client: Client) -> bool:
+        """Whether a connection of that client which named the member is there."""
+        return any(each.client == client for each in self._named.get((group, member), {}).values())
 
-    def _name(self, key: MemberKey, connection: int, peer: Peer) -> _Named:
+    def _name(self, key: MemberKey, connection: int, client: Client) -> _Named:
         named = self._named.setdefault(key, {})
         found = named.get(connection)
         if found is None:
-            found = named[connection] = _Named(peer)
+            found = named[connection] = _Named(client)
             self._by_connection.setdefault(connection, set()).add(key)
         return found
 
@@ -252,16 +252,16 @@ class ShareSessions:
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
-    def open(self, group: str, member: str, connection: int, peer: Peer) -> ShareSession | Error:
+    def open(self, group: str, member: str, connection: int, client: Client) -> ShareSession | Error:
         """A new session; in place of the member's old one it finds what the member holds.
 
-        SHARE_SESSION_LIMIT_REACHED when there are too many, SHARE_SESSION_NOT_FOUND when another peer has it, unless it
-        is this one that joined the group.
+        SHARE_SESSION_LIMIT_REACHED when there are too many, SHARE_SESSION_NOT_FOUND when another client has it, unless
+        this one has joined the group as that member.
         """
         key = (group, member)
         old = self._sessions.get(key)
-        if old is not None and old.peer != peer:
-            if self._joined_by(group, member) != peer:
+        if old is not None and old.client != client:
+            if self._joined_by(group, member) != client:
                 return Error.SHARE_SESSION_NOT_FOUND
             # whoever opened it was quicker than the member itself
             self.close(old, Ending.CRASHED)
@@ -270,8 +270,8 @@ class ShareSessions:
             if len(self._sessions) >= self._node.settings.integer("group.share.max.share.sessions"):
                 return Error.SHARE_SESSION_LIMIT_REACHED
             self._node.metrics.share_sessions.value += 1
-        session = self._sessions[key] = ShareSession(group, member, connection, peer)
-        self._name(key, connection, peer)
+        session = self._sessions[key] = ShareSession(group, member, connection, client)
+        self._name(key, connection, client)
         if old is not None:
             if old.connection != connection:
                 old.in_doubt()
@@ -281,23 +281,23 @@ class ShareSessions:
             old.forgotten = {}
         return session
 
-    def _joined_by(self, group: str, member: str) -> Peer | None:
+    def _joined_by(self, group: str, member: str) -> Client | None:
         """Who joined the group as that member, as far as that is known in memory."""
         known = self._group_in_memory(group)
         found = known.members.get(member) if known is not None else None
         return (found.client_host, found.client_id) if found is not None else None
 
     def advance(
-        self, group: str, member: str, epoch: int, connection: int, peer: Peer
+        self, group: str, member: str, epoch: int, connection: int, client: Client
     ) -> ShareSession | Error:
         """The session that a request of this epoch goes on with, an epoch further."""
         session = self._sessions.get((group, member))
         if session is None:
             return Error.SHARE_SESSION_NOT_FOUND
         if session.connection != connection:
-            if session.peer != peer:
+            if session.client != client:
                 return Error.SHARE_SESSION_NOT_FOUND
-            self._name((group, member), connection, peer)
+            self._name((group, member), connection, client)
             if session.connection is None:
                 session.connection = connection
         if epoch != FINAL_EPOCH:
@@ -349,7 +349,7 @@ class ShareSessions:
                     self.close(session, Ending.STOPPED if stopping else Ending.LEFT)
                     continue
                 session.in_doubt()
-            if self.has_connection(*key, session.peer):
+            if self.has_connection(*key, session.client):
                 continue
             if session.idled and not session.left:
                 self._node.loop.call_later(BACK_AGAIN, self._abandon, session)
@@ -377,7 +377,7 @@ class ShareSessions:
 
     def _abandon(self, session: ShareSession) -> None:
         key = (session.group, session.member)
-        if self._sessions.get(key) is session and not self.has_connection(*key, session.peer):
+        if self._sessions.get(key) is session and not self.has_connection(*key, session.client):
             self.close(session, Ending.CRASHED)
 
     def _end(self, session: ShareSession) -> None:

@@ -24,7 +24,7 @@ from gateway.broker.acknowledging import (
     find,
 )
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.share_sessions import FINAL_EPOCH, Key, Peer, Shared, ShareSession
+from gateway.broker.share_sessions import FINAL_EPOCH, Key, Shared, ShareSession
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.reading import Delivery
+    from gateway.peer import Peer
 
 # of the records that are asked for, a partition of Key_Shared is asked for a part, but not for less than so many
 _LEAST_SHARE = 64
@@ -76,12 +77,12 @@ class ShareFetch(Acknowledging):
     def __init__(
         self,
         broker: Broker,
-        connection: int,
         peer: Peer,
+        client_id: str,
         request: wire.ShareFetchRequest,
         encode: Encoder,
     ) -> None:
-        super().__init__(broker, connection, peer)
+        super().__init__(broker, peer, client_id)
         self._request = request
         self._encoder = encode
         self._session: ShareSession | None = None
@@ -157,10 +158,10 @@ class ShareFetch(Acknowledging):
         if epoch == 0:
             if any(acks for _, partitions in request.topics for _, acks in partitions):
                 return Error.INVALID_REQUEST
-            known = sessions.open(group, member, self.connection, self._peer)
+            known = sessions.open(group, member, self.connection, self._client)
             self._full = True
         else:
-            known = sessions.advance(group, member, epoch, self.connection, self._peer)
+            known = sessions.advance(group, member, epoch, self.connection, self._client)
         if isinstance(known, Error) or epoch == FINAL_EPOCH:
             return known
         session = known

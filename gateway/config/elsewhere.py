@@ -43,7 +43,6 @@ ELSEWHERE: dict[str, str] = {
     "process.roles": _CONTROLLER,
     "request.timeout.ms": _ALONE,
     "socket.receive.buffer.bytes": "the system sizes the buffers of sockets",
-    "socket.send.buffer.bytes": "the system sizes the buffers of sockets",
     "super.users": _SECURITY,
     "unclean.leader.election.enable": _REPLICAS,
 }

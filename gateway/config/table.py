@@ -7,10 +7,16 @@ unless the row says why not. Nothing stands here that has no effect.
 from __future__ import annotations
 
 from gateway.config.listeners import check_advertised, check_listener, check_listeners
-from gateway.config.schema import INT_MAX, LONG_MAX, Kind, Setting, at_least, between, each_of, one_of
+from gateway.config.schema import INT_MAX, LONG_MAX, Kind, Setting, Value, at_least, between, each_of, one_of
 from gateway.config.share_groups import SHARE_GROUPS
 
 _COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+def _send_buffer(value: Value) -> str | None:
+    wrong = isinstance(value, int) and value != -1 and value < 16_384
+    return "must be at least 16384, or -1" if wrong else None
+
 
 _ROWS = [
     # -- this node, and where it is reached
@@ -406,6 +412,15 @@ _ROWS = [
         1024,  # Kafka's 50 makes a burst of clients wait a second for their second try
         "Connections that may wait to be accepted.",
         at_least(1),
+    ),
+    Setting(
+        "socket.send.buffer.bytes",
+        Kind.INT,
+        393_216,  # Kafka's 102,400 takes four waits for each megabyte
+        "The send buffer of each connection (SO_SNDBUF), in bytes. A client that is far away gets at most about twice "
+        "as much in one round trip. -1: the system chooses, up to some megabytes; clients that are near then read "
+        "large answers more slowly.",
+        _send_buffer,
     ),
     Setting(
         "queued.max.requests",

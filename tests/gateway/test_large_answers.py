@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway import sending
+from gateway import listener, sending
 from gateway.broker.fetching import LARGE, Answer, Fetch
+from gateway.connection import Connection
 from gateway.sending import Senders, Sending
 from gateway.server import Gateway
 from gateway.wire import messages
@@ -32,12 +33,15 @@ def run(
     test: Callable[[Gateway, Client], Coroutine[Any, Any, None]],
     *flags: str,
     loop: Callable[[Coroutine[Any, Any, None]], None] = uvloop.run,
+    seconds: float | None = None,
 ) -> None:
-    """Run a test with a gateway that keeps nothing of what was written in memory, and a connection."""
+    """Run a test with a gateway that keeps nothing of what was written in memory, and a connection. `seconds`: what it
+    may take at most, start and stop included.
+    """
 
     async def body() -> None:
         own = ["store.driver=rocksdb", f"data={folder}", "store.tail.cache.bytes=0", *flags]
-        async with serving(*own) as gateway:
+        async with asyncio.timeout(seconds), serving(*own) as gateway:
             client = await Client.connect(gateway)
             try:
                 await create(client, "t", max__message__bytes="2000000")
@@ -225,6 +229,91 @@ def test_a_slow_client_holds_up_no_other_and_is_bounded(tmp_path: Path) -> None:
             each.close()
 
     run(tmp_path, test, "memory.connection.max.bytes=65536")
+
+
+SMALL_BUFFER = "socket.send.buffer.bytes=20000"
+
+
+async def unread(gateway: Gateway, client: Client) -> tuple[Client, Connection]:
+    """A client that does not read a large answer, and its connection, once the transport has what is left."""
+    known = {each for listener in gateway.listeners for each in listener.connections}
+    slow = await Client.connect(gateway)
+    await slow.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+    (theirs,) = {each for listener in gateway.listeners for each in listener.connections} - known
+    slow.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+    async with asyncio.timeout(10):
+        while not theirs.transport.get_write_buffer_size():
+            await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+    return slow, theirs
+
+
+def test_what_a_client_leaves_counts_and_it_is_served_no_more_until_it_reads(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        batches = await filled(client)
+        slow, theirs = await unread(gateway, client)
+        assert gateway.broker.unsent_bytes >= theirs.transport.get_write_buffer_size() > BIG
+        produced = slow.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"more")))
+        for _ in range(20):
+            answer = await client.ask(ApiKey.FETCH, 11, fetch_body("t", 4))
+            assert records_of(answer) == b""
+        _, answer = await slow.receive()
+        assert same(records_of(answer)[: len(batches[0])], batches[0])
+        assert (await slow.receive())[0] == produced
+        assert records_of(await client.ask(ApiKey.FETCH, 11, fetch_body("t", 4)))
+        # and then as much may be on its way as before
+        assert theirs.transport.get_write_buffer_limits()[1] == gateway.listeners[0].max_unsent
+        assert gateway.broker.unsent_bytes == 0
+        slow.close()
+
+    run(tmp_path, test, SMALL_BUFFER)
+
+
+def test_who_reads_nothing_does_not_hold_up_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "STOPPING_SECONDS", 0)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        there.append(await unread(gateway, client))
+
+    there: list[Any] = []
+    run(tmp_path, test, SMALL_BUFFER, "shutdown.timeout.ms=600000", seconds=100)
+
+
+def test_who_sends_no_more_and_reads_nothing_is_cut_off(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"x" * 100_000)))
+        slow = await Client.connect(gateway)
+        for _ in range(30):
+            slow.send(ApiKey.FETCH, 11, fetch_body("t", 0))
+        slow.writer.write_eof()
+        (its,) = gateway.listeners
+        async with asyncio.timeout(10):
+            while len(its.connections) < 2:
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+            while len(its.connections) > 1:
+                its.second()
+                await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        slow.close()
+
+    run(tmp_path, test, SMALL_BUFFER)
+
+
+@pytest.mark.parametrize("size", [20_000, 150_000, -1])
+def test_connections_have_the_send_buffer_that_is_set(tmp_path: Path, size: int) -> None:
+    with socket.socket() as plain:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        wanted = plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        connections = [each for listener in gateway.listeners for each in listener.connections]
+        found = {
+            each.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            for each in connections
+        }
+        assert len(found) == 1
+        assert (wanted in found) == (size >= 0)
+
+    run(tmp_path, test, f"socket.send.buffer.bytes={size}")
 
 
 def test_answers_on_their_way_count_as_unsent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

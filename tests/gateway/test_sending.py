@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from gateway import sending
+from gateway.pace import Pace, Waits
 from gateway.sending import Senders, Sending
 from store.api import Stored
 
@@ -45,9 +46,9 @@ class Kept(Stored):
         self.released += 1
 
 
-async def sent(senders: Senders, number: int, pieces: list[Any]) -> Sending:
+async def sent(senders: Senders, number: int, pieces: list[Any], pace: Pace | None = None) -> Sending:
     ended: asyncio.Future[Sending] = asyncio.get_running_loop().create_future()
-    assert senders.send(number, pieces, ended.set_result) is not None
+    assert senders.send(number, pieces, ended.set_result, pace or Pace(senders.waits)) is not None
     async with asyncio.timeout(10):
         return await ended
 
@@ -66,6 +67,10 @@ def alone(test: Callable[[Senders, socket.socket, socket.socket], Coroutine[Any,
     uvloop.run(main())
 
 
+def size(left: list[bytes]) -> int:
+    return sum(map(len, left))
+
+
 def taken(there: socket.socket, size: int) -> bytes:
     there.settimeout(10)
     found = b""
@@ -81,20 +86,90 @@ def test_pieces_leave_in_their_order_read_in_a_thread() -> None:
         result = await sent(senders, here.fileno(), [b"head", first, b"between", second, *small])
         whole = b"head" + first.data + b"between" + second.data + b"".join(small)
         assert (result.missed, result.failed) == (False, False)
-        assert taken(there, len(whole) - len(result.left)) + result.left == whole
+        assert taken(there, len(whole) - size(result.left)) + b"".join(result.left) == whole
         assert first.thread.startswith("send-")
         assert first.released == second.released == 1
 
     alone(test)
 
 
-def test_what_the_client_does_not_take_is_left_and_nobody_waits() -> None:
+def test_what_the_client_does_not_take_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces: to copy many megabytes at once would hold up everybody."""
+    monkeypatch.setattr(sending, "_LEFT", 100_000)
+
     async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
         before, kept, after = os.urandom(700_000), Kept(os.urandom(3_000_000)), os.urandom(5)
         result = await sent(senders, here.fileno(), [before, kept, after])
-        assert result.left
+        assert max(map(len, result.left)) == 100_000
         whole = before + kept.data + after
-        assert taken(there, len(whole) - len(result.left)) + result.left == whole
+        assert taken(there, len(whole) - size(result.left)) + b"".join(result.left) == whole
+
+    alone(test)
+
+
+class Asked(Pace):
+    """Tells what it was asked; waits as it is told to."""
+
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__(Waits())
+        self.seconds = seconds
+        self.told: list[str] = []
+        self.most = 0
+
+    def begin(self, now: float) -> bool:
+        self.told.append("begin")
+        return self.seconds is not None
+
+    def left(self, now: float, taken: int) -> float:
+        assert self.seconds is not None
+        self.most = max(taken, self.most)
+        return self.seconds
+
+    def took(self) -> None:
+        self.told.append("took")
+
+    def kept(self, now: float) -> None:
+        self.told.append("kept")
+
+
+def test_a_client_that_takes_its_answer_is_waited_for() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        pieces = [Kept(os.urandom(200_003)) for _ in range(20)]
+        whole = b"".join(each.data for each in pieces)
+        pace = Asked(10)
+        task = asyncio.ensure_future(sent(senders, here.fileno(), list(pieces), pace))
+        assert await asyncio.to_thread(taken, there, len(whole)) == whole
+        assert (await task).left == []
+        assert pace.told == ["begin", "took"]
+        assert 0 < pace.most < len(whole)
+
+    alone(test)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(None, ["begin"]), (0.0, ["begin", "kept"]), (0.001, ["begin", "kept"])]
+)
+def test_a_client_that_takes_nothing_is_given_up(seconds: float | None, told: list[str]) -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        pace = Asked(seconds)
+        assert (await sent(senders, here.fileno(), [b"x" * 3_000_000], pace)).left
+        assert pace.told == told
+        # what it can take at once says nothing of how quick it is
+        mine, other = socket.socketpair()
+        with mine, other:
+            mine.setblocking(False)
+            assert not (await sent(senders, mine.fileno(), [b"x"], pace)).left
+        assert pace.told == told
+
+    alone(test)
+
+
+def test_a_client_that_leaves_while_it_is_waited_for_is_told() -> None:
+    async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
+        task = asyncio.ensure_future(sent(senders, here.fileno(), [b"x" * 3_000_000], Asked(1000)))
+        await asyncio.to_thread(taken, there, 1)
+        there.close()
+        assert (await task).failed
 
     alone(test)
 
@@ -135,7 +210,7 @@ async def ends(senders: Senders, pieces: Sequence[Kept], many: list[socket.socke
         here, there = socket.socketpair()
         here.setblocking(False)
         many += [here, there]
-        assert senders.send(here.fileno(), [piece], found.append) is not None
+        assert senders.send(here.fileno(), [piece], found.append, Pace(senders.waits)) is not None
     return found
 
 
@@ -171,7 +246,7 @@ def test_who_stops_does_not_wait_for_what_waits_for_the_disk() -> None:
             while sum(each.waits for each in slow) < sending.WAITING:
                 await asyncio.sleep(0)
             stopping = asyncio.get_running_loop().run_in_executor(None, senders.stop)
-            while senders.send(here.fileno(), [b""], lambda _: None) is not None:
+            while senders.send(here.fileno(), [b""], lambda _: None, Pace(senders.waits)) is not None:
                 await asyncio.sleep(0)
             may.set()
             await stopping
@@ -222,7 +297,7 @@ def test_a_client_that_is_gone_is_told() -> None:
         mine, other = socket.socketpair()
         with mine, other:
             mine.setblocking(False)
-            assert (await sent(senders, mine.fileno(), [b"abc"])).left == b""
+            assert (await sent(senders, mine.fileno(), [b"abc"])).left == []
             assert taken(other, 3) == b"abc"
 
     alone(test)
@@ -232,7 +307,7 @@ def test_a_stopped_gateway_sends_by_itself() -> None:
     async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
         await sent(senders, here.fileno(), [b"abc"])
         senders.stop()
-        assert senders.send(here.fileno(), [b"def"], lambda _: None) is None
+        assert senders.send(here.fileno(), [b"def"], lambda _: None, Pace(senders.waits)) is None
         assert sending.in_memory([b"d", Kept(b"ef")]) == [b"d", b"ef"]
         assert sending.in_memory([b"d", Kept(b"ef", there=False)]) is None
 
@@ -246,8 +321,8 @@ def test_without_threads_the_caller_sends(monkeypatch: pytest.MonkeyPatch) -> No
     async def test(senders: Senders, here: socket.socket, there: socket.socket) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", none)
-            assert senders.send(here.fileno(), [b"abc"], lambda _: None) is None
-        assert (await sent(senders, here.fileno(), [b"def"])).left == b""
+            assert senders.send(here.fileno(), [b"abc"], lambda _: None, Pace(senders.waits)) is None
+        assert (await sent(senders, here.fileno(), [b"def"])).left == []
         assert taken(there, 3) == b"def"
 
     alone(test)
@@ -290,13 +365,13 @@ def test_what_was_read_before_a_disk_is_asked_is_kept_for_some() -> None:
             theirs.settimeout(10)
         for _ in range(20):
             quick = os.urandom(50_000)
-            assert (await sent(senders, here.fileno(), [Kept(quick)])).left == b""
+            assert (await sent(senders, here.fileno(), [Kept(quick)])).left == []
             assert taken(there, len(quick)) == quick
         go_on.set()
         for task, half, (mine, theirs) in zip(tasks, halves, pairs, strict=True):
             result = await task
             whole = b"head" + half.data + b"tail"
-            assert taken(theirs, len(whole) - len(result.left)) + result.left == whole
+            assert taken(theirs, len(whole) - size(result.left)) + b"".join(result.left) == whole
             assert half.released == 1
             mine.close()
             theirs.close()

@@ -9,12 +9,16 @@ import gateway.apis.group_admin
 import gateway.apis.groups
 import gateway.apis.offsets  # noqa: F401 - registered when imported
 from gateway.apis.registry import APIS, Context
+from gateway.peer import Peer
 from gateway.wire import codec, messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from tests.gateway.broker.fake_broker import LOOP, FakeBroker
 
 NO_ID = bytes(16)
+
+
+PEER = Peer(1, "/10.0.0.1", "plain")
 
 
 class Client:
@@ -28,7 +32,7 @@ class Client:
         name = messages_name(api)
         frame = codec.encode_request(api, version, getattr(messages, f"{name}Request")(**fields))
         request = codec.decode_request(api, version, bytes(frame), 0)
-        context = Context(api, version, 1, "cli", "/10.0.0.1", "plain", 1)
+        context = Context(PEER, api, version, 1, "cli")
         handler = APIS[api].handler
         assert handler is not None
         answer = handler(self.broker, context, request)  # type: ignore[arg-type]

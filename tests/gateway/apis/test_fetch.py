@@ -11,6 +11,7 @@ import uvloop
 
 from gateway.apis.fetch import fetch, quick
 from gateway.apis.waiting import asked
+from gateway.peer import Peer
 from gateway.server import Gateway
 from gateway.wire import codec, messages
 from gateway.wire.api_keys import ApiKey
@@ -43,13 +44,17 @@ def request(topic: bytes, offset: int, session: tuple[int, int] = (0, -1), **mor
     )
 
 
+def peer(connection: int) -> Peer:
+    return Peer(connection, "/h", "PLAINTEXT")
+
+
 def short(gateway: Gateway, connection: int, data: bytes) -> bytes | None:
-    found = quick(gateway.broker, connection, data, 0, len(data))
+    found = quick(gateway.broker, peer(connection), data, 0, len(data))
     return None if found is None else b"".join(cast("Sequence[bytes]", found))
 
 
 def long(gateway: Gateway, connection: int, data: bytes) -> bytes:
-    answer = fetch(gateway.broker, asked(connection, "/h", data, 0, len(data), 12)).start()
+    answer = fetch(gateway.broker, asked(peer(connection), data, 0, len(data), 12)).start()
     assert isinstance(answer, list)
     return b"".join(answer)
 

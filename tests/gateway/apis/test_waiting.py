@@ -7,7 +7,10 @@ import struct
 import pytest
 
 from gateway.apis.waiting import asked
+from gateway.peer import Peer
 from gateway.wire.malformed import Malformed
+
+PEER = Peer(3, "/1.2.3.4", "PLAINTEXT")
 
 
 def frame(version: int, client_id: bytes | None, behind: bytes) -> bytes:
@@ -20,8 +23,8 @@ def frame(version: int, client_id: bytes | None, behind: bytes) -> bytes:
 @pytest.mark.parametrize(("version", "tags"), [(11, b""), (12, b"\0"), (12, b"\2\x05\3abc\x06\0")])
 def test_the_body_is_found(client_id: bytes | None, version: int, tags: bytes) -> None:
     data = b"before" + frame(version, client_id, tags + b"body") + b"next"
-    found = asked(3, "/1.2.3.4", data, 6, len(data) - 4, 12)
-    assert (found.connection, found.host, found.version, found.correlation_id) == (3, "/1.2.3.4", version, 7)
+    found = asked(PEER, data, 6, len(data) - 4, 12)
+    assert (found.peer, found.version, found.correlation_id) == (PEER, version, 7)
     assert found.client_id == (client_id or b"")
     assert found.data[found.position : found.stop] == b"body"
 
@@ -29,4 +32,4 @@ def test_the_body_is_found(client_id: bytes | None, version: int, tags: bytes) -
 def test_a_client_id_that_is_longer_than_the_bytes_is_malformed() -> None:
     data = struct.pack(">ihhih", 10, 1, 12, 7, 1000)
     with pytest.raises((Malformed, IndexError)):
-        asked(3, "/1.2.3.4", data, 0, len(data), 12)
+        asked(PEER, data, 0, len(data), 12)

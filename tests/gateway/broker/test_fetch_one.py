@@ -21,7 +21,7 @@ from gateway.wire.errors import Error
 from store.api import Stored
 from store.rocksdb.files import Files
 from store.rocksdb.reader import Reader
-from tests.gateway.apis.test_fetch import frame, request
+from tests.gateway.apis.test_fetch import frame, peer, request
 from tests.gateway.serving import Client, batch, produce_body
 from tests.gateway.test_large_answers import BIG, filled, run, same
 
@@ -40,12 +40,12 @@ def in_memory(pieces: Answer) -> bytes:
 
 
 def quickly(gateway: Gateway, data: bytes) -> bytes | None:
-    found = quick(gateway.broker, 1, data, 0, len(data))
+    found = quick(gateway.broker, peer(1), data, 0, len(data))
     return None if found is None else in_memory(found)
 
 
 def at_length(gateway: Gateway, data: bytes, connection: int = 1) -> bytes:
-    answer = fetch(gateway.broker, asked(connection, "/h", data, 0, len(data), 12)).start()
+    answer = fetch(gateway.broker, asked(peer(connection), data, 0, len(data), 12)).start()
     assert isinstance(answer, list)
     return in_memory(answer)
 
@@ -81,7 +81,9 @@ def test_who_goes_on_from_a_large_answer_gets_the_same_by_the_short_way(
             for connection, first in ((1, opened), (2, again)):
                 (session,) = struct.unpack_from(">i", first, 15)
                 data = frame(15, request(topic, offset, (session, epoch), partition_max_bytes=400_000))
-                found = quick(gateway.broker, connection, data, 0, len(data)) if connection == 1 else None
+                found = (
+                    quick(gateway.broker, peer(connection), data, 0, len(data)) if connection == 1 else None
+                )
                 times += found is not None
                 answers.append(in_memory(found) if found else at_length(gateway, data, connection))
             assert answers[0][19:] == answers[1][19:]
@@ -131,7 +133,7 @@ def test_what_the_short_way_lent_and_cannot_be_read_is_read_again(
             bytes((await ask(0)).records), batches[0] + bytes((await ask(0)).records)[len(batches[0]) :]
         )
         data = frame(15, request(topic, 2, partition_max_bytes=most))
-        found = quick(gateway.broker, 1, data, 0, len(data))
+        found = quick(gateway.broker, peer(1), data, 0, len(data))
         assert found is not None, "it goes the short way"
         for piece in found:
             if isinstance(piece, Stored):

@@ -67,6 +67,7 @@ producer.id.expiration.ms int 86400000
 queued.max.requests int 500
 socket.listen.backlog.size int 50
 socket.request.max.bytes int 104857600
+socket.send.buffer.bytes int 102400
 """
 
 GROUP = """
@@ -132,6 +133,7 @@ OTHERWISE = {
     "group.share.max.size": "10000",
     "group.share.max.share.sessions": "50000",
     "socket.listen.backlog.size": "1024",
+    "socket.send.buffer.bytes": "393216",
     # without a default in Kafka
     "node.id": "1",
 }

@@ -1,0 +1,54 @@
+"""What a fetch asks of what it reads. A partition offers it, and so can whatever else has records at dense offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+from store.api import Piece, StoreError
+
+
+class Waiter(Protocol):
+    """Somebody who waits for more to read (or for its end)."""
+
+    def wake(self, partition: Readable, appended: int) -> None:
+        """`appended` bytes are newly readable; 0 when something else changed (trimmed, deleted, failed)."""
+
+
+class Readable(Protocol):
+    """Record batches from `log_start` up to `high_watermark`."""
+
+    bytes_out: int
+    """of records that were told, counted by who tells them"""
+    waiters: set[Waiter]
+
+    @property
+    def stale(self) -> bool:
+        """Whether another object stands for it by now."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def log_start(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes stored."""
+        ...
+
+    def fetch(
+        self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
+    ) -> list[Piece] | Awaitable[Sequence[Piece]]:
+        """As `Log.lend` with such a `least`, or as `Log.read` when that is None; past damaged batches where its policy
+        is to skip them. Raises IndexError and StoreError, as they do.
+        """
+        ...
+
+    def unreadable(self, error: StoreError) -> None:
+        """A fetch was refused with this: operators are told."""
+        ...

@@ -1,0 +1,46 @@
+"""Who asks."""
+
+from __future__ import annotations
+
+ANONYMOUS = "User:ANONYMOUS"
+"""Everybody's principal where nobody is asked who they are; Kafka's word."""
+HOME = "public/default"
+"""The namespace whose topics have bare names."""
+
+_LONGEST = 256
+"""Characters of a client id that are kept: a connection that says more would cost memory as long as it lasts."""
+
+
+class Peer:
+    """The other end of a connection. It is made when the connection opens and handed to all that answers it, so that a
+    new property of who asks reaches every API.
+    """
+
+    __slots__ = ("client_id", "connection", "host", "listener", "namespace", "principal")
+
+    def __init__(
+        self,
+        connection: int,
+        host: str,
+        listener: str,
+        *,
+        principal: str = ANONYMOUS,
+        namespace: str = HOME,
+    ) -> None:
+        self.connection = connection
+        """its number, which no other has"""
+        self.host = host
+        """as Kafka shows it, with a slash: "/127.0.0.1\""""
+        self.listener = listener
+        """the name of the listener that it came in by"""
+        self.principal = principal
+        self.namespace = namespace
+        self.client_id = ""
+        """as its last request said that was not Produce, Fetch or a share request: those are answered without it"""
+
+    def call(self, client_id: str) -> None:
+        """A request says that its client is called so."""
+        self.client_id = client_id[:_LONGEST]
+
+    def __repr__(self) -> str:
+        return f"<Peer {self.connection} {self.host} {self.principal} {self.client_id}>"
