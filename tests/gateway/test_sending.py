@@ -115,14 +115,18 @@ class Asked(Pace):
         self.seconds = seconds
         self.told: list[str] = []
         self.most = 0
+        self.begun, self.again = threading.Event(), threading.Event()
 
     def begin(self, now: float) -> bool:
         self.told.append("begin")
+        self.begun.set()
         return self.seconds is not None
 
     def left(self, now: float, taken: int) -> float:
         assert self.seconds is not None
         self.most = max(taken, self.most)
+        if taken:
+            self.again.set()
         return self.seconds
 
     def took(self) -> None:
@@ -138,7 +142,11 @@ def test_a_client_that_takes_its_answer_is_waited_for() -> None:
         whole = b"".join(each.data for each in pieces)
         pace = Asked(10)
         task = asyncio.ensure_future(sent(senders, here.fileno(), list(pieces), pace))
-        assert await asyncio.to_thread(taken, there, len(whole)) == whole
+        # it takes some, and has the thread wait for it once more
+        assert await asyncio.to_thread(pace.begun.wait, 10)
+        found = await asyncio.to_thread(taken, there, 500_000)
+        assert await asyncio.to_thread(pace.again.wait, 10)
+        assert found + await asyncio.to_thread(taken, there, len(whole) - len(found)) == whole
         assert (await task).left == []
         assert pace.told == ["begin", "took"]
         assert 0 < pace.most < len(whole)
