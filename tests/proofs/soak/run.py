@@ -22,6 +22,8 @@ from tests.proofs.soak.wire import Wire
 
 STALL = 60.0
 """So long may everybody be without an acknowledgement, and a step without being reached."""
+ENDING = 900.0
+"""So long may a client take to end. Whether it stands still meanwhile, it says itself."""
 TRIES = 6
 """So many starts may pass a step of the start without having anything to do there."""
 
@@ -274,7 +276,7 @@ class Soak:
             time.sleep(0.02)
         self.world.stop.set()
         for load in self.loads:
-            load.finish(90)
+            load.finish(ENDING)
         self._check(restarted=False)
         if self.world.failures:
             raise Failed("a client gave up")

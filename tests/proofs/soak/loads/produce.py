@@ -11,6 +11,10 @@ from tests.proofs.soak.loads import Acked, Load, World, hand_over
 from tests.proofs.soak.oracle import Oracle
 
 OUTSTANDING = 1500
+UNJUDGED = 3000
+"""Of one producer's acknowledged records so many may wait for the check. A gateway takes more in a second than the
+check judges in one: with no bound each check would take longer than the one before, and kills would become rare.
+"""
 
 RECONNECT = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 150, "retry.backoff.ms": 20}
 
@@ -66,7 +70,7 @@ class Librdkafka(Producing):
         while not stop.is_set():
             burst = chance.choice((1, 4) if self.large else (1, 3, 20, 60))
             for _ in range(burst):
-                if len(producer) >= most:
+                if len(producer) >= most or len(self.acks) >= UNJUDGED:
                     break
                 record = self.next()
                 producer.produce(

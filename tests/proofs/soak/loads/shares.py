@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from tests.proofs.soak.loads import Load, World
+from tests.proofs.soak.loads.backlog import Backlog
 from tests.proofs.soak.oracle import Oracle
 from tests.proofs.soak.share_oracle import Delivery, Letter, Rules, ShareOracle, Verdict
 from tests.proofs.soak.share_wire import (
@@ -30,8 +31,6 @@ from tests.proofs.soak.share_wire import (
 from tests.proofs.soak.wire import Refused, Wire
 
 LOCK_MS = 1500
-DRAIN = 60.0
-"""So long may a group take until it has no backlog, once nothing more is sent."""
 
 _NAME = struct.Struct(">4sIQ")
 _KEYS = 23
@@ -93,7 +92,16 @@ class Group:
         self._read: dict[Place, int] = {}
         # every letter that was read, to be read again at the end
         self.letters: dict[tuple[Place, int], bytes] = {}
+        self.backlog = Backlog()
         self.drained = threading.Event()
+
+    def look(self, wire: ShareWire) -> bool:
+        """Whether nothing is left to settle. Raises Refused."""
+        left = sum(lag for _, lag in wire.positions(self.name).values())
+        if self.backlog.told(left, time.monotonic()):
+            self.drained.set()
+            return True
+        return False
 
     @property
     def retry(self) -> str | None:
@@ -271,13 +279,10 @@ class Member(Load):
 
     def run(self) -> None:
         stop = self.world.stop
-        stopped = 0.0
         while not self.group.drained.is_set() and not self.world.abandoned:
-            if stop.is_set():
-                stopped = stopped or time.monotonic()
-                if time.monotonic() - stopped > DRAIN:
-                    self.fail(f"the group still has a backlog {DRAIN:.0f} s after the last record")
-                    return
+            if stop.is_set() and (stuck := self.group.backlog.stuck(time.monotonic())):
+                self.fail(stuck)
+                return
             try:
                 with ShareWire(self.world.port) as wire:
                     self._join(wire)
@@ -286,9 +291,8 @@ class Member(Load):
                         if stop.is_set() and self._drained(wire):
                             break
                         self._step(wire)
-                        if stop.is_set() and time.monotonic() - (stopped or time.monotonic()) > DRAIN:
+                        if stop.is_set() and self.group.backlog.stuck(time.monotonic()):
                             break
-                        stopped = stopped or (time.monotonic() if stop.is_set() else 0.0)
             except Crash:
                 pass
             except OSError:
@@ -320,10 +324,7 @@ class Member(Load):
         self._fetch(wire, None, places)
 
     def _drained(self, wire: ShareWire) -> bool:
-        if self._hand or any(lag for _, lag in wire.positions(self.group.name).values()):
-            return False
-        self.group.drained.set()
-        return True
+        return not self._hand and self.group.look(wire)
 
     def _step(self, wire: ShareWire) -> None:
         chance = self.chance

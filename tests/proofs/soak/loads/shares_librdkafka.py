@@ -12,7 +12,6 @@ from confluent_kafka import AcknowledgeType, KafkaException, Message, ShareConsu
 
 from tests.proofs.soak.loads import Load, World
 from tests.proofs.soak.loads.shares import (
-    DRAIN,
     LOCK_MS,
     Group,
     Sender,
@@ -40,15 +39,13 @@ class Member(Load):
 
     def run(self) -> None:
         stop = self.world.stop
-        stopped = 0.0
         while not self._over():
             consumer = self._made()
             try:
                 while not self._over():
                     if stop.is_set():
-                        stopped = stopped or time.monotonic()
-                        if time.monotonic() - stopped > DRAIN:
-                            self.fail(f"the group still has a backlog {DRAIN:.0f} s after the last record")
+                        if stuck := self.group.backlog.stuck(time.monotonic()):
+                            self.fail(stuck)
                             return
                         self._look_at_backlog()
                     elif self.chance.random() < 0.005:
@@ -79,8 +76,7 @@ class Member(Load):
     def _look_at_backlog(self) -> None:
         try:
             with ShareWire(self.world.port) as wire:
-                if not any(lag for _, lag in wire.positions(self.group.name).values()):
-                    self.group.drained.set()
+                self.group.look(wire)
         except (OSError, Refused):
             time.sleep(0.02)
 
