@@ -173,7 +173,7 @@ def not_ready(broker: Broker, stopping: bool) -> str | None:
     if broker.store.read_only:
         return broker.store.read_only
     if broker.failing:
-        reason = broker.failing_reason
+        reason = broker.commit_watch.reason
         # clients that stay away because of this answer do not write: the next answer is from this one
         broker.probe()
         return f"Writes fail: {reason}"

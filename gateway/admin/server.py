@@ -144,7 +144,7 @@ class AdminServer:
         return True
 
     def _partitions(self) -> list[Counted]:
-        return list(self._broker.partitions_in_use())
+        return list(self._broker.in_use.partitions())
 
     def _gauges(self) -> None:
         """What the broker keeps count of itself."""

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch, last_seen
+from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.damage import Damage
-from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import FetchSessions
 from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.group_kinds import GroupKinds
 from gateway.broker.groups import Groups
-from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.in_use import InUse
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.receiving import Receiving
 from gateway.broker.retention import Retention
@@ -34,8 +34,7 @@ from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
 from gateway.config.topic_configs import effective
-from gateway.wire.errors import Error
-from store.api import Durability, Family, Log, Outcome, Put, Store, StoreError, Write
+from store.api import Durability, Family, Outcome, Put, Store, Write
 
 if TYPE_CHECKING:
     from gateway.clock import Clock
@@ -84,12 +83,12 @@ class Broker:
         self.data = data
         self.cluster_id = base64.urlsafe_b64encode(cluster_id).decode().rstrip("=")
         self.started_at = clock.wall_ms()
-        self.turn = Turn(self)
+        self.commit_watch = CommitWatch(metrics)
+        self.turn = Turn(self, self.commit_watch, self.flush_connections)
         self.catalog = Catalog(store)
-        self.broker_configs = BrokerConfigs(self)
+        self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
-        self.topics = Topics(self)
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
         self.producer_ids = ProducerIds(self)
@@ -109,12 +108,18 @@ class Broker:
         # bytes that clients have not taken yet, over all connections
         self.unsent_bytes = 0
         self.decompression_limit = DECOMPRESSION_LIMIT
-        # why commits fail at present, or empty
-        self.failing_reason = ""
-        self._by_name: dict[bytes, TopicRuntime] = {}
-        self._by_id: dict[bytes, TopicRuntime] = {}
         self.traffic = Traffic()
+        self.in_use = InUse(self, self.catalog, self.effective)
+        # as APIs and the admin server ask for them
+        self.topic = self.in_use.topic
+        self.topic_by_id = self.in_use.topic_by_id
+        self.partition_of = self.in_use.partition_of
+        self.partition = self.in_use.partition
+        self.log_of = self.in_use.log_of
+        self.runtimes = self.in_use.runtimes
+        self.topics = Topics(self, self.catalog, self.in_use, self.turn.end, self.topic_changed)
         self.subscriptions = Subscriptions(self)
+        self.topics.followed_by += [self.subscriptions.follow, self.fetch_sessions.follow]
         self.retention = Retention(
             self,
             watch=self.clock_watch,
@@ -122,15 +127,14 @@ class Broker:
             topics=self.topics,
             subscriptions=self.subscriptions,
             effective=self.effective,
-            in_use=self.runtimes,
+            in_use=self.in_use.runtimes,
             unfolds_to=self.decompression_limit,
         )
         self.group_kinds = GroupKinds(self)
-        self._produce_seconds = metrics.request_seconds.labels("Produce")
-        self.reconfigure()
+        self.reconfigure(settings)
         self.broker_configs.load()
         self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch)
-        self.share_groups = ShareGroups(
+        self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions
         )
         self.subscriptions.configs.members_of = self.share_groups.members
@@ -140,23 +144,16 @@ class Broker:
 
     # -- settings ---------------------------------------------------------------------------------------------------
 
-    def reconfigure(self) -> None:
-        """Take over settings that may change while the broker runs."""
-        settings = self.settings
+    def reconfigure(self, settings: Settings) -> None:
+        """Take over settings, of which some may change while the broker runs."""
+        self.settings = settings
         self.node_id = settings.integer("node.id")
         self.durability = Durability(settings.text("durability"))
         self.memory_limit = settings.integer("memory.max.bytes")
         self.fetch_max_bytes = settings.integer("fetch.max.bytes")
         self.group_configs.forget()
         self.subscriptions.configs.settings_changed()
-        for runtime in self._by_name.values():
-            self._configure(runtime)
-
-    def _configure(self, runtime: TopicRuntime) -> None:
-        runtime.config = effective(runtime.topic.configs, self.settings)
-        for partition in runtime.partitions:
-            if partition is not None:
-                partition.configure(runtime.config)
+        self.in_use.reconfigure()
 
     def effective(self, configs: dict[str, str]) -> TopicConfig:
         """A topic's configuration as it is in force."""
@@ -169,7 +166,7 @@ class Broker:
     @property
     def failing(self) -> bool:
         """Whether the last commit that wrote something failed."""
-        return bool(self.failing_reason)
+        return self.commit_watch.failing
 
     # -- commits ----------------------------------------------------------------------------------------------------
 
@@ -203,14 +200,6 @@ class Broker:
         self.turn.write(writes, done, durability)
         await asyncio.shield(future)
 
-    def commit_failed(self, outcome: StoreError) -> None:
-        """Count it, and say why in the log."""
-        self.metrics.commits_failed.inc()
-        if self.failing_reason != str(outcome):
-            # Once for each reason: clients try again many times a second.
-            self.failing_reason = str(outcome)
-            log.error("writes fail, clients are told to try again: %s", outcome)
-
     def probe(self) -> None:
         """While writes fail, try a small one: when no client writes, nothing else would find out that they
         succeed again. Does nothing while one is under way.
@@ -218,24 +207,6 @@ class Broker:
         if self.failing and not self.turn.in_flight:
             row = Put(Family.META, _PROBE, self.clock.wall_ms().to_bytes(8, "big"))
             self.commit([row], lambda outcome: None)
-
-    def observe_commit(self, seconds: float, requests: int, partitions: int) -> None:
-        metrics = self.metrics
-        metrics.commit_seconds.observe(seconds)
-        metrics.commit_requests.observe(requests)
-        metrics.commit_partitions.observe(partitions)
-
-    def commit_succeeded(self) -> None:
-        """The first commit that is done after some that were not."""
-        self.failing_reason = ""
-        log.warning("writes succeed again")
-
-    def observe_produce(self, seconds: float, requests: int, batches: int, messages: int, size: int) -> None:
-        metrics = self.metrics
-        self._produce_seconds.observe(seconds, requests)
-        metrics.produced_batches.value += batches
-        metrics.produced_messages.value += messages
-        metrics.produced_bytes.value += size
 
     def flush_connections(self) -> None:
         """Send the answers that a group's callbacks made ready: one write a connection."""
@@ -245,117 +216,21 @@ class Broker:
             for connection in connections:
                 connection.flush()
 
-    # -- topics in use ----------------------------------------------------------------------------------------------
-
-    def topic(self, name: bytes) -> TopicRuntime | None:
-        """The topic of that name (UTF-8), made ready for use."""
-        runtime = self._by_name.get(name)
-        if runtime is None:
-            try:
-                topic = self.catalog.get(name.decode())
-            except UnicodeDecodeError:
-                return None
-            if topic is not None:
-                runtime = self._open(topic)
-        return runtime
-
-    def topic_by_id(self, topic_id: bytes) -> TopicRuntime | None:
-        runtime = self._by_id.get(topic_id)
-        if runtime is None:
-            topic = self.catalog.by_id(topic_id)
-            if topic is not None:
-                runtime = self._open(topic)
-        return runtime
-
-    def partition_of(self, runtime: TopicRuntime, index: int) -> Partition:
-        """Raises KafkaError when the topic has no such partition."""
-        partitions = runtime.partitions
-        if not 0 <= index < len(partitions):
-            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
-        partition = partitions[index]
-        if partition is None:
-            try:
-                partition = partitions[index] = Partition(self, runtime, index)
-            except StoreError as error:
-                raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
-            except KeyError:
-                # The topic went between the look into the catalog and this one.
-                raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
-        return partition
+    # -- topics -----------------------------------------------------------------------------------------------------
 
     def store_of(self, topic: Topic) -> Store:
         """Where a topic's records are, and the cursors that read them."""
         return self.store
 
-    def log_of(self, topic: Topic, index: int) -> Log:
-        """The log of a partition, in use or not. Raises KafkaError: the catalog may still have a topic whose deletion
-        the store has done already.
-        """
-        try:
-            return self.store_of(topic).log(topic.partitions[index])
-        except KeyError:
-            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.") from None
-        except StoreError as error:
-            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    def partition(self, topic: Topic, index: int) -> Partition:
-        runtime = self.topic(topic.name.encode())
-        if runtime is None or runtime.topic_id != topic.topic_id:
-            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
-        return self.partition_of(runtime, index)
-
-    def _open(self, topic: Topic) -> TopicRuntime:
-        runtime = TopicRuntime(topic, effective(topic.configs, self.settings))
-        self._by_name[runtime.name_utf8] = runtime
-        self._by_id[topic.topic_id] = runtime
-        return runtime
-
-    def runtimes(self) -> list[TopicRuntime]:
-        """The topics in use."""
-        return list(self._by_name.values())
-
-    def partitions_in_use(self) -> list[Partition]:
-        return [each for runtime in self._by_name.values() for each in runtime.partitions if each is not None]
+    def retries_into(self, topic: str) -> tuple[str, str] | None:
+        """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""
+        return self.subscriptions.configs.retries_into(topic)
 
     def topic_changed(self, name: str, topic: Topic | None) -> None:
-        """A catalog change is durable: forget or renew what is derived from the old row."""
+        """A catalog change is durable: it shows everywhere."""
         self.catalog.changed(name, topic)
         self.metadata_cache.clear()
-        old = self._by_name.get(name.encode())
-        if old is None:
-            return
-        if topic is None or topic.topic_id != old.topic_id:
-            del self._by_name[old.name_utf8]
-            self._by_id.pop(old.topic_id, None)
-            for partition in old.partitions:
-                if partition is not None:
-                    partition.retire()
-            for number in old.topic.partitions:
-                self.traffic.forget(number)
-            return
-        old.topic = topic
-        old.partitions.extend([None] * (len(topic.partitions) - len(old.partitions)))
-        self._configure(old)
-
-    def release_idle(self) -> None:
-        """Let go of partitions that nobody uses: an idle topic is a row on the disk."""
-        for runtime in list(self._by_name.values()):
-            busy = runtime.deleting
-            for index, partition in enumerate(runtime.partitions):
-                if partition is None:
-                    continue
-                activity = partition.bytes_in + partition.bytes_out
-                if partition.waiters or partition.next_offset != partition.high_watermark:
-                    busy = True
-                elif activity == partition.idle_mark:
-                    partition.let_go()
-                    runtime.partitions[index] = None
-                else:
-                    partition.idle_mark = activity
-                    busy = True
-            if not busy:
-                del self._by_name[runtime.name_utf8]
-                self._by_id.pop(runtime.topic_id, None)
+        self.in_use.topic_changed(name, topic)
 
     # -- what the admin server calls --------------------------------------------------------------------------------
 

@@ -13,24 +13,27 @@ from gateway.wire.errors import Error
 from store.api import Family, Put, StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.node import Node
+    from gateway.config import Settings
 
 _PREFIX = b"broker/"
 
 
 class BrokerConfigs:
-    """What AlterConfigs said. Call `load` once, after the broker has its settings."""
+    """What AlterConfigs said. Call `load` once, after the node has its settings."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: Node, changed: Callable[[Settings], None]) -> None:
+        """`changed` is called with the settings that are in force from now on."""
+        self._node = node
+        self._changed = changed
         self.node: dict[str, str] = {}
         self.cluster: dict[str, str] = {}
         # one change at a time: each begins with the rows that the one before it wrote
         self._lock = asyncio.Lock()
 
     def load(self) -> None:
-        store = self._broker.store
-        own = store.get(Family.POLICY, self._key(str(self._broker.node_id)))
+        store = self._node.store
+        own = store.get(Family.POLICY, self._key(str(self._node.settings.integer("node.id"))))
         everyone = store.get(Family.POLICY, self._key(""))
         if own or everyone:
             self.node = msgspec.msgpack.decode(own, type=dict[str, str]) if own else {}
@@ -47,19 +50,19 @@ class BrokerConfigs:
     async def _alter(
         self, name: str, change: Callable[[dict[str, str]], dict[str, str]], validate_only: bool
     ) -> None:
-        broker = self._broker
+        node = self._node
         old = self.node if name else self.cluster
         new = change(old)
         for key in {**old, **new}:
             if old.get(key) != new.get(key):
-                problem = broker.settings.altered(key, new.get(key))
+                problem = node.settings.altered(key, new.get(key))
                 if problem is not None:
                     # Not INVALID_CONFIG: Kafka says so of topics only.
                     raise KafkaError(Error.INVALID_REQUEST, problem)
         if validate_only:
             return
         try:
-            await broker.write([Put(Family.POLICY, self._key(name), msgspec.msgpack.encode(new))])
+            await node.write([Put(Family.POLICY, self._key(name), msgspec.msgpack.encode(new))])
         except StoreError as error:
             raise from_store(error) from error
         if name:
@@ -69,9 +72,7 @@ class BrokerConfigs:
         self._apply()
 
     def _apply(self) -> None:
-        broker = self._broker
-        broker.settings = broker.settings.with_dynamic(self.node, self.cluster)
-        broker.reconfigure()
+        self._changed(self._node.settings.with_dynamic(self.node, self.cluster))
 
     @staticmethod
     def _key(name: str) -> bytes:

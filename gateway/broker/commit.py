@@ -14,7 +14,6 @@ from gateway.broker.participant import Participant
 from store.api import Durability, Outcome, Refused, Store, StoreError, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
     from gateway.broker.turn import Turn
 
 log = logging.getLogger("magnetar.broker")
@@ -32,7 +31,6 @@ class Commit:
     """See the module. Participants put what they write into `writes`, and raise `durability` where they need it."""
 
     __slots__ = (
-        "_broker",
         "_started",
         "_turn",
         "batches",
@@ -50,8 +48,7 @@ class Commit:
         "writes",
     )
 
-    def __init__(self, broker: Broker, turn: Turn, store: Store) -> None:
-        self._broker = broker
+    def __init__(self, turn: Turn, store: Store) -> None:
         self._turn = turn
         self.store = store
         self.rows: list[Participant] = []
@@ -91,7 +88,7 @@ class Commit:
             # cursors that had nothing to write
             self._settle()
             return
-        self._started = self._broker.clock_ns()
+        self._started = turn.host.clock_ns()
         if broken:
             self._refuse(broken)
             return
@@ -125,19 +122,20 @@ class Commit:
         self._done(refused)
 
     def _done(self, outcome: Outcome) -> None:
-        broker, slots = self._broker, self.slots
-        self._turn.flying.discard(self)
-        now = broker.clock_ns()
-        broker.observe_commit((now - self._started) * 1e-9, len(slots), len(self.records))
+        turn, slots = self._turn, self.slots
+        watch = turn.watch
+        turn.flying.discard(self)
+        now = turn.host.clock_ns()
+        watch.ended((now - self._started) * 1e-9, len(slots), len(self.records))
         if outcome is not None:
-            self._turn.failed(self, outcome)
+            turn.failed(self, outcome)
             return
-        if broker.failing and self.writes and self.store is broker.store:
-            broker.commit_succeeded()
+        if watch.reason and self.writes and self.store is turn.host.store:
+            watch.succeeded()
         if slots:
             # One measure for all of a turn: they came within it, and leave together.
             seconds = (now - self.began) * 1e-9
-            broker.observe_produce(seconds, len(slots), self.batches, self.messages, self.size)
+            watch.produced(seconds, len(slots), self.batches, self.messages, self.size)
         self._settle()
 
     def _settle(self) -> None:
@@ -145,7 +143,7 @@ class Commit:
         waking = _show(self.records) + _show(self.cursors)
         _answer(self.slots, None)
         waking += _show(self.rows)
-        self._broker.flush_connections()
+        self._turn.flush()
         for wake in waking:
             try:
                 wake()

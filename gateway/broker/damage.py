@@ -72,7 +72,7 @@ class Damage:
 async def past(partition: Partition, error: Corrupt, max_bytes: int, whole_first: bool) -> list[Buffer]:
     """What is behind damaged batches, up to the high watermark. Raises StoreError, but not Corrupt."""
     while True:
-        partition.broker.damage.corrupt(partition, error)
+        partition.unreadable(error)
         offset = max(error.next_offset, partition.log.start_offset)
         if offset >= partition.high_watermark:
             return []

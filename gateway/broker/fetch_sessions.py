@@ -12,10 +12,13 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from gateway.broker.catalog import Topic
     from gateway.broker.readable import Readable
+    from store.api import Write
 
 MAX_EPOCH = 0x7FFFFFFF
 EVICTION_MS = 120_000
@@ -195,8 +198,12 @@ class FetchSessions:
         for session_id in list(self._of.get(owner, ())):
             self.remove(self._sessions[session_id])
 
-    def forget_topic(self, topic_id: bytes) -> None:
-        """A topic is gone: its partitions tell so at their next look, since their runtimes were retired."""
+    def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
+        """A topic is deleted: nothing is to be written, and its partitions tell so when it is gone."""
+        return [], partial(self._forget, topic.topic_id)
+
+    def _forget(self, topic_id: bytes) -> None:
+        """The partitions of a topic tell that it is gone at their next look, since their runtimes were retired."""
         for session in self._sessions.values():
             for wanted in session.wanted.values():
                 if wanted.topic == topic_id:

@@ -36,7 +36,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
     """Everything that a gateway does by time."""
     interval = broker.settings.integer
     producers = ProducerExpiry(
-        broker, broker.clock_watch, lambda: (each.producers for each in broker.partitions_in_use())
+        broker, broker.clock_watch, lambda: (each.producers for each in broker.in_use.partitions())
     )
 
     sweep = Sweep(broker, broker.group_kinds)
@@ -49,7 +49,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
     def idle() -> None:
         # in this order: a subscription that goes lets go of its partitions
         broker.subscriptions.release_idle()
-        broker.release_idle()
+        broker.in_use.release_idle()
 
     async def bury() -> None:
         """What was dying when the gateway stopped."""

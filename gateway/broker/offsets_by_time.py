@@ -35,7 +35,7 @@ async def first_at_or_after(partition: Partition, timestamp: int, limit: int) ->
         except Corrupt as error:
             if not partition.topic.config.skip_corrupt:
                 raise
-            partition.broker.damage.corrupt(partition, error)
+            partition.unreadable(error)
             offset = error.next_offset
             continue
         if batch is None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker import producers as dedup
 from gateway.broker.damage import around, past
@@ -22,17 +22,48 @@ from store.api import Append, Buffer, Corrupt, Durability, Family, Log, Piece, S
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.commit import Commit
+    from gateway.broker.damage import Damage
     from gateway.broker.readable import Waiter
+    from gateway.broker.traffic import Traffic
     from gateway.broker.turn import Turn
     from gateway.config.topic_configs import TopicConfig
+    from gateway.metrics_catalog import GatewayMetrics
 
     Bytes = list[Buffer] | Awaitable[list[Buffer]]
 
 
 log = logging.getLogger("magnetar.broker")
+
+
+class Home(Protocol):
+    """As much of a node as a partition needs."""
+
+    @property
+    def turn(self) -> Turn: ...
+
+    @property
+    def metrics(self) -> GatewayMetrics: ...
+
+    @property
+    def damage(self) -> Damage: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    @property
+    def decompression_limit(self) -> int:
+        """Bytes that one batch may unfold to."""
+        ...
+
+    def store_of(self, topic: Topic) -> Store:
+        """Where a topic's records are."""
+        ...
+
+    def retries_into(self, topic: str) -> tuple[str, str] | None:
+        """(full name of the topic, subscription) when this is a retry letter topic."""
+        ...
 
 
 class TopicRuntime:
@@ -68,11 +99,11 @@ class Partition:
         "_batches",
         "_carried",
         "_first",
+        "_home",
         "_max_timestamp",
         "_sent",
         "_size",
         "_start_epoch",
-        "broker",
         "bytes_in",
         "bytes_out",
         "high_watermark",
@@ -97,14 +128,14 @@ class Partition:
 
     stage, prepares = Stage.RECORDS, False
 
-    def __init__(self, broker: Broker, topic: TopicRuntime, index: int) -> None:
+    def __init__(self, home: Home, topic: TopicRuntime, index: int) -> None:
         if topic.deleting:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
-        self.broker = broker
+        self._home = home
         self.topic = topic
         self.index = index
         self.id = topic.topic.partitions[index]
-        self.store: Store = broker.store_of(topic.topic)
+        self.store: Store = home.store_of(topic.topic)
         self.log: Log = self.store.log(self.id)
         self.leader_epoch = self.store.epoch
         self.high_watermark = self.next_offset = self.log.end_offset
@@ -139,8 +170,7 @@ class Partition:
         self.log.configure(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms)
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.log_append_time
-        # (full name of the topic, subscription) when this is a retry letter topic
-        retries_of = self.broker.subscriptions.configs.retries_into(self.topic.name)
+        retries_of = self._home.retries_into(self.topic.name)
         self.rules = Rules(config, full_name(self.topic.name), retries_of)
         # False when batches must be looked at more closely, or rewritten, before they are stored
         self.plain = self.rules.plain
@@ -208,7 +238,7 @@ class Partition:
             )
             if verdict != dedup.ACCEPT:
                 if verdict >= 0:
-                    self.broker.metrics.produced_duplicates.value += 1
+                    self._home.metrics.produced_duplicates.value += 1
                     return verdict
                 raise KafkaError(*_REFUSALS[verdict])
         if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms and not self.log_append_time:
@@ -226,7 +256,7 @@ class Partition:
             if prepared is not None and prepared.rules == self.rules:
                 batch = prepared.result()
             else:
-                batch = self.rules.prepare(batch, now, self.broker.decompression_limit)
+                batch = self.rules.prepare(batch, now, self._home.decompression_limit)
             if self.log_append_time:
                 batch, max_timestamp = patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
             else:
@@ -258,7 +288,7 @@ class Partition:
 
     def _enqueue(self, batch: bytes, next_offset: int, max_timestamp: int) -> None:
         """Add a finished batch to the open turn."""
-        turn = self.broker.turn
+        turn = self._home.turn
         if not self._batches:
             self._base = self.next_offset
             self._max_timestamp = max_timestamp
@@ -272,7 +302,7 @@ class Partition:
         self.next_offset = next_offset
 
     def _skim(self, batch: bytes) -> Iterator[tuple[int, int, bool]]:
-        return records.skim(batch, self.broker.decompression_limit)
+        return records.skim(batch, self._home.decompression_limit)
 
     def grown(self, appended: int) -> None:
         """That many bytes became readable (0: something else changed): wake whoever waits."""
@@ -331,8 +361,8 @@ class Partition:
         self.changed()
 
     def let_go(self) -> None:
-        """This object leaves memory: what it has counted stays with the broker."""
-        self.broker.traffic.add(self.id, self.bytes_in, self.bytes_out)
+        """This object leaves memory: what it has counted stays with the node."""
+        self._home.traffic.add(self.id, self.bytes_in, self.bytes_out)
         self.bytes_in = self.bytes_out = 0
 
     def changed(self) -> None:
@@ -365,9 +395,9 @@ class Partition:
     def unreadable(self, error: StoreError) -> None:
         """See `Readable`."""
         if isinstance(error, Corrupt):
-            self.broker.damage.corrupt(self, error)
+            self._home.damage.corrupt(self, error)
         else:
-            self.broker.damage.unreadable(self, error)
+            self._home.damage.unreadable(self, error)
 
 
 def first_carried(partition: int, leader_epoch: int, batch: bytes, count: int, max_timestamp: int) -> Append:

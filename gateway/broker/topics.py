@@ -22,8 +22,15 @@ from store.api import Outcome, StoreError, Trim, Write
 from store.steps import step
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Catalog
+    from gateway.broker.in_use import InUse
+    from gateway.broker.node import Node
     from gateway.broker.partition import Partition
+
+    Follows = Callable[[Topic], tuple[list[Write], Callable[[], None]]]
+    """What is to be written when a topic is deleted, and to be called when that is durable. Nothing is appended to it
+    any more. Raises KafkaError.
+    """
 
 log = logging.getLogger("magnetar.topics")
 
@@ -56,8 +63,22 @@ def check_name(name: str) -> None:
 class Topics:
     """The verbs; `Catalog` keeps the rows."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: Node,
+        catalog: Catalog,
+        in_use: InUse,
+        end_turn: Callable[[], None],
+        changed: Callable[[str, Topic | None], None],
+    ) -> None:
+        """`end_turn` sends what the open turn has collected. `changed` is called when a change is durable: it shows."""
+        self._node = node
+        self._catalog = catalog
+        self._in_use = in_use
+        self._end_turn = end_turn
+        self._changed = changed
+        self.followed_by: list[Follows] = []
+        """who has something that goes with a topic"""
         # names whose creation is on its way to the disk, by what they are without dots
         self._creating: dict[str, str] = {}
         # of those that are called like partitions, what they would be partitions of
@@ -67,14 +88,13 @@ class Topics:
 
     def check_create(self, name: str, partitions: int, configs: dict[str, str]) -> int:
         """What `create` would refuse, refused; else the number of partitions. Raises KafkaError."""
-        broker = self._broker
         check_name(name)
         if name == CLUSTER_METADATA:
             raise KafkaError(Error.INVALID_REQUEST, f"Topic '{name}' is Kafka's own log of its cluster.")
         other = self._creating.get(plain(name))
-        if other == name or broker.catalog.get(name) is not None:
+        if other == name or self._catalog.get(name) is not None:
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        other = other or broker.catalog.collision(name)
+        other = other or self._catalog.collision(name)
         if other is not None:
             raise KafkaError(
                 Error.INVALID_TOPIC_EXCEPTION,
@@ -82,7 +102,7 @@ class Topics:
             )
         self._check_partition_names(name)
         if partitions == -1:
-            partitions = broker.settings.integer("num.partitions")
+            partitions = self._node.settings.integer("num.partitions")
         if not 1 <= partitions <= MAX_PARTITIONS:
             raise KafkaError(
                 Error.INVALID_PARTITIONS,
@@ -98,13 +118,13 @@ class Topics:
         named = names.partition_named(name)
         if named is not None:
             parent, index = named
-            if self._broker.catalog.get(parent) is not None or self._creating.get(plain(parent)) == parent:
+            if self._catalog.get(parent) is not None or self._creating.get(plain(parent)) == parent:
                 raise KafkaError(
                     Error.INVALID_TOPIC_EXCEPTION,
                     f"'{name}' is the name of partition {index} of topic '{parent}', and no topic of its own: use "
                     f"'{parent}', where Kafka's clients choose the partition by its number.",
                 )
-        other = self._broker.catalog.partition_topic(name)
+        other = self._catalog.partition_topic(name)
         if other is not None or self._creating_under[name]:
             raise KafkaError(
                 Error.INVALID_TOPIC_EXCEPTION,
@@ -147,11 +167,10 @@ class Topics:
 
         Raises KafkaError.
         """
-        broker = self._broker
         partitions = self.check_create(name, partitions, configs)
         topic = self._new(name, partitions, configs, internal, partitioned or partitions > 1)
         with self._taken(name):
-            await self._write(broker.catalog.writes_create(topic), name, topic)
+            await self._write(self._catalog.writes_create(topic), name, topic)
         notice(topic)
         return topic
 
@@ -163,12 +182,11 @@ class Topics:
         internal: bool = False,
         partitioned: bool = True,
     ) -> Topic:
-        broker = self._broker
         return Topic(
             name=name,
             topic_id=uuid.uuid4().bytes,
-            partitions=broker.catalog.allocate(partitions),
-            created_at=broker.clock.wall_ms(),
+            partitions=self._catalog.allocate(partitions),
+            created_at=self._node.clock.wall_ms(),
             configs=configs,
             internal=internal,
             partitioned=partitioned,
@@ -188,45 +206,44 @@ class Topics:
 
         `done` is called with the outcome of the commit, when the topic shows.
         """
-        broker = self._broker
         partitions = self.check_create(name, partitions, configs)
         topic = self._new(name, partitions, configs, partitioned=partitioned)
-        writes = [*broker.catalog.writes_create(topic), *more(topic)]
+        writes = [*self._catalog.writes_create(topic), *more(topic)]
         self._take(name)
 
         def ended(outcome: Outcome) -> None:
             self._free(name)
             if outcome is None:
-                broker.topic_changed(name, topic)
+                self._changed(name, topic)
             done(outcome)
 
-        broker.commit(writes, ended)
+        self._node.commit(writes, ended)
 
     @step("delete.before")
     async def delete(self, name: str) -> None:
         """The topic, its records, and the offsets that groups have committed in it. Raises KafkaError."""
-        broker = self._broker
-        if not broker.settings.flag("delete.topic.enable"):
+        if not self._node.settings.flag("delete.topic.enable"):
             raise KafkaError(Error.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
         async with self.changing(name):
             topic = self.get(name)
-            runtime = broker.topic(name.encode())
+            runtime = self._in_use.topic(name.encode())
             assert runtime is not None
             # What is in the open turn is committed first; from here on nothing is appended behind the drop.
-            broker.turn.end()
+            self._end_turn()
             runtime.deleting = True
             for partition in runtime.partitions:
                 if partition is not None:
                     partition.retire()
             try:
-                read, readers = broker.subscriptions.writes_topic_deleted(topic)
-                await self._write([*broker.catalog.writes_delete(topic), *read], name, None)
-                broker.subscriptions.topic_deleted(topic, readers)
+                followers = [each(topic) for each in self.followed_by]
+                theirs = [write for writes, _ in followers for write in writes]
+                await self._write([*self._catalog.writes_delete(topic), *theirs], name, None)
             except KafkaError:
                 runtime.deleting = False
                 runtime.partitions[:] = [None] * len(runtime.partitions)
                 raise
-            broker.fetch_sessions.forget_topic(topic.topic_id)
+            for _, gone in followers:
+                gone()
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raises KafkaError."""
@@ -234,7 +251,6 @@ class Topics:
             await self._grow(name, count, validate_only)
 
     async def _grow(self, name: str, count: int, validate_only: bool) -> None:
-        broker = self._broker
         topic = self.get(name)
         have = len(topic.partitions)
         if count == have:
@@ -246,7 +262,7 @@ class Topics:
             )
         if count > MAX_PARTITIONS:
             raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions.")
-        other = broker.catalog.partition_topic(name)
+        other = self._catalog.partition_topic(name)
         if other is not None:
             raise KafkaError(
                 Error.INVALID_PARTITIONS,
@@ -254,16 +270,15 @@ class Topics:
             )
         if validate_only:
             return
-        added = broker.catalog.allocate(count - have)
+        added = self._catalog.allocate(count - have)
         # a plain topic is none any more
         grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added], partitioned=True)
-        await self._write(broker.catalog.writes_update(grown, added), name, grown)
+        await self._write(self._catalog.writes_update(grown, added), name, grown)
 
     async def configure(
         self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False
     ) -> None:
         """Change the explicitly set configs. Raises KafkaError."""
-        broker = self._broker
         async with self.changing(name):
             topic = self.get(name)
             configs = change(topic.configs)
@@ -271,7 +286,7 @@ class Topics:
             if validate_only or configs == topic.configs:
                 return
             changed = msgspec.structs.replace(topic, configs=configs)
-            await self._write(broker.catalog.writes_update(changed), name, changed)
+            await self._write(self._catalog.writes_update(changed), name, changed)
             notice(changed)
 
     @step("trim.asked", "trim.done")
@@ -289,14 +304,14 @@ class Topics:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
         if offset > partition.log_start:
             try:
-                await self._broker.write([Trim(partition.id, offset)], then=partition.changed)
+                await self._node.write([Trim(partition.id, offset)], then=partition.changed)
             except StoreError as error:
                 raise from_store(error) from error
         return partition.log_start
 
     def get(self, name: str) -> Topic:
         """Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
-        topic = self._broker.catalog.get(name)
+        topic = self._catalog.get(name)
         if topic is None:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name[:300]}'.")
         return topic
@@ -317,9 +332,8 @@ class Topics:
     @step("catalog.before", "catalog.after")
     async def _write(self, writes: list[Write], name: str, topic: Topic | None) -> None:
         """Commit a change of the catalog. It shows at once: nobody may meet a topic whose logs are gone."""
-        broker = self._broker
         try:
-            await broker.write(writes, then=lambda: broker.topic_changed(name, topic))
+            await self._node.write(writes, then=lambda: self._changed(name, topic))
         except StoreError as error:
             raise from_store(error) from error
 

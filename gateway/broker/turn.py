@@ -15,19 +15,43 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from gateway.broker.commit import Commit, Slot
+from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.participant import Participant, Stage
 from store.api import Durability, Outcome, Store, StoreError, Unknown, Write
-
-if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
 
 log = logging.getLogger("magnetar.broker")
 
 MAX_BYTES = 4 * 1024 * 1024
 """A turn that has collected this much ends before the loop comes round."""
+
+
+class Loop(Protocol):
+    """As much of an event loop as a turn needs."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> object: ...
+
+
+class Host(Protocol):
+    """As much of a node as a turn needs. Read each when it is needed: they may change."""
+
+    @property
+    def store(self) -> Store:
+        """Where rows of nobody in particular go."""
+        ...
+
+    @property
+    def durability(self) -> Durability:
+        """What holds for writes that do not say."""
+        ...
+
+    @property
+    def loop(self) -> Loop: ...
+
+    @property
+    def clock_ns(self) -> Callable[[], int]: ...
 
 
 class Rows:
@@ -84,12 +108,11 @@ class Together:
 class _Open(dict[Store, Commit]):
     """What the open turn has for each store: begun when the first comes with something for it."""
 
-    def __init__(self, broker: Broker, turn: Turn) -> None:
-        self._broker = broker
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
 
     def __missing__(self, store: Store) -> Commit:
-        commit = self[store] = Commit(self._broker, self._turn, store)
+        commit = self[store] = Commit(self._turn, store)
         self._turn.schedule()
         return commit
 
@@ -99,24 +122,29 @@ class Turn:
 
     __slots__ = (
         "_began",
-        "_broker",
         "_callbacks",
         "_open",
         "_preparing",
         "_scheduled",
         "_slots",
         "bytes",
+        "flush",
         "flying",
+        "host",
+        "watch",
     )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: Host, watch: CommitWatch, flush: Callable[[], None]) -> None:
+        """`flush` sends the answers that were made ready."""
+        self.host = host
+        self.watch = watch
+        self.flush = flush
         self._scheduled = False
         # when its first request came, in ns
         self._began = 0
         # commits that a store has not answered yet
         self.flying: set[Commit] = set()
-        self._open = _Open(broker, self)
+        self._open = _Open(self)
         # those that are asked to prepare, in the order in which they came
         self._preparing: list[Participant] = []
         # who waits for all stores
@@ -149,10 +177,10 @@ class Turn:
         """Writes of nobody who takes part: `done` is called with the outcome of their commit. Without any, it is called
         when everything in the turn, and before it, is committed or has failed, in whichever store.
         """
-        broker = self._broker
-        durability = durability or broker.durability
+        host = self.host
+        durability = durability or host.durability
         if writes:
-            self.join(Rows(broker.store, writes, done, durability))
+            self.join(Rows(host.store, writes, done, durability))
             return
         self._callbacks.append((done, durability))
         self.schedule()
@@ -161,8 +189,8 @@ class Turn:
         """It ends when the loop comes round."""
         if not self._scheduled:
             self._scheduled = True
-            self._began = self._broker.clock_ns()
-            self._broker.loop.call_soon(self.end)
+            self._began = self.host.clock_ns()
+            self.host.loop.call_soon(self.end)
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
@@ -196,7 +224,7 @@ class Turn:
 
     def _spread(self) -> None:
         """Those who wait for all stores wait for each that has something of this turn, or on its way."""
-        stores = {*self._open, *[commit.store for commit in self.flying]} or {self._broker.store}
+        stores = {*self._open, *[commit.store for commit in self.flying]} or {self.host.store}
         commits = [self._open[store] for store in stores]
         slots, self._slots = self._slots, []
         callbacks, self._callbacks = self._callbacks, []
@@ -231,9 +259,9 @@ class Turn:
 
         What the open turn has for that store goes with it: its offsets continue those that were not stored.
         """
-        self._broker.commit_failed(error)
+        self.watch.failed(error)
         behind = error if type(error) is not Unknown else StoreError("a write before this one failed")
-        left = self._open.pop(commit.store, None) or Commit(self._broker, self, commit.store)
+        left = self._open.pop(commit.store, None) or Commit(self, commit.store)
         self._preparing = [each for each in self._preparing if each.store is not commit.store]
         if self._open:
             # those who wait for all stores go on waiting for the others
@@ -249,4 +277,4 @@ class Turn:
         left.lose(behind, sent=False)
         commit.refuse(error, sent=True)
         left.refuse(behind, sent=False)
-        self._broker.flush_connections()
+        self.flush()

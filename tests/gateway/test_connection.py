@@ -328,7 +328,7 @@ def test_a_fetch_of_many_partitions_of_a_missing_topic_asks_for_it_once() -> Non
             asked.append(name)
             return look_up(name)
 
-        gateway.broker.topic = topic  # type: ignore[method-assign]
+        gateway.broker.topic = topic
         request = fetch_body("missing", 0)
         part_of = messages.FetchRequest.FetchPartition
         request.topics[0].partitions = [

@@ -615,11 +615,11 @@ class SubscriptionPartition:
     def corrupt(self, error: Corrupt) -> KafkaError | None:
         """A read came to damaged batches: what to answer, or None where the topic's policy is to skip them."""
         partition = self.partition
-        partition.broker.damage.corrupt(partition, error)
+        partition.unreadable(error)
         if partition.topic.config.skip_corrupt:
             return None
         return KafkaError(Error.CORRUPT_MESSAGE, str(error))
 
     def unreadable(self, error: StoreError) -> KafkaError:
-        self.partition.broker.damage.unreadable(self.partition, error)
+        self.partition.unreadable(error)
         return KafkaError(Error.KAFKA_STORAGE_ERROR, str(error))

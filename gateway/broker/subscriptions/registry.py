@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.broker import offsets_by_time
@@ -352,9 +353,9 @@ class Subscriptions:
         self.configs.apply(group)
         return len(found)
 
-    def writes_topic_deleted(self, topic: Topic) -> tuple[list[Write], list[int]]:
-        """What goes with the deletion of a topic, and the ids of its subscriptions, for `topic_deleted`. Call when
-        nothing is appended to it any more. Raises KafkaError.
+    def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
+        """What goes with the deletion of a topic, and what is to be done when that is durable. Call when nothing is
+        appended to it any more. Raises KafkaError.
         """
         try:
             found = self.of_topic(topic.topic_id)
@@ -363,9 +364,9 @@ class Subscriptions:
         writes: list[Write] = []
         for row in found:
             writes += rows.writes_removed(row)
-        return writes, [row.id for row in found]
+        return writes, partial(self._topic_deleted, topic, [row.id for row in found])
 
-    def topic_deleted(self, topic: Topic, gone: Sequence[int]) -> None:
+    def _topic_deleted(self, topic: Topic, gone: Sequence[int]) -> None:
         """The deletion is durable."""
         for group in [group for group, topics in self._live.items() if topic.topic_id in topics]:
             self._forget(group, topic.topic_id)

@@ -59,7 +59,7 @@ def test_pages_by_name_and_what_nobody_uses_stays_on_the_disk(serve: Serve) -> N
         for number in range(5):
             await admin.plain(f"t-{number}")
         for _ in range(2):
-            admin.broker.release_idle()
+            admin.broker.in_use.release_idle()
         seen: list[list[str]] = []
         after: str | None = ""
         while after is not None:

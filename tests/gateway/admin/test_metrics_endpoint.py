@@ -184,7 +184,7 @@ def test_idle_topics_have_no_lines_of_their_own(serve: Serve) -> None:
         assert "magnetar_metrics_partitions_shown 4" in in_use
         for _ in range(2):
             admin.broker.subscriptions.release_idle()
-            admin.broker.release_idle()
+            admin.broker.in_use.release_idle()
         await admin.produce("orders", 1, [b"c"])
         found = await lines(admin)
         assert "magnetar_metrics_partitions_shown 2" in found

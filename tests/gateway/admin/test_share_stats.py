@@ -388,7 +388,7 @@ def let_go(admin: Admin) -> None:
     """What nobody uses leaves memory."""
     for _ in range(3):
         admin.broker.subscriptions.release_idle()
-        admin.broker.release_idle()
+        admin.broker.in_use.release_idle()
     assert not list(admin.broker.subscriptions.live())
 
 

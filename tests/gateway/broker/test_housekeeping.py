@@ -88,8 +88,8 @@ def test_retention_leaves_a_topic_alone_that_is_being_deleted() -> None:
         await store.has(1)
         retention = asyncio.ensure_future(gateway.broker.retention.apply())
         await asyncio.sleep(0)
-        gateway.broker.release_idle()
-        gateway.broker.release_idle()
+        gateway.broker.in_use.release_idle()
+        gateway.broker.in_use.release_idle()
         assert gateway.broker.topic(b"t") is not None
         assert len(store.queued) == 1
         store.release()

@@ -27,14 +27,14 @@ def test_silent_producers_are_forgotten_in_use_or_not() -> None:
         expiry = ProducerExpiry(
             gateway.broker,
             gateway.broker.clock_watch,
-            lambda: [each.producers for each in gateway.broker.partitions_in_use()],
+            lambda: [each.producers for each in gateway.broker.in_use.partitions()],
         )
         for topic in ("used", "idle"):
             await create(client, topic)
             each = batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
             await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, each))
         for _ in range(3):
-            gateway.broker.release_idle()
+            gateway.broker.in_use.release_idle()
         await client.ask(ApiKey.PRODUCE, 9, produce_body("used", batch(b"v")))
         rows = list(gateway.broker.store.scan(Family.DEDUP))
         assert len(rows) == 2
@@ -76,7 +76,7 @@ def test_who_writes_again_while_rows_are_looked_at_is_remembered(
     async def test(gateway: Gateway, client: Client) -> None:
         broker = gateway.broker
         expiry = ProducerExpiry(
-            broker, broker.clock_watch, lambda: [each.producers for each in broker.partitions_in_use()]
+            broker, broker.clock_watch, lambda: [each.producers for each in broker.in_use.partitions()]
         )
         topics = ["a", "b", "c"]
         for topic in topics:
@@ -85,7 +85,7 @@ def test_who_writes_again_while_rows_are_looked_at_is_remembered(
             await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, each))
         if not in_use:
             for _ in range(3):
-                broker.release_idle()
+                broker.in_use.release_idle()
         clock.now += DAY
         await expiry.run()
         clock.now += 1
@@ -97,7 +97,7 @@ def test_who_writes_again_while_rows_are_looked_at_is_remembered(
             assert part(answer).error_code == 0
             if not in_use:
                 for _ in range(3):
-                    broker.release_idle()
+                    broker.in_use.release_idle()
         await run_out
         # what is in memory and what a restart finds say the same
         kept = {key for key, _ in broker.store.scan(Family.DEDUP)}

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.broker import Broker
 from gateway.broker.readable import Waiter
 from gateway.server import Gateway
 from gateway.wire.errors import Error
@@ -57,7 +56,7 @@ def run(monkeypatch: pytest.MonkeyPatch, test: Any) -> None:
         async with serving() as gateway:
             client = await Client.connect(gateway)
             await create(client, "t")
-            monkeypatch.setattr(Broker, "partition_of", lambda *_: lane)
+            monkeypatch.setattr(gateway.broker, "partition_of", lambda *_: lane)
             await test(gateway, client, lane)
             client.close()
 

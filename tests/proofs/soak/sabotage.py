@@ -42,7 +42,7 @@ def answer_early() -> None:
             for slot in slots:
                 assert isinstance(slot, ProduceSlot)
                 slot.settle(None)
-            self._broker.flush_connections()
+            self.flush()
             return
         end(self)
 

@@ -1,0 +1,150 @@
+"""Topics and partitions in use: what is in memory of them, made when somebody asks and let go when nobody does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.partition import Home, Partition, TopicRuntime
+from gateway.wire.errors import Error
+from store.api import Log, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog, Topic
+    from gateway.config.topic_configs import TopicConfig
+
+
+class InUse:
+    """By name (UTF-8) and by id. The rest of the topics there are is rows of the catalog."""
+
+    def __init__(
+        self, home: Home, catalog: Catalog, effective: Callable[[dict[str, str]], TopicConfig]
+    ) -> None:
+        """`effective` says what a topic's configs come to."""
+        self._home = home
+        self._catalog = catalog
+        self._effective = effective
+        self._by_name: dict[bytes, TopicRuntime] = {}
+        self._by_id: dict[bytes, TopicRuntime] = {}
+
+    # -- asked for --------------------------------------------------------------------------------------------------
+
+    def topic(self, name: bytes) -> TopicRuntime | None:
+        """The topic of that name, made ready for use."""
+        runtime = self._by_name.get(name)
+        if runtime is None:
+            try:
+                topic = self._catalog.get(name.decode())
+            except UnicodeDecodeError:
+                return None
+            if topic is not None:
+                runtime = self._open(topic)
+        return runtime
+
+    def topic_by_id(self, topic_id: bytes) -> TopicRuntime | None:
+        runtime = self._by_id.get(topic_id)
+        if runtime is None:
+            topic = self._catalog.by_id(topic_id)
+            if topic is not None:
+                runtime = self._open(topic)
+        return runtime
+
+    def partition_of(self, runtime: TopicRuntime, index: int) -> Partition:
+        """Raises KafkaError when the topic has no such partition."""
+        partitions = runtime.partitions
+        if not 0 <= index < len(partitions):
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = partitions[index]
+        if partition is None:
+            try:
+                partition = partitions[index] = Partition(self._home, runtime, index)
+            except StoreError as error:
+                raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
+            except KeyError:
+                # The topic went between the look into the catalog and this one.
+                raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
+        return partition
+
+    def partition(self, topic: Topic, index: int) -> Partition:
+        """Raises KafkaError when the topic has no such partition, or is another by now."""
+        runtime = self.topic(topic.name.encode())
+        if runtime is None or runtime.topic_id != topic.topic_id:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.partition_of(runtime, index)
+
+    def log_of(self, topic: Topic, index: int) -> Log:
+        """The log of a partition, in use or not. Raises KafkaError: the catalog may still have a topic whose deletion
+        the store has done already.
+        """
+        try:
+            return self._home.store_of(topic).log(topic.partitions[index])
+        except KeyError:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.") from None
+        except StoreError as error:
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def _open(self, topic: Topic) -> TopicRuntime:
+        runtime = TopicRuntime(topic, self._effective(topic.configs))
+        self._by_name[runtime.name_utf8] = runtime
+        self._by_id[topic.topic_id] = runtime
+        return runtime
+
+    # -- all of them ------------------------------------------------------------------------------------------------
+
+    def runtimes(self) -> list[TopicRuntime]:
+        return list(self._by_name.values())
+
+    def partitions(self) -> list[Partition]:
+        return [each for runtime in self._by_name.values() for each in runtime.partitions if each is not None]
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def reconfigure(self) -> None:
+        """Settings that topics without a value of their own take may have changed."""
+        for runtime in self._by_name.values():
+            self._configure(runtime)
+
+    def _configure(self, runtime: TopicRuntime) -> None:
+        runtime.config = self._effective(runtime.topic.configs)
+        for partition in runtime.partitions:
+            if partition is not None:
+                partition.configure(runtime.config)
+
+    def topic_changed(self, name: str, topic: Topic | None) -> None:
+        """A change of the catalog shows there: forget or renew what is derived from the old row."""
+        old = self._by_name.get(name.encode())
+        if old is None:
+            return
+        if topic is None or topic.topic_id != old.topic_id:
+            del self._by_name[old.name_utf8]
+            self._by_id.pop(old.topic_id, None)
+            for partition in old.partitions:
+                if partition is not None:
+                    partition.retire()
+            for number in old.topic.partitions:
+                self._home.traffic.forget(number)
+            return
+        old.topic = topic
+        old.partitions.extend([None] * (len(topic.partitions) - len(old.partitions)))
+        self._configure(old)
+
+    def release_idle(self) -> None:
+        """Let go of partitions that nobody has used since the last call: an idle topic is a row on the disk."""
+        for runtime in list(self._by_name.values()):
+            busy = runtime.deleting
+            for index, partition in enumerate(runtime.partitions):
+                if partition is None:
+                    continue
+                activity = partition.bytes_in + partition.bytes_out
+                if partition.waiters or partition.next_offset != partition.high_watermark:
+                    busy = True
+                elif activity == partition.idle_mark:
+                    partition.let_go()
+                    runtime.partitions[index] = None
+                else:
+                    partition.idle_mark = activity
+                    busy = True
+            if not busy:
+                del self._by_name[runtime.name_utf8]
+                self._by_id.pop(runtime.topic_id, None)
