@@ -18,7 +18,7 @@ from store.api import Durability, Outcome, Piece
 from store.steps import step
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.ports import Sharing
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.peer import Peer
 
@@ -47,12 +47,12 @@ class NoSubscription(KafkaError):
         )
 
 
-def find(broker: Broker, group: str, topic_id: bytes, index: int) -> SubscriptionPartition:
+def find(node: Sharing, group: str, topic_id: bytes, index: int) -> SubscriptionPartition:
     """What serves a partition to a share group. Raises KafkaError."""
-    subscription = broker.subscriptions.by_id(group, topic_id)
+    subscription = node.subscriptions.by_id(group, topic_id)
     if subscription is not None:
         return subscription.partition(index)
-    runtime = broker.topic_by_id(topic_id)
+    runtime = node.in_use.topic_by_id(topic_id)
     if runtime is None:
         raise KafkaError(Error.UNKNOWN_TOPIC_ID)
     if not 0 <= index < len(runtime.partitions):
@@ -96,16 +96,16 @@ class Acknowledging:
 
     __slots__ = (
         "_acks",
-        "_broker",
         "_client",
         "_held",
+        "_node",
         "_uncommitted",
         "connection",
         "done",
     )
 
-    def __init__(self, broker: Broker, peer: Peer, client_id: str) -> None:
-        self._broker = broker
+    def __init__(self, node: Sharing, peer: Peer, client_id: str) -> None:
+        self._node = node
         self.connection = peer.connection
         self._client: Client = peer.host, client_id
         # what came of the acknowledgements of each partition
@@ -133,7 +133,7 @@ class Acknowledging:
                     error = Error.INVALID_RECORD_STATE
                 if not error:
                     try:
-                        error = find(self._broker, group, topic_id, index).acknowledge(member, acks)
+                        error = find(self._node, group, topic_id, index).acknowledge(member, acks)
                     except NoSubscription as none:
                         self._acks[topic_id, index] = (Error.UNKNOWN_TOPIC_OR_PARTITION, none.text)
                         continue
@@ -146,19 +146,19 @@ class Acknowledging:
         if taken:
             self._uncommitted = True
             # How safe is the topics' affair: they are in the turn.
-            self._broker.commit((), self._settle, Durability.OS)
+            self._node.commit((), self._settle, Durability.OS)
 
     def _accept(self, group: str, member: str, topic_id: bytes, index: int, acks: wire.PlainAcks) -> bool:
         """The short way of what is most of all acknowledgements by number; False when it is not to be gone."""
         if not acks.all_of(wire.ACCEPT):
             return False
         try:
-            return find(self._broker, group, topic_id, index).accept(member, acks)
+            return find(self._node, group, topic_id, index).accept(member, acks)
         except KafkaError:
             return False
 
     def _may_renew(self, group: str, acks: Sequence[wire.Acknowledgement]) -> bool:
-        return self._broker.group_configs.get(group).renew or all(wire.RENEW not in each[2] for each in acks)
+        return self._node.group_configs.get(group).renew or all(wire.RENEW not in each[2] for each in acks)
 
     @step("ack.stored")
     def _settle(self, outcome: Outcome) -> None:
@@ -202,19 +202,19 @@ class ShareAcknowledge(Acknowledging):
 
     def __init__(
         self,
-        broker: Broker,
+        node: Sharing,
         peer: Peer,
         client_id: str,
         request: wire.ShareAcknowledgeRequest,
         encode: AckEncoder,
     ) -> None:
-        super().__init__(broker, peer, client_id)
+        super().__init__(node, peer, client_id)
         self._request = request
         self._encoder = encode
 
     def start(self) -> Answer | None:
         """The answer, or None: `done` will be called with it."""
-        request, sessions = self._request, self._broker.share_sessions
+        request, sessions = self._request, self._node.share_sessions
         group, member = request.group_id, request.member_id
         if group is None:
             return self._refuse(Error.INVALID_REQUEST, NO_GROUP)
@@ -252,5 +252,5 @@ class ShareAcknowledge(Acknowledging):
         topics: dict[bytes, list[wire.AckAnswer]] = {}
         for (topic_id, index), (code, text) in self._acks.items():
             topics.setdefault(topic_id, []).append((index, code, text))
-        lock_ms = self._broker.subscriptions.configs.lock_ms(self._request.group_id or "")
+        lock_ms = self._node.subscriptions.configs.lock_ms(self._request.group_id or "")
         return [self._encoder(0, None, lock_ms, list(topics.items()))]

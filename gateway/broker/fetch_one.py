@@ -16,7 +16,7 @@ from gateway.wire.errors import Error
 from store.api import Piece, Stored
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.ports import Reading
     from gateway.peer import Peer
 
 
@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 
 def fetch_one(
-    broker: Broker,
+    node: Reading,
     peer: Peer,
     min_bytes: int,
     max_bytes: int,
@@ -44,7 +44,7 @@ def fetch_one(
     limit: int,
 ) -> Found | None:
     """`min_bytes` of records at least; the session goes on (epoch above 0), or there is none (-1)."""
-    runtime = broker.topic_by_id(topic)
+    runtime = node.in_use.topic_by_id(topic)
     if runtime is None or not 0 <= index < len(runtime.partitions):
         return None
     partition = runtime.partitions[index]
@@ -52,18 +52,18 @@ def fetch_one(
         return None
     log = partition.log
     high, start = partition.high_watermark, log.start_offset
-    if not start <= offset < high or broker.unsent_bytes > broker.memory_limit:
+    if not start <= offset < high or node.unsent_bytes > node.memory_limit:
         return None
     state = wanted = None
     if session_epoch > 0:
-        state = broker.fetch_sessions.get(peer.connection, session_id, broker.clock.monotonic_ms())
+        state = node.fetch_sessions.get(peer.connection, session_id, node.clock.monotonic_ms())
         if state is None or state.epoch != session_epoch or state.parked is not None or not state.by_id:
             return None
         wanted = state.wanted.get((topic, index))
         # others of the session may have something too
         if wanted is None or wanted.partition is not partition or len(state.ready) != (wanted in state.ready):
             return None
-    buffers = log.read_at_once(offset, max(min(limit, max_bytes, broker.fetch_max_bytes), 0), least=LARGE)
+    buffers = log.read_at_once(offset, max(min(limit, max_bytes, node.fetch_max_bytes), 0), least=LARGE)
     if buffers is None:
         return None
     size = sum(map(len, buffers))
@@ -78,22 +78,22 @@ def fetch_one(
         wanted.told_high, wanted.told_start = high, start
         state.ready[wanted] = None
     partition.bytes_out += size
-    broker.metrics.fetch_bytes.value += size
+    node.metrics.fetch_bytes.value += size
     return Found(high, start, buffers, size)
 
 
 async def fetch_again(
-    broker: Broker, max_bytes: int, topic: bytes, index: int, offset: int, limit: int
+    node: Reading, max_bytes: int, topic: bytes, index: int, offset: int, limit: int
 ) -> tuple[int, Found]:
     """(error code, what is told), with the bytes in memory: what was lent for `fetch_one` cannot be read."""
-    runtime = broker.topic_by_id(topic)
+    runtime = node.in_use.topic_by_id(topic)
     if runtime is None:
         return Error.UNKNOWN_TOPIC_ID, _NOTHING
     try:
-        partition = broker.partition_of(runtime, index)
+        partition = node.in_use.partition_of(runtime, index)
     except KafkaError as error:
         return error.code, _NOTHING
-    most = max(min(limit, max_bytes, broker.fetch_max_bytes), 0)
+    most = max(min(limit, max_bytes, node.fetch_max_bytes), 0)
     buffers, failed = await read_in_memory(partition, offset, most, whole_first=True)
     if failed:
         return failed, _NOTHING

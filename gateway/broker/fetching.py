@@ -18,8 +18,8 @@ from gateway.wire.errors import Error
 from store.api import Corrupt, Piece, Stored, StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
     from gateway.broker.partition import TopicRuntime
+    from gateway.broker.ports import Reading
     from gateway.broker.readable import Readable
     from gateway.peer import Peer
 
@@ -46,13 +46,13 @@ class Fetch:
 
     __slots__ = (
         "_appended",
-        "_broker",
         "_by_id",
         "_connection",
         "_encoder",
         "_full",
         "_max_bytes",
         "_missing",
+        "_node",
         "_request",
         "_state",
         "_timer",
@@ -61,17 +61,17 @@ class Fetch:
     )
 
     def __init__(
-        self, broker: Broker, peer: Peer, request: wire.FetchRequest, by_id: bool, encode: Encoder
+        self, node: Reading, peer: Peer, request: wire.FetchRequest, by_id: bool, encode: Encoder
     ) -> None:
         """`peer`: whose sessions it may use. `by_id`: topics are named by their ids."""
-        self._broker = broker
+        self._node = node
         self._connection = peer.connection
         self._by_id = by_id
         self._encoder = encode
         self._request = request
         self._appended = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, node.fetch_max_bytes)
         # what was told, while some of it is lent
         self._told: list[_Found] = []
         # called with the answer of a parked fetch
@@ -80,7 +80,7 @@ class Fetch:
     def start(self) -> Answer | Awaitable[Answer] | None:
         """The answer, at once or to wait for, or None: parked, and `done` will be called."""
         request = self._request
-        broker = self._broker
+        node = self._node
         state = self._open()
         if isinstance(state, Error):
             return self._encoder(state, 0, [])
@@ -93,18 +93,18 @@ class Fetch:
         if size < request.min_bytes and not speaks and request.max_wait_ms > 0 and state.wanted:
             self._appended = size
             state.parked = self
-            self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self.expire)
-            broker.metrics.fetches_parked.inc()
+            self._timer = node.loop.call_later(request.max_wait_ms / 1000, self.expire)
+            node.metrics.fetches_parked.inc()
             return None
         return self._answer(found)
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def _open(self) -> FetchState | Error:
-        request, sessions, connection = self._request, self._broker.fetch_sessions, self._connection
+        request, sessions, connection = self._request, self._node.fetch_sessions, self._connection
         epoch = request.session_epoch
         by_id = self._by_id
-        now = self._broker.clock.monotonic_ms()
+        now = self._node.clock.monotonic_ms()
         if epoch in (0, FINAL_EPOCH):
             if (
                 request.session_id
@@ -149,7 +149,7 @@ class Fetch:
         """(what was found, whether a disk must be waited for, bytes found, whether an error must be told)."""
         state = self._state
         budget = self._max_bytes
-        if self._broker.unsent_bytes > self._broker.memory_limit:
+        if self._node.unsent_bytes > self._node.memory_limit:
             budget = min(budget, _SCARCE_BYTES)
         # topics that this look found missing: 100,000 partitions of one must not ask the store 100,000 times
         self._missing: dict[bytes, Error] = {}
@@ -179,19 +179,19 @@ class Fetch:
             wanted.unwatch()
             if wanted.topic in self._missing:
                 return _Found(wanted, self._missing[wanted.topic])
-            broker = self._broker
+            in_use = self._node.in_use
             runtime: TopicRuntime | None
             if self._state.by_id:
-                runtime = broker.topic_by_id(wanted.topic)
+                runtime = in_use.topic_by_id(wanted.topic)
                 missing = Error.UNKNOWN_TOPIC_ID
             else:
-                runtime = broker.topic(wanted.topic)
+                runtime = in_use.topic(wanted.topic)
                 missing = Error.UNKNOWN_TOPIC_OR_PARTITION
             if runtime is None:
                 self._missing[wanted.topic] = missing
                 return _Found(wanted, missing)
             try:
-                partition = broker.partition_of(runtime, wanted.index)
+                partition = in_use.partition_of(runtime, wanted.index)
             except KafkaError as error:
                 return _Found(wanted, error.code)
             if partition.stale:
@@ -227,7 +227,7 @@ class Fetch:
         before it has come.
         """
         coming = sum([result.coming() for result in found if result.waits is not None])
-        self._broker.unsent_bytes += coming
+        self._node.unsent_bytes += coming
         return self._finished_cold(found, coming)
 
     async def _finished_cold(self, found: list[_Found], coming: int) -> Answer:
@@ -240,7 +240,7 @@ class Fetch:
                         result.fail(result.wanted.partition, error)
         finally:
             # whoever sends it counts it
-            self._broker.unsent_bytes -= coming
+            self._node.unsent_bytes -= coming
         if not any(result.size or result.error for result in found):
             # damage up to the end, and the policy to skip it: without a pause the client would ask again at once
             await asyncio.sleep(min(self._request.max_wait_ms, _PAUSE_MS) / 1000)
@@ -274,7 +274,7 @@ class Fetch:
                     ready[wanted] = None
                 elif wanted.offset == high:
                     ready.pop(wanted, None)
-        self._broker.metrics.fetch_bytes.value += sent
+        self._node.metrics.fetch_bytes.value += sent
         if state.session_id == 0:
             state.close()
         self._told = told
@@ -336,7 +336,7 @@ class Fetch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._broker.metrics.fetches_parked.dec()
+            self._node.metrics.fetches_parked.dec()
         if self._state.parked is self:
             self._state.parked = None
         return done

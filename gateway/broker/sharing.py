@@ -31,7 +31,7 @@ from semantics.subscriptions.states import Ending
 from store.api import Durability, StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.ports import Sharing
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.reading import Delivery
     from gateway.peer import Peer
@@ -76,13 +76,13 @@ class ShareFetch(Acknowledging):
 
     def __init__(
         self,
-        broker: Broker,
+        node: Sharing,
         peer: Peer,
         client_id: str,
         request: wire.ShareFetchRequest,
         encode: Encoder,
     ) -> None:
-        super().__init__(broker, peer, client_id)
+        super().__init__(node, peer, client_id)
         self._request = request
         self._encoder = encode
         self._session: ShareSession | None = None
@@ -129,7 +129,7 @@ class ShareFetch(Acknowledging):
             if session.forgotten:
                 session.let_go()
             if request.session_epoch == FINAL_EPOCH:
-                self._broker.share_sessions.close(session, Ending.LEFT)
+                self._node.share_sessions.close(session, Ending.LEFT)
                 return self._when_durable(self._encode())
         waits = self._look() if self._enough() else None
         if waits is not None:
@@ -145,7 +145,7 @@ class ShareFetch(Acknowledging):
 
     def _open(self) -> ShareSession | Error:
         """The session, or why there is none."""
-        request, sessions = self._request, self._broker.share_sessions
+        request, sessions = self._request, self._node.share_sessions
         group, member = request.group_id, request.member_id
         if group is None or not member or len(member) > MAX_MEMBER_ID:
             return Error.INVALID_REQUEST
@@ -188,9 +188,9 @@ class ShareFetch(Acknowledging):
         self._begin()
         # how many records, and how many bytes, are left to be acquired
         self._limit = self._request.max_records if self._request.max_bytes > 0 else 0
-        self._budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
-        session.asked_at = self._broker.clock.monotonic_ms()
-        if self._broker.unsent_bytes > self._broker.memory_limit:
+        self._budget = min(self._request.max_bytes, self._node.fetch_max_bytes)
+        session.asked_at = self._node.clock.monotonic_ms()
+        if self._node.unsent_bytes > self._node.memory_limit:
             self._budget = min(self._budget, _SCARCE_BYTES)
         self._rest: Iterator[Shared] = iter(list(session.partitions.values()))
         return self._go_on()
@@ -265,15 +265,15 @@ class ShareFetch(Acknowledging):
                 return True
             unread = max(partition.partition.high_watermark - cursor.read, 0)
             size += int((cursor.available + unread) * partition.record_bytes)
-        return size >= min(request.min_bytes, self._broker.fetch_max_bytes)
+        return size >= min(request.min_bytes, self._node.fetch_max_bytes)
 
     def _attach(self, shared: Shared) -> SubscriptionPartition:
         """Find what serves a partition of the session, and make the member a consumer of it. Raises KafkaError."""
         session = self._session
         assert session is not None
         shared.served_by = None
-        partition = find(self._broker, session.group, shared.topic_id, shared.index)
-        partition.attach(session.member, self._broker.share_groups.client_id(session.group, session.member))
+        partition = find(self._node, session.group, shared.topic_id, shared.index)
+        partition.attach(session.member, self._node.share_groups.client_id(session.group, session.member))
         shared.served_by = partition
         return partition
 
@@ -370,12 +370,12 @@ class ShareFetch(Acknowledging):
     async def _finished(self) -> Answer:
         if self._ahead:
             try:
-                await self._broker.write((), Durability.OS)
+                await self._node.write((), Durability.OS)
             except StoreError:
                 # what was acquired went with the cursors
                 self._begin()
         if self._uncommitted:
-            durable: asyncio.Future[Answer | Awaitable[Answer]] = self._broker.loop.create_future()
+            durable: asyncio.Future[Answer | Awaitable[Answer]] = self._node.loop.create_future()
             self._held = self._encode()
             self.done = durable.set_result
             answer = await durable
@@ -447,7 +447,7 @@ class ShareFetch(Acknowledging):
                 topics[topic_id].append(answer)
             else:
                 topics[topic_id] = [answer]
-        lock_ms = self._broker.subscriptions.configs.lock_ms(session.group)
+        lock_ms = self._node.subscriptions.configs.lock_ms(session.group)
         return self._encoder(0, None, lock_ms, list(topics.items()))
 
     # -- waiting ----------------------------------------------------------------------------------------------------
@@ -465,8 +465,8 @@ class ShareFetch(Acknowledging):
             for shared in session.partitions.values():
                 if shared.served_by is not None:
                     shared.served_by.park(self)
-        self._timer = self._broker.loop.call_later(wait / 1000, self.expire)
-        self._broker.metrics.fetches_parked.inc()
+        self._timer = self._node.loop.call_later(wait / 1000, self.expire)
+        self._node.metrics.fetches_parked.inc()
         return True
 
     def wake(self, partition: SubscriptionPartition) -> None:
@@ -517,7 +517,7 @@ class ShareFetch(Acknowledging):
         if timer is None:
             return
         timer.cancel()
-        self._broker.metrics.fetches_parked.dec()
+        self._node.metrics.fetches_parked.dec()
         session = self._session
         if session is not None:
             if session.parked is self:

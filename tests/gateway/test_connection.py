@@ -322,13 +322,13 @@ def test_a_client_that_pipelines_without_end_leaves_others_their_turn(key: int) 
 def test_a_fetch_of_many_partitions_of_a_missing_topic_asks_for_it_once() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         asked: list[bytes] = []
-        look_up = gateway.broker.topic
+        look_up = gateway.broker.in_use.topic
 
         def topic(name: bytes) -> Any:
             asked.append(name)
             return look_up(name)
 
-        gateway.broker.topic = topic
+        gateway.broker.in_use.topic = topic  # type: ignore[method-assign]
         request = fetch_body("missing", 0)
         part_of = messages.FetchRequest.FetchPartition
         request.topics[0].partitions = [

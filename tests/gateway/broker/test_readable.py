@@ -56,7 +56,7 @@ def run(monkeypatch: pytest.MonkeyPatch, test: Any) -> None:
         async with serving() as gateway:
             client = await Client.connect(gateway)
             await create(client, "t")
-            monkeypatch.setattr(gateway.broker, "partition_of", lambda *_: lane)
+            monkeypatch.setattr(gateway.broker.in_use, "partition_of", lambda *_: lane)
             await test(gateway, client, lane)
             client.close()
 
