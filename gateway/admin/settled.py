@@ -49,15 +49,15 @@ class Search(NamedTuple):
 
 async def find_letter(at: SubscriptionPartition, offset: int) -> Search:
     """The dead letter of a record of this subscription on this partition."""
-    subscription, broker = at.subscription, at.broker
+    subscription, node = at.subscription, at.node
     # of retries the letters lie with those of the topic that they came from
     base = subscription.base or subscription.topic
     name = subscription.config.dead_letters_of(subscription.group, base)
-    topic = broker.catalog.get(name)
+    topic = node.catalog.get(name)
     if topic is None:
         return Search(None, name, True)
     try:
-        partition = broker.partition(topic, at.index % len(topic.partitions))
+        partition = node.in_use.partition(topic, at.index % len(topic.partitions))
         found, whole = await _search(partition, subscription.topic, at.index, subscription.group, offset)
     except (KafkaError, StoreError, BatchError):
         # what cannot be read there is told to whoever reads that topic

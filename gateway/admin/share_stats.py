@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.subscription import Subscription
     from store.api import Log
@@ -150,7 +151,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         stats["keySharedMode"] = MODES[config.mode]
         stats["drainingHashesCount"] = 0
     stats["subscriptionProperties"] = row.properties
-    stats["magnetar"] = _more(broker, row, start, read, unread, states)
+    stats["magnetar"] = _more(broker.subscriptions, row, start, read, unread, states)
     if config.subscription.type == "key_shared":
         stats["magnetar"]["drainingHashes"] = []
         stats["magnetar"]["deepHashesCount"] = 0
@@ -178,16 +179,16 @@ def _stats(config: SubscriptionConfig, backlog: int, states: dict[str, int], siz
 
 
 def _more(
-    broker: Broker, row: SubscriptionRow, start: int, read: int, unread: int, states: dict[str, int]
+    registry: Subscriptions, row: SubscriptionRow, start: int, read: int, unread: int, states: dict[str, int]
 ) -> Stats:
     return {
         "markDeleteOffset": start - 1,
         "readOffset": read,
         "unread": unread,
         "states": states,
-        "groupMembers": broker.share_groups.members(row.group),
+        "groupMembers": registry.configs.members_of(row.group),
         # configs that are not the group's
-        "overrides": broker.subscriptions.configs.own(row),
+        "overrides": registry.configs.own(row),
     }
 
 
@@ -195,7 +196,7 @@ def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats
     """One subscription on one partition."""
     cursor = at.ready()
     partition = at.partition
-    clock = at.broker.clock
+    clock = at.node.clock
     now, wall = clock.monotonic_ms(), clock.wall_ms()
     states = cursor.stats()
     unread = max(0, partition.high_watermark - cursor.read)
@@ -211,7 +212,7 @@ def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats
         stats["drainingHashesCount"] = len(draining)
     row = subscription.row
     stats["subscriptionProperties"] = row.properties
-    stats["magnetar"] = _more(at.broker, row, cursor.start, cursor.read, unread, states)
+    stats["magnetar"] = _more(at.registry, row, cursor.start, cursor.read, unread, states)
     if subscription.selector is not None:
         stats["magnetar"]["drainingHashes"] = [
             {
@@ -316,7 +317,7 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
         due = await stored_due(at, offset)
     cursor = at.ready()
     partition = at.partition
-    clock = at.broker.clock
+    clock = at.node.clock
     now, wall = clock.monotonic_ms(), clock.wall_ms()
     found = cursor.look(offset)
     if found.due is None and found.state in WAITING:
@@ -388,7 +389,7 @@ async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:
     """When a record is due, by the rows: all of the cursor's are looked through, a page at a time."""
     key = b""
     while True:
-        page = rows.due(at.broker.store, at.prefix, key, DUE_ROWS)
+        page = rows.due(at.node.store, at.prefix, key, DUE_ROWS)
         for row in page:
             assert row.value is not None
             for due, run in due_runs(row.key, row.value):

@@ -22,8 +22,8 @@ from gateway.wire.errors import Error
 from store.api import StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.config.group_configs import GroupConfig
 
@@ -48,10 +48,11 @@ def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: 
 
 
 class SubscriptionConfigs:
-    """The configs of all subscriptions of this node (`broker.subscriptions.configs`)."""
+    """The configs of all subscriptions of this node (`Subscriptions.configs`)."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, registry: Subscriptions) -> None:
+        self._registry = registry
+        self._node = node = registry.node
         # see `_retry_topics`; None until somebody asks
         self._named_retries: dict[str, str] | None = None
         # see `lock_ms`
@@ -61,8 +62,8 @@ class SubscriptionConfigs:
         # how many members a group has, and how many of them subscribe to a topic
         self.members_of: Callable[[str], int] = lambda group: 0
         self.members_on: Callable[[str, str], int] = lambda group, topic: 0
-        broker.group_configs.watchers.append(self.reconfigure)
-        broker.group_configs.changing = self._changing_group
+        node.group_configs.watchers.append(self.reconfigure)
+        node.group_configs.changing = self._changing_group
 
     # -- what is in force -----------------------------------------------------------------------------------------
 
@@ -74,19 +75,19 @@ class SubscriptionConfigs:
         base = self.base_of(row, config)
         if base is None or base == row.topic:
             return own
-        found = self._broker.subscriptions.row(row.group, base)
+        found = self._registry.row(row.group, base)
         if found is None:
             return own
         return {**subscription_configs.merged(found.overrides, found.properties), **own}
 
     def of(self, row: SubscriptionRow) -> GroupConfig:
         """A subscription's configuration as it is in force: its own over its group's. Raises KafkaError."""
-        return self._broker.group_configs.overridden(row.group, self.own(row))
+        return self._node.group_configs.overridden(row.group, self.own(row))
 
     def on(self, group: str, topic: str) -> GroupConfig:
         """The same of a group on the topic of that name, where it may have no subscription yet. Raises KafkaError."""
-        row = self._broker.subscriptions.row(group, topic)
-        return self.of(row) if row is not None else self._broker.group_configs.get(group)
+        row = self._registry.row(group, topic)
+        return self.of(row) if row is not None else self._node.group_configs.get(group)
 
     def lock_ms(self, group: str) -> int:
         """For how long records of a group stay acquired, in ms: one number is told for all of a group's subscriptions,
@@ -94,9 +95,9 @@ class SubscriptionConfigs:
         """
         found = self._locks.get(group)
         if found is None:
-            times = [each.config.subscription.lock_ms for each in self._broker.subscriptions.live_of(group)]
+            times = [each.config.subscription.lock_ms for each in self._registry.live_of(group)]
             if not times:
-                return self._broker.group_configs.get(group).subscription.lock_ms
+                return self._node.group_configs.get(group).subscription.lock_ms
             found = self._locks[group] = min(times)
         return found
 
@@ -106,9 +107,9 @@ class SubscriptionConfigs:
 
     def base_of(self, row: SubscriptionRow, config: GroupConfig | None = None) -> str | None:
         """The topic whose retries these are; `config` stands in for the group's. Raises KafkaError."""
-        broker = self._broker
-        config = config or broker.group_configs.get(row.group)
-        return letter_names.base_of_retries(broker.catalog, config, row.group, row.topic)
+        node = self._node
+        config = config or node.group_configs.get(row.group)
+        return letter_names.base_of_retries(node.catalog, config, row.group, row.topic)
 
     # -- changed --------------------------------------------------------------------------------------------------
 
@@ -133,11 +134,11 @@ class SubscriptionConfigs:
         """Around the change of a group's configs. Refuses those that are wrong beside what its subscriptions say of
         themselves, or change what is fixed while consumers are connected. Raises KafkaError.
         """
-        settings = self._broker.settings
-        before, after = self._broker.group_configs.get(group), effective(new, settings)
+        settings = self._node.settings
+        before, after = self._node.group_configs.get(group), effective(new, settings)
         retypes = _check_fixed(f"Group {group}", before, after, self.members_of(group))
         try:
-            found = self._broker.subscriptions.of_group(group)
+            found = self._registry.of_group(group)
         except StoreError as error:
             raise from_store(error) from error
         for row in found:
@@ -157,7 +158,7 @@ class SubscriptionConfigs:
 
     def _consumers(self, row: SubscriptionRow) -> int:
         """How many consumers a subscription has, or will have: members that subscribe to its topic."""
-        live = self._broker.subscriptions.in_use(row.group, row.topic_id)
+        live = self._registry.in_use(row.group, row.topic_id)
         return max(len(live.consumers) if live is not None else 0, self.members_on(row.group, row.topic))
 
     async def alter_properties(self, group: str, topic: str, properties: Mapping[str, str]) -> None:
@@ -165,16 +166,16 @@ class SubscriptionConfigs:
 
         Raises KafkaError: INVALID_CONFIG says which values are good; UNKNOWN_TOPIC_OR_PARTITION where there is none.
         """
-        broker = self._broker
-        async with broker.topics.changing(topic):
-            subscription = broker.subscriptions.get(group, topic)
+        node = self._node
+        async with node.topics.changing(topic):
+            subscription = self._registry.get(group, topic)
             if subscription is None:
                 raise KafkaError(
                     Error.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic} has no subscription {group}."
                 )
             row = subscription.row
-            own = broker.group_configs.own(group)
-            problem = subscription_configs.check(properties, own, row.overrides, broker.settings)
+            own = node.group_configs.own(group)
+            problem = subscription_configs.check(properties, own, row.overrides, node.settings)
             if problem is not None:
                 raise KafkaError(Error.INVALID_CONFIG, problem)
             changed = msgspec.structs.replace(row, properties=dict(properties))
@@ -192,11 +193,11 @@ class SubscriptionConfigs:
         group = subscription.group
         changing = [(subscription, self.of(new))]
         retries = self._retries_of(group, subscription.topic)
-        following = self._broker.subscriptions.by_id(group, retries.topic_id) if retries is not None else None
+        following = self._registry.by_id(group, retries.topic_id) if retries is not None else None
         if following is not None and following.base == subscription.topic:
             base = subscription_configs.merged(new.overrides, new.properties)
             own = subscription_configs.merged(following.row.overrides, following.row.properties)
-            changing.append((following, self._broker.group_configs.overridden(group, {**base, **own})))
+            changing.append((following, self._node.group_configs.overridden(group, {**base, **own})))
         changes = False
         for each, after in changing:
             what = f"Subscription {group} of topic {each.topic}"
@@ -207,7 +208,7 @@ class SubscriptionConfigs:
     def apply(self, group: str) -> None:
         """Configs of a group or of one of its subscriptions are others now."""
         self._locks.pop(group, None)
-        for each in self._broker.subscriptions.live_of(group):
+        for each in self._registry.live_of(group):
             self._renew(each)
 
     def _renew(self, each: Subscription) -> None:
@@ -219,37 +220,35 @@ class SubscriptionConfigs:
     def apply_to_retries(self, group: str, topic: str) -> None:
         """A group has a subscription on a topic now: that of its retries follows it, and nobody else does."""
         retries = self._retries_of(group, topic)
-        following = (
-            self._broker.subscriptions.in_use(group, retries.topic_id) if retries is not None else None
-        )
+        following = self._registry.in_use(group, retries.topic_id) if retries is not None else None
         if following is not None:
             self._locks.pop(group, None)
             self._renew(following)
 
     def _retries_of(self, group: str, topic: str) -> Topic | None:
         """The topic of a group's retries of a topic, if there is one."""
-        return self._broker.catalog.get(self._broker.group_configs.get(group).retries_of(group, topic))
+        return self._node.catalog.get(self._node.group_configs.get(group).retries_of(group, topic))
 
     def reconfigure(self, group: str) -> None:
         """The group's configs are others now."""
-        config = self._broker.group_configs.get(group)
+        config = self._node.group_configs.get(group)
         self._name_retries(group, config.retry_letter_topic)
         self.apply(group)
 
     def settings_changed(self) -> None:
         """What group configs fall back to is different now."""
-        for group in {each.group for each in self._broker.subscriptions.live()}:
+        for group in {each.group for each in self._registry.live()}:
             self.reconfigure(group)
 
     # -- retries --------------------------------------------------------------------------------------------------
 
     def retries_into(self, topic: str) -> tuple[str, str] | None:
         """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""
-        catalog = self._broker.catalog
+        catalog = self._node.catalog
         found = list(letter_names.bases(catalog, topic, letter_names.RETRY))
         for base, group in found:
             # of several readings of the name, the one that is in use
-            if self._broker.subscriptions.get(group, base) is not None:
+            if self._registry.get(group, base) is not None:
                 return letter_names.full_name(base), group
         if found:
             return letter_names.full_name(found[0][0]), found[0][1]
@@ -257,13 +256,13 @@ class SubscriptionConfigs:
         if topic not in named:
             return None
         group = named[topic]
-        read = [row.topic for row in self._broker.subscriptions.of_group(group) if row.topic != topic]
+        read = [row.topic for row in self._registry.of_group(group) if row.topic != topic]
         return letter_names.full_name(read[0] if read else topic), group
 
     def _retry_topics(self) -> dict[str, str]:
         """Retry letter topics with names of their own -> the group that says so."""
         if self._named_retries is None:
-            configs = self._broker.group_configs
+            configs = self._node.group_configs
             self._named_retries = {}
             for group in configs.named():
                 name = configs.get(group).retry_letter_topic
@@ -278,7 +277,7 @@ class SubscriptionConfigs:
             named[name] = group
         if named != self._named_retries:
             self._named_retries = named
-            for runtime in self._broker.runtimes():
+            for runtime in self._node.in_use.runtimes():
                 for partition in runtime.partitions:
                     if partition is not None:
                         partition.configure(runtime.config)

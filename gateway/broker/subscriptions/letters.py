@@ -38,11 +38,12 @@ from semantics.subscriptions.states import Dying
 from store.api import Corrupt, Outcome, StoreError, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.commit import Commit
     from gateway.broker.partition import Partition
+    from gateway.broker.ports import Delivering
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.turn import Turn
     from semantics.subscriptions.cursor import Cursor
 
@@ -109,7 +110,7 @@ class Burial:
         """Take part in the open turn."""
         if not self._joined:
             self._joined = True
-            self._letters.broker.turn.join(self)
+            self._letters.node.turn.join(self)
 
     # -- the turn -------------------------------------------------------------------------------------------------
 
@@ -124,7 +125,7 @@ class Burial:
         self._counts, self._joined = Counter(), False
 
     def committed(self) -> None:
-        metric = self._letters.broker.metrics.dead_letters
+        metric = self._letters.node.metrics.dead_letters
         for reason, count in self._sent.pop(0).items():
             metric.labels(reason).value += count
 
@@ -142,8 +143,9 @@ class Letters:
     AT_ONCE = 2000
     """Ranges that a turn takes from one cursor."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, registry: Subscriptions) -> None:
+        self._registry = registry
+        self.node = registry.node
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -170,7 +172,7 @@ class Letters:
             # the turn fails; the next one tries again
             burial.at.burial_over()
             raise
-        task = self.broker.loop.create_task(self._go_on(burial, steps, waits))
+        task = self.node.loop.create_task(self._go_on(burial, steps, waits))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -251,7 +253,7 @@ class Letters:
                 raise Impossible(f"it cannot be read: {error}") from error
             # by the topic's policy it is passed over
             end = min(error.next_offset, last + 1)
-            lost = by_base.setdefault(_base(at, None, self.broker), Collected())
+            lost = by_base.setdefault(_base(at, None, self.node), Collected())
             lost.ranges.append((first, end - 1))
             self._shorten(dying, end)
             return 0
@@ -270,7 +272,7 @@ class Letters:
                 first, last, count, reason = dying[0]
                 if first < batch.base:
                     # no record is there
-                    nothing = by_base.setdefault(_base(at, None, self.broker), Collected())
+                    nothing = by_base.setdefault(_base(at, None, self.node), Collected())
                     nothing.ranges.append((first, min(last, batch.base - 1)))
                     self._shorten(dying, batch.base)
                     continue
@@ -302,7 +304,7 @@ class Letters:
         try:
             found = yield from self._opened(batch, ranges)
         except delivery.Unreadable:
-            base = _base(at, None, self.broker)
+            base = _base(at, None, self.node)
             collected = by_base.setdefault(base, Collected())
             collected.ranges += ranges
             try:
@@ -319,7 +321,7 @@ class Letters:
         for each in found:
             while parts[index].last < each.offset:
                 index += 1
-            base = fixed or _base(at, each.headers, self.broker)
+            base = fixed or _base(at, each.headers, self.node)
             collected = by_base.setdefault(base, Collected())
             message_id = origin._replace(batch_index=each.offset - batch.base) if origin else None
             letter = letters.letter(
@@ -335,19 +337,19 @@ class Letters:
         there = {each.offset for each in found}
         missing = [(n, n) for first, last in ranges for n in range(first, last + 1) if n not in there]
         if missing:
-            by_base.setdefault(_base(at, None, self.broker), Collected()).ranges += missing
+            by_base.setdefault(_base(at, None, self.node), Collected()).ranges += missing
         return size
 
     def _opened(
         self, batch: Stored, ranges: Sequence[tuple[int, int]]
     ) -> Generator[Awaitable[Any], Any, list[delivery.Found]]:
         """Some records of a batch; a thread unfolds one that would keep the loop for long. Raises Unreadable."""
-        raw, limit = batch.raw(), self.broker.decompression_limit
+        raw, limit = batch.raw(), self.node.decompression_limit
         if limit > AT_ONCE:
             try:
                 return delivery.records_at(raw, ranges, AT_ONCE)
             except delivery.TooLarge:
-                run = self.broker.loop.run_in_executor
+                run = self.node.loop.run_in_executor
                 found: list[delivery.Found] = yield run(None, delivery.records_at, bytes(raw), ranges, limit)
                 return found
         return delivery.records_at(raw, ranges, limit)
@@ -368,8 +370,8 @@ class Letters:
     def _put_off(
         self, at: SubscriptionPartition, cursor: Cursor, ranges: Sequence[tuple[int, int]], reason: str
     ) -> None:
-        broker = self.broker
-        broker.metrics.dead_letters_refused.value += 1
+        node = self.node
+        node.metrics.dead_letters_refused.value += 1
         failed = at.letters_put_off()
         wait = min(FIRST_RETRY_MS << min(failed, 16), LAST_RETRY_MS)
         if not failed:
@@ -381,7 +383,7 @@ class Letters:
                 at.index,
                 reason,
             )
-        cursor.not_buried(ranges, reason, broker.clock.wall_ms() + wait)
+        cursor.not_buried(ranges, reason, node.clock.wall_ms() + wait)
         at.touch()
 
     def _append(
@@ -391,7 +393,7 @@ class Letters:
 
         Raises Impossible, Later.
         """
-        broker = self.broker
+        node = self.node
         subscription = at.subscription
         before = at.cursor
         try:
@@ -409,7 +411,7 @@ class Letters:
         config = subscription.config
         name = config.dead_letters_of(subscription.group, base)
         if config.dead_letter_topic is None and letter_names.is_dead_letters(
-            broker.catalog, subscription.topic
+            node.catalog, subscription.topic
         ):
             raise Impossible(
                 f"'{subscription.topic}' holds dead letters itself, and they have none unless "
@@ -417,13 +419,13 @@ class Letters:
             )
         if name in (base, subscription.topic, config.retries_of(subscription.group, base)):
             raise Impossible(f"'{name}' cannot hold dead letters: the group would be given them again")
-        found = broker.catalog.get(name)
+        found = node.catalog.get(name)
         made: asyncio.Future[None] | None = None
         if found is None:
             made = self._make(at, name, collected)
         else:
             target = self._target(at, found)
-            batch, newest = letters.build(collected.letters, broker.clock.wall_ms())
+            batch, newest = letters.build(collected.letters, node.clock.wall_ms())
             target.append_carried(batch, len(collected.letters), newest)
         cursor.buried(collected.ranges)
         at.touch()
@@ -433,7 +435,7 @@ class Letters:
 
     def _target(self, at: SubscriptionPartition, topic: Topic) -> Partition:
         try:
-            target = self.broker.partition(topic, at.index % len(topic.partitions))
+            target = self.node.in_use.partition(topic, at.index % len(topic.partitions))
         except KafkaError as error:
             raise Impossible(f"topic '{topic.name}' cannot be written: {error}") from error
         if target.log.refuses:
@@ -446,19 +448,19 @@ class Letters:
 
     def _make(self, at: SubscriptionPartition, name: str, collected: Collected) -> asyncio.Future[None]:
         """The dead letter topic, its first letters, and its initial subscription."""
-        broker = self.broker
-        runtime = broker.topic_by_id(at.subscription.topic_id)
+        node = self.node
+        runtime = node.in_use.topic_by_id(at.subscription.topic_id)
         count = len(runtime.partitions) if runtime is not None else 1
         partitioned = runtime is None or runtime.topic.partitioned
-        future: asyncio.Future[None] = broker.loop.create_future()
+        future: asyncio.Future[None] = node.loop.create_future()
 
         def writes(topic: Topic) -> list[Write]:
-            batch, newest = letters.build(collected.letters, broker.clock.wall_ms())
+            batch, newest = letters.build(collected.letters, node.clock.wall_ms())
             partition, epoch = topic.partitions[at.index % count], at.store.epoch
             more: list[Write] = [first_carried(partition, epoch, batch, len(collected.letters), newest)]
             initial = at.subscription.config.dead_letter_subscription
             if initial is not None:
-                _, rows = broker.subscriptions.writes_new(initial, topic, [0] * count)
+                _, rows = self._registry.writes_new(initial, topic, [0] * count)
                 more += rows
             return more
 
@@ -470,9 +472,9 @@ class Letters:
 
         try:
             check_name(name)
-            if at.store is not broker.store:
+            if at.store is not node.store:
                 raise Impossible(f"topic '{name}' would not be kept in the same store")
-            broker.topics.create_with(name, count, {}, writes, done, partitioned=partitioned)
+            node.topics.create_with(name, count, {}, writes, done, partitioned=partitioned)
         except KafkaError as error:
             if error.code == Error.TOPIC_ALREADY_EXISTS:
                 raise Later from None
@@ -480,7 +482,7 @@ class Letters:
         return future
 
 
-def _base(at: SubscriptionPartition, headers: properties.HeaderList | None, broker: Broker) -> str:
+def _base(at: SubscriptionPartition, headers: properties.HeaderList | None, node: Delivering) -> str:
     """The topic whose dead letters these are: of retries, the one that the records came from."""
     subscription = at.subscription
     base = subscription.base
@@ -491,6 +493,6 @@ def _base(at: SubscriptionPartition, headers: properties.HeaderList | None, brok
         for name, value in headers or ():
             if name == properties.REAL_TOPIC and value is not None:
                 said = letter_names.kafka_name(value.decode("utf-8", "replace"))
-                if said is not None and broker.catalog.get(said) is not None:
+                if said is not None and node.catalog.get(said) is not None:
                     return said
     return base

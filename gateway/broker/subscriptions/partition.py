@@ -20,13 +20,15 @@ from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Ending, Refusal
-from store.api import Corrupt, Durability, StoreError
+from store.api import Corrupt, Durability, Store, StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.commit import Commit
     from gateway.broker.partition import Partition
+    from gateway.broker.ports import Delivering
     from gateway.broker.readable import Readable
     from gateway.broker.subscriptions.letters import Burial
+    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.subscription import Subscription
     from gateway.broker.turn import Turn
     from gateway.wire.delivery import Scan
@@ -68,7 +70,6 @@ class SubscriptionPartition:
         "_sharers_at",
         "_soon",
         "_touched",
-        "broker",
         "burial",
         "consumers",
         "cursor",
@@ -76,11 +77,13 @@ class SubscriptionPartition:
         "gone",
         "id",
         "index",
+        "node",
         "partition",
         "passing",
         "prefix",
         "reading",
         "record_bytes",
+        "registry",
         "store",
         "subscription",
         "waiters",
@@ -91,12 +94,13 @@ class SubscriptionPartition:
     def __init__(self, subscription: Subscription, index: int) -> None:
         """Raises KafkaError when the topic has no such partition."""
         self.subscription = subscription
-        self.broker = subscription.broker
+        self.registry: Subscriptions = subscription.registry
+        self.node: Delivering = subscription.node
         self.index = index
         self.partition: Partition = self._find_partition()
         # the store's id of it
         self.id = self.partition.id
-        self.store = self.partition.store
+        self.store: Store = self.partition.store
         self.prefix = rows.prefix(subscription.id, self.id)
         self.cursor: Cursor | None = None
         self.consumers: dict[str, Consumer] = {}
@@ -105,7 +109,7 @@ class SubscriptionPartition:
         # fetches that wait for a disk
         self.reading: set[Fetching] = set()
         # True while one of those that look on passes over records, or has a batch opened: one is enough
-        self.passing = False
+        self.passing: bool = False
         # what one record takes in the log, on the whole
         self.record_bytes = 512.0
         # of the timers
@@ -156,11 +160,11 @@ class SubscriptionPartition:
     def _find_partition(self) -> Partition:
         if self.subscription.gone:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
-        broker = self.broker
-        runtime = broker.topic_by_id(self.subscription.topic_id)
+        node = self.node
+        runtime = node.in_use.topic_by_id(self.subscription.topic_id)
         if runtime is None:
             raise KafkaError(Error.UNKNOWN_TOPIC_ID)
-        partition = broker.partition_of(runtime, self.index)
+        partition = node.in_use.partition_of(runtime, self.index)
         if partition.stale:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
         partition.waiters.add(self)
@@ -175,9 +179,9 @@ class SubscriptionPartition:
         self.touch()
 
     def _load(self) -> Cursor:
-        broker, partition = self.broker, self.partition
+        node, partition = self.node, self.partition
         config = self.subscription.config.subscription
-        clock = broker.clock
+        clock = node.clock
         now, wall = clock.monotonic_ms(), clock.wall_ms()
         start, end = partition.log_start, partition.high_watermark
         store = self.store
@@ -192,7 +196,7 @@ class SubscriptionPartition:
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         self.cursor = cursor
-        cursor.totals.update(broker.subscriptions.counted.of(self.subscription.id, self.id))
+        cursor.totals.update(self.registry.counted.of(self.subscription.id, self.id))
         self._counted = _happened(cursor)
         for consumer in self.consumers:
             cursor.attach(consumer, now)
@@ -213,20 +217,20 @@ class SubscriptionPartition:
                 self.touch()
 
     def discard(self) -> None:
-        """The cursor says what is not stored: throw it away. What it has counted stays with the broker."""
+        """The cursor says what is not stored: throw it away. What it has counted stays with the registry."""
         cursor = self.cursor
         if cursor is not None:
             # What retention took is stored with the cursor's row, or happens again.
             self._count((*_happened(cursor)[:3], self._counted[3]))
-            self.broker.subscriptions.counted.keep(self.subscription.id, self.id, cursor.totals)
+            self.registry.counted.keep(self.subscription.id, self.id, cursor.totals)
         self.cursor = None
-        self.broker.subscriptions.timers.disarm(self)
+        self.registry.timers.disarm(self)
 
     def retype(self) -> None:
         """The subscription is of another type now: its cursor is made again."""
         if self.cursor is not None:
             # what it has to say is the last of the old type
-            self.broker.turn.end()
+            self.node.turn.end()
             self.discard()
 
     def release(self) -> bool:
@@ -258,13 +262,13 @@ class SubscriptionPartition:
         """A consumer may fetch and acknowledge from now on. One that is there already stays as it is."""
         if consumer in self.consumers:
             return
-        if self.broker.subscriptions.configs.retyping(self.subscription.group):
+        if self.registry.configs.retyping(self.subscription.group):
             # clients come again at once
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The subscription's type is being changed.")
         if client_id:
             self.subscription.client_ids[consumer] = client_id
         cursor = self.ready()
-        now = self.broker.clock.monotonic_ms()
+        now = self.node.clock.monotonic_ms()
         cursor.attach(consumer, now)
         self.consumers[consumer] = Consumer(now)
         self._sharers_at = NEVER
@@ -277,22 +281,20 @@ class SubscriptionPartition:
         self._sharers_at = NEVER
         cursor = self.cursor
         if cursor is not None:
-            clock = self.broker.clock
+            clock = self.node.clock
             now, wall = clock.monotonic_ms(), clock.wall_ms()
             for each in self.reading:
                 if each.consumer == consumer:
                     # never sent
                     cursor.give_back(consumer, [held[:2] for held in (*each.acquired, *each.rest)], now)
-            cursor.detach(
-                consumer, Ending.STOPPED if self.broker.subscriptions.stopping else ending, now, wall
-            )
+            cursor.detach(consumer, Ending.STOPPED if self.registry.stopping else ending, now, wall)
             self.touch()
         self.subscription.left(consumer)
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:
         """Acquired by the consumer, and not sent: as if it had never been taken."""
         if self.cursor is not None and consumer in self.consumers:
-            self.cursor.give_back(consumer, ranges, self.broker.clock.monotonic_ms())
+            self.cursor.give_back(consumer, ranges, self.node.clock.monotonic_ms())
             self.serve_soon()
 
     def withhold(self, consumer: str, acquired: Sequence[Sequence[int]]) -> None:
@@ -303,13 +305,13 @@ class SubscriptionPartition:
     def sent(self, consumer: str) -> None:
         """The answer leaves, or never will: what was withheld is locked from now on, if it is still held."""
         if self.cursor is not None:
-            self.cursor.sent(consumer, self.broker.clock.monotonic_ms())
+            self.cursor.sent(consumer, self.node.clock.monotonic_ms())
             self._arm()
 
     def in_doubt(self, consumer: str) -> None:
         """The consumer's connection was lost behind an answer: what it was given last may never have come."""
         if self.cursor is not None:
-            self.cursor.in_doubt(consumer, self.broker.clock.monotonic_ms())
+            self.cursor.in_doubt(consumer, self.node.clock.monotonic_ms())
             self._arm()
 
     @property
@@ -335,16 +337,16 @@ class SubscriptionPartition:
         """Take a consumer's verdicts on records, all or none: (first, last, types), with one type for all or one for
         each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
 
-        What is answered holds once the turn is committed: `broker.turn.await_commit`.
+        What is answered holds once the turn is committed: `Turn.await_commit`.
         """
         cursor = self.ready()
-        clock = self.broker.clock
+        clock = self.node.clock
         refusal = cursor.acknowledge(consumer, acks, clock.monotonic_ms(), clock.wall_ms())
         if refusal is not None:
             return _REFUSALS[refusal]
         if not self._touched:
             self.touch()
-        self.broker.subscriptions.count_acks(self.consumers.get(consumer), acks)
+        self.registry.count_acks(self.consumers.get(consumer), acks)
         return Error.NONE
 
     def accept(self, consumer: str, acks: PlainAcks) -> bool:
@@ -356,7 +358,7 @@ class SubscriptionPartition:
             return False
         self.touch()
         accepted = int((lasts - firsts).sum()) + len(firsts)
-        self.broker.metrics.share_acks.value += accepted
+        self.node.metrics.share_acks.value += accepted
         counts = self.consumers.get(consumer)
         if counts is not None:
             counts.acked += accepted
@@ -383,7 +385,7 @@ class SubscriptionPartition:
         return min(share, cursor.fair_share(consumer, others + 1, self.partition.high_watermark))
 
     def _count_sharers(self, now: int) -> None:
-        sessions, group = self.broker.share_sessions, self.subscription.group
+        sessions, group = self.node.share_sessions, self.subscription.group
         holding = self.ready().holding()
         self._sharers = frozenset(
             each
@@ -392,7 +394,7 @@ class SubscriptionPartition:
         )
         self._coming = 0
         if any(now - each.attached_at <= RECENT_MS for each in self.consumers.values()):
-            members = self.broker.share_groups.members_on(group, self.partition.topic.name)
+            members = self.registry.configs.members_on(group, self.partition.topic.name)
             self._coming = max(members - len(self.consumers), 0)
         self._sharers_at = now
 
@@ -408,7 +410,7 @@ class SubscriptionPartition:
         counts.sent_bytes += size
         counts.delivered_at = now
         self.partition.bytes_out += size
-        metrics = self.broker.metrics
+        metrics = self.node.metrics
         metrics.deliveries.value += records
         metrics.fetch_bytes.value += size
         if now + self.subscription.config.subscription.lock_ms < self.due_at:
@@ -465,7 +467,7 @@ class SubscriptionPartition:
         """`serve` when the loop comes round."""
         if not self._soon:
             self._soon = True
-            self.broker.loop.call_soon(self._serve_now)
+            self.node.loop.call_soon(self._serve_now)
 
     def _serve_now(self) -> None:
         self._soon = False
@@ -486,7 +488,7 @@ class SubscriptionPartition:
         cursor = self.cursor
         if cursor is None or self.gone:
             return
-        clock = self.broker.clock
+        clock = self.node.clock
         cursor.tick(clock.monotonic_ms(), clock.wall_ms())
         if self.partition.stale:
             return
@@ -497,14 +499,14 @@ class SubscriptionPartition:
         cursor = self.cursor
         if cursor is None or self.gone:
             return NEVER
-        clock = self.broker.clock
+        clock = self.node.clock
         now, wall = clock.monotonic_ms(), clock.wall_ms()
         lock, due = cursor.next_due(now, wall)
         at = lock if lock is not None else NEVER
         return min(at, now + due - wall) if due is not None else at
 
     def _arm(self) -> None:
-        self.broker.subscriptions.timers.arm(self, self.next_due())
+        self.registry.timers.arm(self, self.next_due())
 
     # -- the turn -------------------------------------------------------------------------------------------------
 
@@ -512,14 +514,14 @@ class SubscriptionPartition:
         """The cursor has changed: what it wants written joins the open turn."""
         if not self._touched:
             self._touched = True
-            self.broker.turn.join(self)
+            self.node.turn.join(self)
 
     def prepare(self, turn: Turn) -> None:
         """What is dying is buried in this turn."""
         cursor = self.cursor
         if cursor is None or self.gone or self.burying or self.partition.stale:
             return
-        letters = self.broker.subscriptions.letters
+        letters = self.registry.letters
         dying = cursor.dying(letters.AT_ONCE)
         if dying:
             self._more_dying = sum([each.last - each.first + 1 for each in dying]) >= letters.AT_ONCE
@@ -546,7 +548,7 @@ class SubscriptionPartition:
 
     def _count(self, happened: tuple[int, int, int, int]) -> None:
         """Tell the metrics what the cursor counted since they were told last."""
-        metrics = self.broker.metrics
+        metrics = self.node.metrics
         before, self._counted = self._counted, happened
         metrics.share_timeouts.value += happened[0] - before[0]
         metrics.share_crashes.value += happened[1] - before[1]

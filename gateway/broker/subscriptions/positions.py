@@ -33,4 +33,4 @@ async def seek(subscription: Subscription, offsets: Mapping[int, int]) -> None:
         cursor = at.ready()
         cursor.seek(min(max(offset, at.partition.log_start), at.partition.high_watermark))
         at.touch()
-    await subscription.broker.write(())
+    await subscription.node.write(())

@@ -140,7 +140,7 @@ class Fetching:
         if counts is None:
             return NOTHING
         counts.asked = self._limit
-        clock = at.broker.clock
+        clock = at.node.clock
         now = self._now = clock.monotonic_ms()
         self._wall = clock.wall_ms()
         acquired = self.acquired
@@ -178,7 +178,7 @@ class Fetching:
                         # whoever parks now, for there was nothing for it, is to look on
                         at.serve_soon()
                         break
-                    yield from self._pass(at.broker.subscriptions.turns.next())
+                    yield from self._pass(at.registry.turns.next())
         except BaseException:
             # the connection is gone, or something is wrong here: nothing of this was sent
             self.put_back()
@@ -254,7 +254,7 @@ class Fetching:
                     # the rest comes with the next fetch
                     at.serve_soon()
                     break
-                yield from self._wait(at.broker.subscriptions.turns.next())
+                yield from self._wait(at.registry.turns.next())
                 if not self._valid():
                     return None
                 continue
@@ -322,7 +322,7 @@ class Fetching:
         nothing is read for them again.
         """
         at = self._at
-        scanner = at.broker.subscriptions.scanner
+        scanner = at.registry.scanner
         holding = scanner.holding
         acquired, buffers = self.acquired, self._buffers
         records = index = 0
@@ -399,7 +399,7 @@ class Fetching:
             piece = batch.raw()
             if held * RAW_SHARE < following - batch.base:
                 try:
-                    piece = self._at.broker.subscriptions.scanner.subset(self._at, batch, parts)
+                    piece = self._at.registry.scanner.subset(self._at, batch, parts)
                 except delivery.Unreadable:
                     log.warning("a batch at offset %d is sent whole: it cannot be opened", batch.base)
             buffers.append(piece)
@@ -452,7 +452,7 @@ class Fetching:
             return 0
         slow = telling.first_slow(at, stored, offset, self._wall)
         if slow == 0:
-            scanner = at.broker.subscriptions.scanner
+            scanner = at.registry.scanner
             yield from self._pass(scanner.prepare(at, stored[0], keys, self._wall))
             if not self._valid() or cursor.read != offset:
                 return 0
@@ -509,8 +509,8 @@ class Fetching:
 
     def _spent(self) -> bool:
         """Whether so much was unfolded in this turn of the loop that others have theirs before there is more of it."""
-        scanner = self._at.broker.subscriptions.scanner
+        scanner = self._at.registry.scanner
         if scanner.work and not scanner.resting:
             scanner.resting = True
-            self._at.broker.loop.call_soon(scanner.rest)
+            self._at.node.loop.call_soon(scanner.rest)
         return scanner.work >= _WORK

@@ -30,8 +30,8 @@ from store.api import Outcome, StoreError, Write
 from store.steps import step
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.ports import Delivering
     from gateway.config.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.subscriptions")
@@ -43,20 +43,20 @@ PAGE = 100
 class Subscriptions:
     """All subscriptions of this node."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.timers = Timers(broker)
-        self.turns = Turns(broker.loop)
-        self.scanner = Scanner(broker.decompression_limit)
-        broker.metrics.watch_opened(self.scanner.kept_bytes)
-        self.letters = Letters(broker)
-        self.configs = SubscriptionConfigs(broker)
+    def __init__(self, node: Delivering) -> None:
+        self.node = node
+        self.timers = Timers(node)
+        self.turns = Turns(node.loop)
+        self.scanner = Scanner(node.decompression_limit)
+        node.metrics.watch_opened(self.scanner.kept_bytes)
+        self.letters = Letters(self)
+        self.configs = SubscriptionConfigs(self)
         self.counted = Counted()
         # group -> topic id -> subscription, of those in use
         self._live: dict[str, dict[bytes, Subscription]] = {}
         # on their way out: their rows are no longer to be read
         self._deleting: set[tuple[str, bytes]] = set()
-        self._next_id = rows.next_id(broker.store)
+        self._next_id = rows.next_id(node.store)
         # True while the gateway stops: connections that close then are nobody's crash
         self.stopping = False
 
@@ -69,7 +69,7 @@ class Subscriptions:
 
     def get(self, group: str, topic: str) -> Subscription | None:
         """The subscription of a group on the topic of that name. Raises KafkaError when it cannot be read."""
-        found = self._broker.catalog.get(topic)
+        found = self.node.catalog.get(topic)
         return self.by_id(group, found.topic_id) if found is not None else None
 
     def by_id(self, group: str, topic_id: bytes) -> Subscription | None:
@@ -81,37 +81,37 @@ class Subscriptions:
         if (group, topic_id) in self._deleting:
             return None
         try:
-            row = rows.find(self._broker.store, group, topic_id)
+            row = rows.find(self.node.store, group, topic_id)
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         return self._open(row) if row is not None else None
 
     def row(self, group: str, topic: str) -> SubscriptionRow | None:
         """What is stored of a subscription on the topic of that name, in use or not. Raises KafkaError."""
-        found = self._broker.catalog.get(topic)
+        found = self.node.catalog.get(topic)
         if found is None or (group, found.topic_id) in self._deleting:
             return None
         live = self.in_use(group, found.topic_id)
         if live is not None:
             return live.row
         try:
-            return rows.find(self._broker.store, group, found.topic_id)
+            return rows.find(self.node.store, group, found.topic_id)
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def of_group(self, group: str) -> list[SubscriptionRow]:
         """What the store has of a group. Raises StoreError."""
-        return list(rows.of_group(self._broker.store, group))
+        return list(rows.of_group(self.node.store, group))
 
     def of_topic(self, topic_id: bytes) -> list[SubscriptionRow]:
         """Who reads a topic. Raises StoreError."""
-        return list(rows.of_topic(self._broker.store, topic_id))
+        return list(rows.of_topic(self.node.store, topic_id))
 
     async def each_of_topic(self, topic_id: bytes) -> AsyncIterator[SubscriptionRow]:
         """The same, a page at a time: others have their turn in between. Raises StoreError."""
         behind: str | None = None
         while True:
-            page = rows.page_of_topic(self._broker.store, topic_id, behind, PAGE)
+            page = rows.page_of_topic(self.node.store, topic_id, behind, PAGE)
             if page is None:
                 return
             for row in page:
@@ -125,7 +125,7 @@ class Subscriptions:
         """All subscriptions there are, a page at a time. Raises StoreError."""
         behind: SubscriptionRow | None = None
         while True:
-            page = rows.page(self._broker.store, behind, PAGE)
+            page = rows.page(self.node.store, behind, PAGE)
             for row in page:
                 yield row
             if len(page) < PAGE:
@@ -152,7 +152,7 @@ class Subscriptions:
 
     def _open(self, row: SubscriptionRow) -> Subscription:
         base = self.configs.base_of(row)
-        found = Subscription(self._broker, row, self.configs.of(row), base)
+        found = Subscription(self, row, self.configs.of(row), base)
         self._live.setdefault(row.group, {})[row.topic_id] = found
         self.configs.in_use_changed(row.group)
         return found
@@ -178,7 +178,7 @@ class Subscriptions:
         found = self.get(group, topic)
         if found is None:
             # Not while the topic is being deleted: rows of a topic that is gone would stay.
-            async with self._broker.topics.changing(topic):
+            async with self.node.topics.changing(topic):
                 found = self.get(group, topic) or await self._make(group, topic, starts, {}, {}, None)
         return found
 
@@ -196,7 +196,7 @@ class Subscriptions:
         `retries` names a RETRY topic that is made in the same commit, with a subscription of the group, unless it is
         there. Raises KafkaError.
         """
-        async with self._broker.topics.changing(topic):
+        async with self.node.topics.changing(topic):
             if self.get(group, topic) is not None:
                 return False
             await self._make(group, topic, starts, overrides, properties, retries)
@@ -211,14 +211,14 @@ class Subscriptions:
         properties: Mapping[str, str],
         retries: str | None,
     ) -> Subscription:
-        broker = self._broker
-        current = broker.topics.get(topic)
+        node = self.node
+        current = node.topics.get(topic)
         try:
             if starts is None:
-                starts = await self._starts(current, broker.group_configs.get(group))
+                starts = await self._starts(current, node.group_configs.get(group))
             row, writes = self.writes_new(group, current, starts, overrides, properties)
             if retries is None or not await self._with_retries(group, retries, current, writes):
-                await broker.write(writes)
+                await node.write(writes)
         except StoreError as error:
             raise from_store(error) from error
         self.configs.apply_to_retries(group, topic)
@@ -232,9 +232,9 @@ class Subscriptions:
 
         Nothing happens when it is there. Raises KafkaError.
         """
-        async with self._broker.topics.changing(topic):
+        async with self.node.topics.changing(topic):
             try:
-                await self._with_retries(group, retries, self._broker.topics.get(topic), [])
+                await self._with_retries(group, retries, self.node.topics.get(topic), [])
             except StoreError as error:
                 raise from_store(error) from error
 
@@ -242,8 +242,8 @@ class Subscriptions:
         """Commit a RETRY topic and the subscription that reads it, with other writes; False when it is there already,
         and nothing was done. Raises KafkaError, StoreError.
         """
-        broker, count = self._broker, len(base.partitions)
-        future: asyncio.Future[None] = broker.loop.create_future()
+        node, count = self.node, len(base.partitions)
+        future: asyncio.Future[None] = node.loop.create_future()
 
         def more(made: Topic) -> list[Write]:
             _, reading = self.writes_new(group, made, [0] * count)
@@ -257,7 +257,7 @@ class Subscriptions:
                     future.set_exception(outcome)
 
         try:
-            broker.topics.create_with(retries, count, {}, more, done, partitioned=base.partitioned)
+            node.topics.create_with(retries, count, {}, more, done, partitioned=base.partitioned)
         except KafkaError as error:
             if error.code == Error.TOPIC_ALREADY_EXISTS:
                 return False
@@ -276,7 +276,7 @@ class Subscriptions:
         properties: Mapping[str, str] | None = None,
     ) -> tuple[SubscriptionRow, list[Write]]:
         """What makes a subscription that begins at `starts`, an offset for each partition (0: its first record)."""
-        broker = self._broker
+        node = self.node
         number = self._next_id
         self._next_id += 1
         row = SubscriptionRow(
@@ -284,7 +284,7 @@ class Subscriptions:
             group,
             topic.name,
             topic.topic_id,
-            broker.clock.wall_ms(),
+            node.clock.wall_ms(),
             "",
             overrides=dict(overrides or {}),
             properties=dict(properties or {}),
@@ -300,20 +300,20 @@ class Subscriptions:
 
     async def _starts(self, topic: Topic, config: GroupConfig) -> list[int]:
         """Where a new subscription begins in each partition. Raises StoreError, KafkaError."""
-        broker = self._broker
+        node = self.node
         strategy, ago = config.offset_reset
         count = len(topic.partitions)
         if strategy == "earliest":
             return [0] * count
         if strategy == "latest":
-            return [broker.log_of(topic, index).end_offset for index in range(count)]
-        since = broker.clock.wall_ms() - ago
+            return [node.in_use.log_of(topic, index).end_offset for index in range(count)]
+        since = node.clock.wall_ms() - ago
         starts: list[int] = []
         for index in range(count):
-            partition = broker.partition(topic, index)
+            partition = node.in_use.partition(topic, index)
             end = partition.high_watermark
             try:
-                found = await offsets_by_time.first_at_or_after(partition, since, broker.decompression_limit)
+                found = await offsets_by_time.first_at_or_after(partition, since, node.decompression_limit)
             except BatchError as error:
                 raise KafkaError(error.code, str(error)) from error
             starts.append(found[1] if found is not None else end)
@@ -324,14 +324,14 @@ class Subscriptions:
         """Delete a group's subscriptions, or the one on a topic, with all they remember: how many. Raises
         KafkaError.
         """
-        broker = self._broker
+        node = self.node
         going: set[tuple[str, bytes]] = set()
         try:
             found = [row for row in self.of_group(group) if topic_id in (None, row.topic_id)]
             if not found:
                 return 0
             # what is in the open turn is written before it is deleted
-            broker.turn.end()
+            node.turn.end()
             # before those who wait are woken: they look for what they waited at, and its row is still there
             going = {(group, row.topic_id) for row in found}
             self._deleting |= going
@@ -340,9 +340,9 @@ class Subscriptions:
             for row in found:
                 writes += rows.writes_removed(row)
                 self._forget(group, row.topic_id)
-                topic = broker.catalog.by_id(row.topic_id)
+                topic = node.catalog.by_id(row.topic_id)
                 counted.append((row.id, topic.partitions if topic is not None else ()))
-            await broker.write(writes)
+            await node.write(writes)
             for number, partitions in counted:
                 self.counted.forget((number,), partitions)
         except StoreError as error:
@@ -376,13 +376,13 @@ class Subscriptions:
 
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
         """A member left the group (graceful) or ran out: its session ends, and what it held and its slots go on."""
-        self._broker.share_sessions.member_gone(group, member, graceful=graceful)
+        self.node.share_sessions.member_gone(group, member, graceful=graceful)
         for each in self.live_of(group):
             each.forget(member)
 
     def count_acks(self, consumer: Consumer | None, acks: Sequence[tuple[int, int, bytes]]) -> None:
         """What consumers said of records that they had."""
-        metrics = self._broker.metrics
+        metrics = self.node.metrics
         accepted = refused = 0
         firsts, lasts, said = zip(*acks, strict=True)
         if said.count(b"\x01") == len(said):

@@ -23,7 +23,8 @@ from semantics.subscriptions.selectors import Selector, SelectorError
 from store.api import Outcome
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.ports import Delivering
+    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.config.group_configs import GroupConfig
 
@@ -38,8 +39,11 @@ RETRY_MS = 1000
 class Subscription:
     """In memory while somebody uses it. `base` is the topic whose retries these are, None for any other."""
 
-    def __init__(self, broker: Broker, row: SubscriptionRow, config: GroupConfig, base: str | None) -> None:
-        self.broker = broker
+    def __init__(
+        self, registry: Subscriptions, row: SubscriptionRow, config: GroupConfig, base: str | None
+    ) -> None:
+        self.registry = registry
+        self.node: Delivering = registry.node
         self.row = row
         self.id = row.id
         self.group = row.group
@@ -73,7 +77,7 @@ class Subscription:
             known = selectors.load(self.row.selector)
             if known.mode == config.mode:
                 self.selector = known
-                until = self.broker.clock.monotonic_ms() + config.session_timeout_ms
+                until = self.node.clock.monotonic_ms() + config.session_timeout_ms
                 self.reserved = {member: until for member in known.members() if member not in self.consumers}
                 self._arm()
         if self.selector is None:
@@ -125,7 +129,7 @@ class Subscription:
         if self.gone:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
         row = msgspec.structs.replace(self.row, properties=properties)
-        future: asyncio.Future[None] = self.broker.loop.create_future()
+        future: asyncio.Future[None] = self.node.loop.create_future()
         self._changing = True
 
         def done(outcome: Outcome) -> None:
@@ -137,7 +141,7 @@ class Subscription:
             # members that came or went meanwhile
             self.change()
 
-        self.broker.commit([rows.writes_changed(row)], done)
+        self.node.commit([rows.writes_changed(row)], done)
         await future
 
     def _wrote(self) -> None:
@@ -166,7 +170,7 @@ class Subscription:
         del self.consumers[consumer]
         self.client_ids.pop(consumer, None)
         self.refused.pop(consumer, None)
-        if self.selector is not None and not self.broker.subscriptions.stopping:
+        if self.selector is not None and not self.registry.stopping:
             self.change()
 
     def forget(self, member: str) -> None:
@@ -179,7 +183,7 @@ class Subscription:
         current = self.selector
         if current is None or self._changing or self.gone:
             return
-        runtime = self.broker.topic_by_id(self.topic_id)
+        runtime = self.node.in_use.topic_by_id(self.topic_id)
         if runtime is None or runtime.deleting:
             return
         there = set(current.members())
@@ -205,18 +209,18 @@ class Subscription:
             if self.gone or self.selector is not current:
                 return
             if outcome is not None:
-                self.broker.subscriptions.timers.arm(self, self.broker.clock.monotonic_ms() + RETRY_MS)
+                self.registry.timers.arm(self, self.node.clock.monotonic_ms() + RETRY_MS)
                 return
             self.row = row
             self.selector = changed
-            now = self.broker.clock.monotonic_ms()
+            now = self.node.clock.monotonic_ms()
             for each in list(self.partitions.values()):
                 if each.cursor is not None:
                     each.cursor.reassign(changed, now)
                     each.serve_soon()
             self.change()
 
-        self.broker.commit([rows.writes_selector(row)], done)
+        self.node.commit([rows.writes_selector(row)], done)
 
     def _ranges(self, member: str) -> list[tuple[int, int]] | None:
         """The ranges that configs give a member in sticky mode, by its member id or its client id."""
@@ -228,7 +232,7 @@ class Subscription:
 
     def tick(self) -> None:
         """Members that did not come back after a restart; a change that was not stored."""
-        now = self.broker.clock.monotonic_ms()
+        now = self.node.clock.monotonic_ms()
         for member in [each for each, until in self.reserved.items() if until <= now]:
             log.info("group %s: member %s did not come back, others get its slots", self.group, member)
             del self.reserved[member]
@@ -238,14 +242,14 @@ class Subscription:
         return min(self.reserved.values(), default=NEVER)
 
     def _arm(self) -> None:
-        self.broker.subscriptions.timers.arm(self, self.next_due())
+        self.registry.timers.arm(self, self.next_due())
 
     # -- the end --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """It was deleted, with its topic or by itself: whoever is at it finds that out."""
         self.gone = True
-        self.broker.subscriptions.timers.disarm(self)
+        self.registry.timers.disarm(self)
         for each in list(self.partitions.values()):
             each.gone = True
             each.close()

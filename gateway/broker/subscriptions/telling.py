@@ -23,7 +23,7 @@ def first_slow(at: SubscriptionPartition, stored: list[Stored], offset: int, wal
     keys = at.key_shared
     if not (keys or at.retries) and not any(each.attributes & _CODEC for each in stored):
         return None
-    scanner = at.broker.subscriptions.scanner
+    scanner = at.registry.scanner
     for number, each in enumerate(stored):
         if (
             not each.attributes & _CONTROL
@@ -72,7 +72,7 @@ def told(at: SubscriptionPartition, stored: list[Stored], offset: int, wall: int
 def _looked_at(at: SubscriptionPartition, each: Stored, first: int, wall: int) -> list[Batch]:
     """What the cursor is told of a batch whose records had to be looked at."""
     try:
-        found = at.broker.subscriptions.scanner.look(at, each, at.key_shared, first, wall)
+        found = at.registry.scanner.look(at, each, at.key_shared, first, wall)
     except delivery.Unreadable:
         at.touch()
         # It is buried whole, as its first record; how many there are is only what its header says.

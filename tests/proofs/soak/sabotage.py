@@ -205,7 +205,7 @@ class _Late:
                 self._cursor.buried(list(ranges))
                 self._at.touch()
 
-        self._at.broker.loop.call_later(self._seconds, later)
+        self._at.node.loop.call_later(self._seconds, later)
 
 
 def bury_in_two(seconds: float = 1.0) -> None:
