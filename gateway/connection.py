@@ -38,7 +38,7 @@ from gateway.wire.varint import skip_tags
 from store.api import Buffer
 
 if TYPE_CHECKING:
-    from gateway.listener import Listener
+    from gateway.connection_host import Host
 
 log = logging.getLogger("magnetar.connection")
 
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     peer: Peer
 
-    def __init__(self, listener: Listener, number: int) -> None:
+    def __init__(self, listener: Host[Connection], number: int) -> None:
         self._listener = listener
         self._broker = listener.broker
         self.id = number

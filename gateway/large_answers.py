@@ -6,15 +6,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway.pace import Pace
 from gateway.sending import Sending, in_memory, release
 from store.api import Buffer, Piece
 
 if TYPE_CHECKING:
-    from gateway.connection import Connection
-    from gateway.listener import Listener
+    from gateway.connection_host import Files
 
 log = logging.getLogger("magnetar.connection")
 
@@ -24,6 +23,26 @@ def frame_size(pieces: Sequence[Piece]) -> int:
     return int.from_bytes(cast(bytes, pieces[0])[:4], "big") + 4
 
 
+class Owner(Protocol):
+    """The connection whose answer it is."""
+
+    pace: Pace | None
+    """how its client takes large answers, once there was one"""
+
+    @property
+    def transport(self) -> asyncio.Transport: ...
+
+    def write_large(self, pieces: Sequence[Buffer]) -> None:
+        """Let the transport send what a thread did not."""
+        ...
+
+    def sent_large(self, at: float) -> None:
+        """It has left, or cannot any more; or the transport has what is left of it. `at`: when that was."""
+        ...
+
+    def close(self, reason: str) -> None: ...
+
+
 class LargeAnswer:
     """What a blocked connection sends. It ends with `Connection.sent_large`, or with the connection."""
 
@@ -31,8 +50,8 @@ class LargeAnswer:
 
     def __init__(
         self,
-        connection: Connection,
-        listener: Listener,
+        connection: Owner,
+        listener: Files,
         pieces: Sequence[Piece],
         again: Callable[[], Awaitable[Sequence[Piece]]],
     ) -> None:

@@ -8,17 +8,67 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from gateway.broker.participant import Participant
-from store.api import Durability, Outcome, Refused, Store, StoreError, Write
-
-if TYPE_CHECKING:
-    from gateway.broker.turn import Turn
+from gateway.broker.commit_watch import CommitWatch
+from gateway.broker.participant import Gathered, Participant
+from store.api import Durability, Outcome, Refused, Store, StoreError
 
 log = logging.getLogger("magnetar.broker")
 
-_OS = Durability.OS  # Python 3.11 takes 0.1 us to look up a member of an enum
+
+class Loop(Protocol):
+    """As much of an event loop as a turn needs."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> object: ...
+
+
+class Host(Protocol):
+    """As much of a node as a turn needs. Read each when it is needed: they may change."""
+
+    @property
+    def store(self) -> Store:
+        """Where rows of nobody in particular go."""
+        ...
+
+    @property
+    def durability(self) -> Durability:
+        """What holds for writes that do not say."""
+        ...
+
+    @property
+    def loop(self) -> Loop: ...
+
+    @property
+    def clock_ns(self) -> Callable[[], int]: ...
+
+
+class Sender(Protocol):
+    """The turn that a commit is of."""
+
+    @property
+    def host(self) -> Host: ...
+
+    @property
+    def watch(self) -> CommitWatch: ...
+
+    @property
+    def flush(self) -> Callable[[], None]:
+        """Sends the answers that were made ready."""
+        ...
+
+    @property
+    def flying(self) -> set[Commit]:
+        """Commits that a store has not answered yet."""
+        ...
+
+    def busy(self, store: Store) -> bool:
+        """Whether one of these is on its way to this store."""
+        ...
+
+    def failed(self, commit: Commit, error: StoreError) -> None:
+        """Nothing of it is stored, or nobody knows."""
+        ...
 
 
 class Slot(Protocol):
@@ -27,28 +77,24 @@ class Slot(Protocol):
     def settle(self, outcome: Outcome) -> None: ...
 
 
-class Commit:
-    """See the module. Participants put what they write into `writes`, and raise `durability` where they need it."""
+class Commit(Gathered):
+    """See the module."""
 
     __slots__ = (
         "_started",
         "_turn",
-        "batches",
         "began",
         "broken",
         "cursors",
-        "durability",
         "joined",
-        "messages",
         "records",
         "rows",
-        "size",
         "slots",
         "store",
-        "writes",
     )
 
-    def __init__(self, turn: Turn, store: Store) -> None:
+    def __init__(self, turn: Sender, store: Store) -> None:
+        super().__init__()
         self._turn = turn
         self.store = store
         self.rows: list[Participant] = []
@@ -57,10 +103,6 @@ class Commit:
         # the same by stage
         self.joined = (self.rows, self.cursors, self.records)
         self.slots: list[Slot] = []
-        self.writes: list[Write] = []
-        self.durability = _OS
-        # what is appended: batches, records, bytes
-        self.batches = self.messages = self.size = 0
         # why nothing of it is stored
         self.broken = ""
         # when the first request of its turn came, and when it went to the store, in ns
@@ -114,7 +156,7 @@ class Commit:
         self._turn.flying.add(self)
         if behind:
             try:
-                self.store.commit((), _OS, lambda outcome: self._done(outcome or refused))
+                self.store.commit((), Durability.OS, lambda outcome: self._done(outcome or refused))
                 return
             except Exception:
                 # It is closed, say: better out of order than never.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from store.api import Buffer, Corrupt, Piece, StoreError
+from store.api import Buffer, Corrupt, Log, Piece, StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.partition import Partition
     from gateway.metrics_catalog import GatewayMetrics
 
 log = logging.getLogger("magnetar.broker")
@@ -18,6 +17,36 @@ TELL_MS = 60_000
 """A partition is spoken of once in so long: clients ask again many times a second."""
 
 _REMEMBERED = 1000
+
+
+class Damaged(Protocol):
+    """A partition."""
+
+    @property
+    def id(self) -> int:
+        """The store's."""
+        ...
+
+    @property
+    def topic_name(self) -> str: ...
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def skips_damage(self) -> bool:
+        """Whether readers are led past what is damaged."""
+        ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    def unreadable(self, error: StoreError) -> None:
+        """A read was refused with this: operators are told."""
+        ...
 
 
 class Damage:
@@ -29,16 +58,16 @@ class Damage:
         # when a partition was last spoken of
         self._told: dict[int, int] = {}
 
-    def corrupt(self, partition: Partition, error: Corrupt) -> None:
+    def corrupt(self, partition: Damaged, error: Corrupt) -> None:
         """A reader came to damaged batches."""
         self._metrics.reads_corrupt.inc()
         if self._due(partition.id):
-            skips = partition.topic.config.skip_corrupt
+            skips = partition.skips_damage
             log.error(
                 'topic "%s", partition %d: the offsets %d to %d are damaged (%s); %s. All else is served. '
                 '"magnetar store verify" on the stopped gateway names everything that is damaged; see '
                 '"Damaged records" in docs/OPERATIONS.md for what to do.',
-                partition.topic.name,
+                partition.topic_name,
                 partition.index,
                 error.first,
                 error.next_offset - 1,
@@ -46,13 +75,13 @@ class Damage:
                 "readers are led past them" if skips else "who reads them gets CORRUPT_MESSAGE",
             )
 
-    def unreadable(self, partition: Partition, error: StoreError) -> None:
+    def unreadable(self, partition: Damaged, error: StoreError) -> None:
         """A read failed, and may succeed later."""
         self._metrics.reads_failed.inc()
         if self._due(partition.id):
             log.error(
                 'topic "%s", partition %d: %s Readers get KAFKA_STORAGE_ERROR and try again.',
-                partition.topic.name,
+                partition.topic_name,
                 partition.index,
                 error,
             )
@@ -69,7 +98,7 @@ class Damage:
         return True
 
 
-async def past(partition: Partition, error: Corrupt, max_bytes: int, whole_first: bool) -> list[Buffer]:
+async def past(partition: Damaged, error: Corrupt, max_bytes: int, whole_first: bool) -> list[Buffer]:
     """What is behind damaged batches, up to the high watermark. Raises StoreError, but not Corrupt."""
     while True:
         partition.unreadable(error)
@@ -84,12 +113,12 @@ async def past(partition: Partition, error: Corrupt, max_bytes: int, whole_first
 
 
 async def around(
-    partition: Partition, data: Awaitable[Sequence[Piece]], max_bytes: int, whole_first: bool
+    partition: Damaged, data: Awaitable[Sequence[Piece]], max_bytes: int, whole_first: bool
 ) -> Sequence[Piece]:
     """What a disk gives; where that is damaged and the topic's policy is to skip it, what is behind."""
     try:
         return await data
     except Corrupt as error:
-        if not partition.topic.config.skip_corrupt:
+        if not partition.skips_damage:
             raise
         return await past(partition, error, max_bytes, whole_first)

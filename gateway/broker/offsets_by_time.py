@@ -33,7 +33,7 @@ async def first_at_or_after(partition: Partition, timestamp: int, limit: int) ->
             found = partition.log.batch_at_or_after(timestamp, offset)
             batch = _joined(found if isinstance(found, list) else await found)
         except Corrupt as error:
-            if not partition.topic.config.skip_corrupt:
+            if not partition.skips_damage:
                 raise
             partition.unreadable(error)
             offset = error.next_offset

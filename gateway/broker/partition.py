@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gateway.broker import producers as dedup
 from gateway.broker.damage import around, past
 from gateway.broker.errors import KafkaError
-from gateway.broker.participant import Stage
+from gateway.broker.participant import Gathered, Stage
 from gateway.broker.preparing import Prepared, Rules, refused
-from gateway.broker.subscriptions.letter_names import full_name
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
+from semantics import names
 from store.api import Append, Buffer, Corrupt, Durability, Family, Log, Piece, Store, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from gateway.broker.catalog import Topic
-    from gateway.broker.commit import Commit
     from gateway.broker.damage import Damage
     from gateway.broker.readable import Waiter
     from gateway.broker.traffic import Traffic
@@ -171,7 +170,7 @@ class Partition:
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.log_append_time
         retries_of = self._home.retries_into(self.topic.name)
-        self.rules = Rules(config, full_name(self.topic.name), retries_of)
+        self.rules = Rules(config, str(names.from_kafka(self.topic.name)), retries_of)
         # False when batches must be looked at more closely, or rewritten, before they are stored
         self.plain = self.rules.plain
 
@@ -204,6 +203,15 @@ class Partition:
     def messages_in(self) -> int:
         """Records appended since this runtime was made."""
         return self.next_offset - self._first
+
+    @property
+    def topic_name(self) -> str:
+        return self.topic.name
+
+    @property
+    def skips_damage(self) -> bool:
+        """Whether readers are led past what is damaged."""
+        return self.topic.config.skip_corrupt
 
     @property
     def durability(self) -> str:
@@ -315,10 +323,10 @@ class Partition:
 
     # -- the turn -------------------------------------------------------------------------------------------------
 
-    def prepare(self, turn: Turn) -> None:
+    def prepare(self) -> None:
         """Batches were prepared when they were taken."""
 
-    def writes(self, commit: Commit) -> None:
+    def writes(self, commit: Gathered) -> None:
         """One append for all that the turn brought, and what is remembered of its producers."""
         batches, base, end, size = self._batches, self._base, self.next_offset, self._size
         if not batches:
@@ -387,7 +395,7 @@ class Partition:
             else:
                 found = log.lend(offset, max_bytes, least=least, whole_first=whole_first)
         except Corrupt as error:
-            if not self.topic.config.skip_corrupt:
+            if not self.skips_damage:
                 raise
             return past(self, error, max_bytes, whole_first)
         return found if isinstance(found, list) else around(self, found, max_bytes, whole_first)

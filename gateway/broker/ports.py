@@ -1,4 +1,4 @@
-"""A node as consumers need it, by what serves them: each says here what it depends on. The broker is all of them."""
+"""A node as the requests of consumers need it: each kind says here what it depends on. The broker is all of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.broker.node import Node
 
 if TYPE_CHECKING:
-    from gateway.broker.catalog import Catalog
     from gateway.broker.fetch_sessions import FetchSessions
     from gateway.broker.group_configs import GroupConfigs
     from gateway.broker.in_use import InUse
     from gateway.broker.share_groups import ShareGroups
     from gateway.broker.share_sessions import ShareSessions
     from gateway.broker.subscriptions.registry import Subscriptions
-    from gateway.broker.topics import Topics
-    from gateway.broker.turn import Turn
 
 
 class Answering(Node, Protocol):
@@ -43,33 +40,6 @@ class Reading(Answering, Protocol):
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
-
-
-class Delivering(Node, Protocol):
-    """For subscriptions."""
-
-    @property
-    def turn(self) -> Turn: ...
-
-    @property
-    def catalog(self) -> Catalog: ...
-
-    @property
-    def in_use(self) -> InUse: ...
-
-    @property
-    def topics(self) -> Topics: ...
-
-    @property
-    def group_configs(self) -> GroupConfigs: ...
-
-    @property
-    def share_sessions(self) -> ShareSessions: ...
-
-    @property
-    def decompression_limit(self) -> int:
-        """Bytes that one batch may unfold to."""
-        ...
 
 
 class Sharing(Answering, Protocol):

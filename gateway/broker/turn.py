@@ -15,43 +15,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from gateway.broker.commit import Commit, Slot
+from gateway.broker.commit import Commit, Host, Slot
 from gateway.broker.commit_watch import CommitWatch
-from gateway.broker.participant import Participant, Stage
+from gateway.broker.participant import Gathered, Participant, Stage
 from store.api import Durability, Outcome, Store, StoreError, Unknown, Write
 
 log = logging.getLogger("magnetar.broker")
 
 MAX_BYTES = 4 * 1024 * 1024
 """A turn that has collected this much ends before the loop comes round."""
-
-
-class Loop(Protocol):
-    """As much of an event loop as a turn needs."""
-
-    def call_soon(self, callback: Callable[[], object], /) -> object: ...
-
-
-class Host(Protocol):
-    """As much of a node as a turn needs. Read each when it is needed: they may change."""
-
-    @property
-    def store(self) -> Store:
-        """Where rows of nobody in particular go."""
-        ...
-
-    @property
-    def durability(self) -> Durability:
-        """What holds for writes that do not say."""
-        ...
-
-    @property
-    def loop(self) -> Loop: ...
-
-    @property
-    def clock_ns(self) -> Callable[[], int]: ...
 
 
 class Rows:
@@ -69,10 +42,10 @@ class Rows:
         self._done = done
         self._durability = durability
 
-    def prepare(self, turn: Turn) -> None:
+    def prepare(self) -> None:
         """They are as they are."""
 
-    def writes(self, commit: Commit) -> None:
+    def writes(self, commit: Gathered) -> None:
         commit.writes += self._rows
         if self._durability is Durability.FSYNC:
             commit.durability = Durability.FSYNC
@@ -214,7 +187,7 @@ class Turn:
         broken = ""
         for participant in self._preparing:
             try:
-                participant.prepare(self)
+                participant.prepare()
             except Exception as error:
                 # A fault of ours: half of what belongs together must not be stored.
                 log.exception("a participant of a turn failed")

@@ -17,9 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from store.api import Delete, DeleteRange, Durability, Family, Outcome, Put, StoreError, Write
 from store.rocksdb import rows
@@ -30,10 +30,27 @@ from store.rocksdb.options import Options
 from store.rocksdb.writer import Writer
 from store.steps import step
 
-if TYPE_CHECKING:
-    from store.rocksdb.driver import RocksStore
-
 log = logging.getLogger("magnetar.store")
+
+
+class Home(Protocol):
+    """The store that it belongs to."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def notices(self) -> list[str]:
+        """What its operator must know."""
+        ...
+
+    async def write_own(self, writes: Sequence[Write], durability: Durability) -> None:
+        """Rows of the store itself: also while it is being closed."""
+        ...
+
+    def forget_idle(self) -> None:
+        """Let go of logs that nobody uses."""
+        ...
 
 
 class Checkpointer:
@@ -41,7 +58,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        store: RocksStore,
+        store: Home,
         executor: Executor,
         writer: Writer,
         database: Database,

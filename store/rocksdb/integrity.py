@@ -21,7 +21,7 @@ from store.rocksdb import rows
 from store.rocksdb.check import file_size, header, sound
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.reader import Request, Segment
+from store.rocksdb.segments import Request, Segment
 
 EXTENTS = 256
 """Ranges that are remembered of one segment: enough for readers here and there, and for holes of single pages."""

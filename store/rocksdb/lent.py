@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from store.api import Stored
 from store.batch import HEADER_BYTES, LENGTH_OVERHEAD
 from store.rocksdb.check import header, sound
 
 if TYPE_CHECKING:
+    from store.rocksdb.files import Files
     from store.rocksdb.integrity import Trust
-    from store.rocksdb.reader import Reader, Request, Segment
+    from store.rocksdb.segments import Request, Segment
 
 _LENGTH, _LENGTH_AT = struct.Struct(">i"), 8
 _BASE = struct.Struct(">q")
@@ -49,6 +51,22 @@ class Ends:
         return (position, size) if number == segment.number else None
 
 
+class Lender(Protocol):
+    """Who keeps the descriptors."""
+
+    @property
+    def files(self) -> Files: ...
+
+    @property
+    def dropped(self) -> deque[int]:
+        """Descriptors that were lent and forgotten."""
+        ...
+
+    def returned(self, descriptor: int) -> None:
+        """It is not needed any more. In any thread."""
+        ...
+
+
 class Lent(Stored):
     """See `store.api.Stored`. Its descriptor stays open until it is released: the file may go meanwhile."""
 
@@ -67,7 +85,7 @@ class Lent(Stored):
     )
 
     def __init__(
-        self, reader: Reader, descriptor: int, request: Request, trust: Trust, due: int, ends: Ends
+        self, reader: Lender, descriptor: int, request: Request, trust: Trust, due: int, ends: Ends
     ) -> None:
         """A batch begins where the request does, with the offset `due` or a later one."""
         self._reader = reader

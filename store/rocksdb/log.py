@@ -22,8 +22,9 @@ from store.rocksdb.commits import Published
 from store.rocksdb.database import Database
 from store.rocksdb.lent import Ends
 from store.rocksdb.places import Places
-from store.rocksdb.reader import Reader, Reading, Request, Segment, Work, damaged
+from store.rocksdb.reader import Reader, damaged
 from store.rocksdb.rows import LogRow
+from store.rocksdb.segments import Reading, Request, Segment, Work
 
 _WALK_BYTES = 64 * 1024
 _CHECK_BYTES = 64 * 1024

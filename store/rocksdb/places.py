@@ -9,8 +9,8 @@ from store.api import Family
 from store.rocksdb import rows
 from store.rocksdb.append import Rolled
 from store.rocksdb.database import Database
-from store.rocksdb.reader import Segment
 from store.rocksdb.rows import LogRow
+from store.rocksdb.segments import Segment
 
 _key = rows.PARTITION_OFFSET.pack
 

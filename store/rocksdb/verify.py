@@ -22,9 +22,9 @@ from store.rocksdb.files import Files
 from store.rocksdb.integrity import go_on
 from store.rocksdb.layout import DATABASE, MARK, SEGMENTS, Piece, pieces_of
 from store.rocksdb.quarantine import Quarantine
-from store.rocksdb.reader import Segment
 from store.rocksdb.recovery import lost_commits
 from store.rocksdb.rows import LogRow
+from store.rocksdb.segments import Segment
 
 Progress = Callable[[int, int], None]
 """(bytes done, bytes in all)"""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.message_ids import id_at
-from gateway.broker.participant import Stage
+from gateway.broker.participant import Gathered, Stage
 from gateway.broker.partition import first_carried
 from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.scanning import AT_ONCE
@@ -39,12 +39,10 @@ from store.api import Corrupt, Outcome, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
-    from gateway.broker.commit import Commit
     from gateway.broker.partition import Partition
-    from gateway.broker.ports import Delivering
+    from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.registry import Subscriptions
-    from gateway.broker.turn import Turn
     from semantics.subscriptions.cursor import Cursor
 
 log = logging.getLogger("magnetar.subscriptions")
@@ -114,12 +112,12 @@ class Burial:
 
     # -- the turn -------------------------------------------------------------------------------------------------
 
-    def prepare(self, turn: Turn) -> None:
+    def prepare(self) -> None:
         if not self._begun:
             self._begun = True
             self._letters.begin(self)
 
-    def writes(self, commit: Commit) -> None:
+    def writes(self, commit: Gathered) -> None:
         """Nothing of its own: the letters are written by their partition, the ends of the records by the cursor."""
         self._sent.append(self._counts)
         self._counts, self._joined = Counter(), False

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.participant import Stage
+from gateway.broker.participant import Gathered, Stage
 from gateway.broker.subscriptions import reading, rows
 from gateway.broker.subscriptions.consumers import Consumer, Waiter
 from gateway.broker.subscriptions.reading import Delivery, Fetching
@@ -23,14 +23,12 @@ from semantics.subscriptions.states import Ending, Refusal
 from store.api import Corrupt, Durability, Store, StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.commit import Commit
     from gateway.broker.partition import Partition
-    from gateway.broker.ports import Delivering
     from gateway.broker.readable import Readable
     from gateway.broker.subscriptions.letters import Burial
+    from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.subscription import Subscription
-    from gateway.broker.turn import Turn
     from gateway.wire.delivery import Scan
     from gateway.wire.share import PlainAcks
 
@@ -516,7 +514,7 @@ class SubscriptionPartition:
             self._touched = True
             self.node.turn.join(self)
 
-    def prepare(self, turn: Turn) -> None:
+    def prepare(self) -> None:
         """What is dying is buried in this turn."""
         cursor = self.cursor
         if cursor is None or self.gone or self.burying or self.partition.stale:
@@ -531,7 +529,7 @@ class SubscriptionPartition:
                 # switched off since they died
                 cursor.buried([each[:2] for each in dying], dropped=True)
 
-    def writes(self, commit: Commit) -> None:
+    def writes(self, commit: Gathered) -> None:
         self._touched = False
         cursor = self.cursor
         self._sent.append(cursor)

@@ -31,7 +31,7 @@ from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
-    from gateway.broker.ports import Delivering
+    from gateway.broker.subscriptions.node import Delivering
     from gateway.config.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.subscriptions")

@@ -23,7 +23,7 @@ from semantics.subscriptions.selectors import Selector, SelectorError
 from store.api import Outcome
 
 if TYPE_CHECKING:
-    from gateway.broker.ports import Delivering
+    from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.config.group_configs import GroupConfig

@@ -178,7 +178,7 @@ def test_a_fault_of_one_participant_refuses_the_turn_in_all_stores(tmp_path: Pat
             self.store = store
             self.calls = calls
 
-        def prepare(self, turn: Any) -> None:
+        def prepare(self) -> None:
             raise RuntimeError("a fault of ours")
 
         def writes(self, commit: Any) -> None:

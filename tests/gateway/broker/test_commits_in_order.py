@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.commit import Commit
 from gateway.broker.errors import KafkaError
-from gateway.broker.participant import Stage
+from gateway.broker.participant import Gathered, Stage
 from gateway.broker.partition import Partition
-from gateway.broker.turn import Turn
 from gateway.wire import letters
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
@@ -32,10 +30,10 @@ class Broken:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def prepare(self, turn: Turn) -> None:
+    def prepare(self) -> None:
         raise RuntimeError("on purpose")
 
-    def writes(self, commit: Commit) -> None:
+    def writes(self, commit: Gathered) -> None:
         pass
 
     def committed(self) -> None:

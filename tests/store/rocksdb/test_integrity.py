@@ -18,7 +18,7 @@ from store.api import Append, Corrupt, CreateLog, Durability
 from store.rocksdb import RocksStore, check
 from store.rocksdb.files import Files
 from store.rocksdb.integrity import EXTENTS, Extents, Trust
-from store.rocksdb.reader import Segment
+from store.rocksdb.segments import Segment
 from tests.store.making import bases, soon
 
 PAGE = mmap.PAGESIZE

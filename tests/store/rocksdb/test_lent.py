@@ -23,7 +23,7 @@ from store.rocksdb.driver import RocksStore
 from store.rocksdb.files import Files
 from store.rocksdb.integrity import Trust
 from store.rocksdb.lent import Ends
-from store.rocksdb.reader import Segment
+from store.rocksdb.segments import Segment
 from tests.store.making import soon
 
 BATCHES = 100

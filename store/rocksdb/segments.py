@@ -1,0 +1,42 @@
+"""Where a log's bytes are, and what a read asks for: values, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Segment(NamedTuple):
+    """A segment as far as it is committed."""
+
+    base: int
+    next_offset: int
+    number: int
+    size: int
+    max_timestamp: int
+    max_from: int
+    created_at: int
+
+
+class Request(NamedTuple):
+    """Bytes that a read needs: `size` at `position` of a segment, all of them committed.
+
+    Fewer come when the file ends before, or cannot be read further; who needs those asks for them.
+    """
+
+    partition: int
+    segment: Segment
+    size: int
+    position: int
+
+
+class Work(NamedTuple):
+    """Something that would hold up the loop: `run` may be called in any thread."""
+
+    run: Callable[[], Any]
+
+
+Reading = Generator[Request | Work, Any, T]
+"""A read, written once: it asks for bytes and work, and is driven on the loop or in a thread."""
