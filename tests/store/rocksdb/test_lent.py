@@ -164,6 +164,18 @@ def test_damage_is_told_by_a_read_and_not_sent(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def read_at_last(piece: Stored, into: memoryview, wait: bool) -> bool:
+    """Whether the piece is read: one that may not wait gets its pages brought in anew.
+
+    A machine that is short of memory lets go of pages between two lines of a test.
+    """
+    for _ in range(20):
+        if piece.read_into(into, wait=wait):
+            return True
+        piece.read_into(into, wait=True)
+    return False
+
+
 @pytest.mark.parametrize("wait", [False, True])
 def test_of_the_last_batch_that_is_cut_off_nobody_makes_anything(tmp_path: Path, wait: bool) -> None:
     async def main() -> None:
@@ -177,7 +189,7 @@ def test_of_the_last_batch_that_is_cut_off_nobody_makes_anything(tmp_path: Path,
         for rest in (0, 1, 60, 61, 600, size - 1):
             piece = await stored(log, 0, 20 * size + rest)
             into = memoryview(bytearray(len(piece)))
-            assert piece.read_into(into, wait=wait)
+            assert read_at_last(piece, into, wait=wait)
             piece.release()
             assert into[: 20 * size] == data[: 20 * size]
         piece = await stored(log, 0, 21 * size)
