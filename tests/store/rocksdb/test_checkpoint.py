@@ -1,4 +1,4 @@
-"""Files that nobody needs go, whatever a checkpoint is doing when that is learnt, and whatever happens to it."""
+"""When checkpoints come, what a failed one leaves for recovery, and that files go which nobody needs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from store.api import CreateLog, DropLog, Durability, StoreError, Write
+from store.api import CreateLog, DropLog, Durability, Family, StoreError, Write
 from store.rocksdb import opening
 from store.rocksdb.driver import RocksStore
 from store.rocksdb.files import Files
-from tests.store.making import append
+from tests.store.making import Clock, append, content
+from tests.store.rocksdb.faults import Faults, open_faulty
 
 
 class Held(Files):
@@ -128,3 +129,52 @@ def test_a_checkpoint_that_failed_forgets_none(folder: Path, monkeypatch: pytest
         assert files.logs() == {2, 3}
 
     run(folder, test, checkpoint_pause=10_000.0)
+
+
+def test_a_failed_checkpoint_keeps_what_recovery_needs(folder: Path) -> None:
+    async def main() -> None:
+        clock, faults = Clock(), Faults()
+        store = await open_faulty(folder / "data", faults, clock=clock)
+        await store.write([CreateLog(1), CreateLog(2), append(1, 0), append(2, 0)], Durability.FSYNC)
+        await store.checkpoint()
+        await store.write([append(1, 1), append(2, 1)], Durability.FSYNC)
+        faults.arm((0, "EIO"))
+        await store.checkpoint()
+        assert faults.struck.startswith("sync")
+        faults.disarm()
+        assert len(store.notices) == 1
+        assert "failed" in store.notices[0]
+        assert len(list(store.scan(Family.JOURNAL))) == 1
+        await store.write([append(1, 2), append(2, 2)], Durability.FSYNC)
+        await store.checkpoint()
+        assert len(list(store.scan(Family.JOURNAL))) == 1
+        assert sorted(len(store.log(partition).segments()) for partition in (1, 2)) == [1, 2]
+        await store.close()
+        reopened = await open_faulty(folder / "data", Faults(), clock=clock)
+        assert list(reopened.scan(Family.JOURNAL)) == []
+        assert list(reopened.scan(Family.TOUCHED)) == []
+        for partition in (1, 2):
+            assert reopened.log(partition).end_offset == 3
+            assert len(await content(reopened.log(partition))) == reopened.log(partition).size
+        await reopened.close()
+
+    asyncio.run(main())
+
+
+def test_checkpoints_come_by_themselves(folder: Path) -> None:
+    async def main() -> None:
+        store = await open_faulty(folder / "data", Faults(), checkpoint_batches=10, checkpoint_pause=0.0)
+        await store.write([CreateLog(1)], Durability.OS)
+        for base in range(10):
+            await store.write([append(1, base)], Durability.OS)
+        while store._checkpointer._running is not None:
+            await asyncio.sleep(0)
+        assert store._checkpointer.checkpoints == 1
+        assert list(store.scan(Family.TOUCHED)) == []
+        await store.write([append(1, 10)], Durability.OS)
+        assert len(list(store.scan(Family.TOUCHED))) == 1
+        # and by the clock
+        assert store._checkpointer._timer is not None
+        await store.close()
+
+    asyncio.run(main())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import weakref
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,12 @@ from store import memory
 from store.api import (
     Append,
     CreateLog,
-    DropLog,
     Durability,
     Family,
     Outcome,
     Put,
     Refused,
     Store,
-    StoreError,
     Unknown,
 )
 from tests.store.making import Clock, append, content, soon
@@ -318,160 +315,6 @@ def test_when_rocksdb_cannot_settle_commits_are_refused(folder: Path) -> None:
         faults.disarm()
         await store.write([append(1, end)], Durability.OS)
         assert store.log(1).end_offset == end + 1
-        await store.close()
-
-    asyncio.run(main())
-
-
-def test_a_stall_sends_an_inline_group_to_the_thread(folder: Path) -> None:
-    async def main() -> None:
-        faults = Faults()
-        store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
-        before = store.stats()
-        held = store.log(1)
-        faults.arm((1, "stall"))
-        outcomes: list[Outcome] = []
-        store.commit([append(1, 1, [100] * 3)], Durability.OS, outcomes.append)
-        assert outcomes == [], "it did not happen on the loop"
-        store.commit([append(1, 4)], Durability.OS, outcomes.append)
-        await store.write([Put(Family.META, b"k", b"v")], Durability.OS)
-        assert outcomes == [None, None]
-        assert faults.struck
-        faults.disarm()
-        assert store.stats().threaded_groups > before.threaded_groups
-        assert not held.stale
-        assert held.end_offset == 5
-        assert len(await content(held)) == held.size
-        await store.close()
-
-    asyncio.run(main())
-
-
-def test_a_failed_checkpoint_keeps_what_recovery_needs(folder: Path) -> None:
-    async def main() -> None:
-        clock, faults = Clock(), Faults()
-        store = await open_faulty(folder / "data", faults, clock=clock)
-        await store.write([CreateLog(1), CreateLog(2), append(1, 0), append(2, 0)], Durability.FSYNC)
-        await store.checkpoint()
-        await store.write([append(1, 1), append(2, 1)], Durability.FSYNC)
-        faults.arm((0, "EIO"))
-        await store.checkpoint()
-        assert faults.struck.startswith("sync")
-        faults.disarm()
-        assert len(store.notices) == 1
-        assert "failed" in store.notices[0]
-        assert len(list(store.scan(Family.JOURNAL))) == 1
-        await store.write([append(1, 2), append(2, 2)], Durability.FSYNC)
-        await store.checkpoint()
-        assert len(list(store.scan(Family.JOURNAL))) == 1
-        assert sorted(len(store.log(partition).segments()) for partition in (1, 2)) == [1, 2]
-        await store.close()
-        reopened = await open_faulty(folder / "data", Faults(), clock=clock)
-        assert list(reopened.scan(Family.JOURNAL)) == []
-        assert list(reopened.scan(Family.TOUCHED)) == []
-        for partition in (1, 2):
-            assert reopened.log(partition).end_offset == 3
-            assert len(await content(reopened.log(partition))) == reopened.log(partition).size
-        await reopened.close()
-
-    asyncio.run(main())
-
-
-def test_checkpoints_come_by_themselves(folder: Path) -> None:
-    async def main() -> None:
-        store = await open_faulty(folder / "data", Faults(), checkpoint_batches=10, checkpoint_pause=0.0)
-        await store.write([CreateLog(1)], Durability.OS)
-        for base in range(10):
-            await store.write([append(1, base)], Durability.OS)
-        while store._checkpointer._running is not None:
-            await asyncio.sleep(0)
-        assert store._checkpointer.checkpoints == 1
-        assert list(store.scan(Family.TOUCHED)) == []
-        await store.write([append(1, 10)], Durability.OS)
-        assert len(list(store.scan(Family.TOUCHED))) == 1
-        # and by the clock
-        assert store._checkpointer._timer is not None
-        await store.close()
-
-    asyncio.run(main())
-
-
-def test_idle_logs_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.rocksdb.group.KEPT_WRITERS", 3)
-    monkeypatch.setattr("store.rocksdb.driver.KEPT_LOGS", 3)
-
-    async def main() -> None:
-        store = await open_faulty(folder / "data", Faults(), tail_cache_bytes=0)
-        for partition in range(8):
-            await store.write([CreateLog(partition), append(partition, 0)], Durability.OS)
-        held = store.log(5)
-        others = [weakref.ref(store.log(partition)) for partition in (1, 2, 3, 4, 6, 7)]
-        for base in range(1, 4):
-            await store.checkpoint()
-            await store.write([append(0, base)], Durability.OS)
-        assert set(store._executor._writers) == {0}
-        assert [each() for each in others] == [None] * 6
-        await store.write([append(partition, 1) for partition in range(1, 8)], Durability.FSYNC)
-        # whoever holds a log sees what is appended, and nobody else gets another object for it
-        assert held.end_offset == 2
-        assert store.log(5) is held
-        for partition in range(1, 8):
-            assert len(await content(store.log(partition))) == store.log(partition).size
-        await store.close()
-
-    asyncio.run(main())
-
-
-def test_a_walk_over_all_logs_gathers_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.rocksdb.driver.KEPT_LOGS", 3)
-
-    async def main() -> None:
-        store = await open_faulty(folder / "data", Faults(), tail_cache_bytes=0)
-        await store.write([CreateLog(partition) for partition in range(50)], Durability.OS)
-        alive = [weakref.ref(store.log(partition)) for partition in range(50)]
-        assert len([each for each in alive if each() is not None]) <= 2 * 3
-        await store.close()
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("end", ["drop", "close", "fail"])
-def test_a_log_that_only_its_reader_holds_learns_that_it_is_stale(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
-    monkeypatch.setattr("store.rocksdb.driver.KEPT_LOGS", 0)
-
-    async def main() -> None:
-        faults = Faults()
-        store = await open_faulty(folder / "data", faults, tail_cache_bytes=0)
-        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
-        held = store.log(1)
-        await store.checkpoint()
-        with pytest.raises(ValueError, match="log 1 exists"):
-            await store.write([CreateLog(1)], Durability.OS)
-        if end == "drop":
-            await store.write([DropLog(1)], Durability.OS)
-        elif end == "fail":
-            faults.arm()
-            faults.broken.add("write")
-            with pytest.raises(Refused):
-                await store.write([append(1, 1)], Durability.OS)
-            faults.disarm()
-            assert store.log(1) is not held
-        await store.close()
-        assert held.stale
-
-    asyncio.run(main())
-
-
-def test_a_closed_store_refuses(folder: Path) -> None:
-    async def main() -> None:
-        store = await open_faulty(folder / "data", Faults())
-        await store.close()
-        outcomes: list[Outcome] = []
-        store.commit([Put(Family.META, b"k", b"v")], Durability.OS, outcomes.append)
-        assert isinstance(outcomes[0], StoreError)
         await store.close()
 
     asyncio.run(main())

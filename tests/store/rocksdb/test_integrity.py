@@ -93,41 +93,6 @@ def test_what_is_in_doubt_is_what_is_not_known() -> None:
     assert trust.doubts(segment, 0, size) == [(5 * PAGE - 9, 5 * PAGE)]
 
 
-@pytest.mark.parametrize(
-    ("doubts", "looked_at"),
-    [
-        (None, [0, 1, 2, 3]),
-        ([], []),
-        ([(0, 1)], [0]),
-        ([(99, 100)], [0]),
-        ([(99, 101)], [0, 1]),
-        ([(100, 101)], [1]),
-        ([(10, 20), (30, 40), (250, 260)], [0, 2]),
-        ([(150, 151), (399, 1000)], [1, 3]),
-    ],
-)
-def test_batches_without_doubt_are_not_held_against_their_crc(
-    doubts: list[tuple[int, int]] | None, looked_at: list[int]
-) -> None:
-    batches = [bytearray(batch.build(nth, b"x" * (100 - 68), timestamp=1)) for nth in range(4)]
-    size = len(batches[0])
-    assert [len(each) for each in batches] == [size] * 4
-    # of batches of 100 bytes
-    scaled = doubts and [(start * size // 100, -(-end * size // 100)) for start, end in doubts]
-    whole = check.sound(b"".join(batches), 0, 4 * size, 0, 4, doubts=scaled)
-    assert (whole.batches, whole.problem, whole.position) == (4, "", 4 * size)
-    for nth in range(4):
-        damaged = [bytearray(each) for each in batches]
-        damaged[nth][-1] ^= 1
-        found = check.sound(b"".join(damaged), 0, 4 * size, 0, 4, doubts=scaled)
-        assert (found.problem == "a wrong CRC") == (nth in looked_at)
-    damaged = [bytearray(each) for each in batches]
-    damaged[2][7] = 9
-    assert check.sound(b"".join(damaged), 0, 4 * size, 0, 4, doubts=scaled).batches == 2, (
-        "headers are looked at"
-    )
-
-
 def test_what_was_appended_stays_known_around_a_page_that_was_missed() -> None:
     trust = Trust(1, 0)
     size = 10 * PAGE

@@ -290,36 +290,6 @@ def test_a_disk_that_cannot_be_read_is_no_damage(folder: Path) -> None:
     asyncio.run(main())
 
 
-class Bytes(Files):
-    """A file in memory; a check that reads on and on would never end."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(Path())
-        self._data = data
-        self._reads = 0
-
-    def read(self, descriptor: int, size: int, position: int) -> bytes:
-        self._reads += 1
-        assert self._reads < 20, "it goes round in circles"
-        return self._data[position : position + size]
-
-
-@pytest.mark.parametrize("behind", [0, 1, 7, 8, 60, 61, 100])
-@pytest.mark.parametrize("short", [False, True])
-def test_behind_a_gap_is_something_else_or_nothing(behind: int, short: bool) -> None:
-    """A batch that leaves a gap is not waited for when its follower cannot be there."""
-    first, late = batch.build(0, b"x" * 20), batch.build(5, b"y" * 20)
-    data = first + late
-    end = len(data) + behind
-    if not short:
-        data += bytes(behind)
-    checked = check.check(Bytes(data), 0, 0, end, 0)
-    follower = behind >= batch.HEADER_BYTES
-    assert checked.batches == (1 if follower else 2)
-    assert checked.position == (len(first) if follower else len(first) + len(late))
-    assert bool(checked.problem) == (behind > 0)
-
-
 def test_a_file_that_ends_behind_a_gap(folder: Path) -> None:
     """Its last batch cannot be held against a follower: that is said, rather than asked for again and again."""
 

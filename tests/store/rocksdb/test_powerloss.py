@@ -16,7 +16,7 @@ import pytest
 from store import rocksdb
 from store.api import Durability, Family, Put, StoreError
 from store.rocksdb import powerloss
-from store.rocksdb.logformat import BLOCK, HEAD, records
+from store.rocksdb.logformat import HEAD, records
 from tests.store.rocksdb.faults import crash
 
 HALF = HEAD.pack(7, 200, 1) + b"half" * 20 + bytes(120)
@@ -256,15 +256,3 @@ def test_the_first_of_two_unsynced_records_may_be_lost_alone() -> None:
     broken = fragment(1, b"x" * 50)[:-9] + bytes(9)
     behind = fragment(1, b"y" * 1000) * 5
     assert powerloss.torn_at(whole + broken + behind) is None, "synced long ago, and damaged since"
-
-
-def test_records_over_blocks_are_joined() -> None:
-    whole = fragment(1, b"one")
-    filled = fragment(2, b"a" * (BLOCK - len(whole) - HEAD.size))
-    data = whole + filled + fragment(3, b"b" * (BLOCK - HEAD.size)) + fragment(4, b"c")
-    found = list(records(data))
-    assert [record.data[:1] + record.data[-1:] for record in found] == [b"oe", b"ac"]
-    assert found[1].end == len(data)
-    assert list(records(data[:-1])) == found[:1]
-    assert powerloss.torn_at(data) is None
-    assert powerloss.torn_at(data[:-1]) == len(whole)
