@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import subprocess
@@ -19,8 +18,6 @@ from gateway.cli.admin_client import AdminError
 from gateway.cli.admin_kafka import bootstrap_of, configuration, named
 from gateway.cli.admin_options import Options
 from gateway.cli.admin_produce import LONGEST_DELAY_MS
-from gateway.cli.admin_records import Record
-from gateway.cli.admin_settling import Rules, asked
 from gateway.config.group_table import GROUP_CONFIGS
 
 
@@ -226,35 +223,3 @@ def test_settings_of_the_client_go_over_ours() -> None:
     assert (found["acks"], found["linger.ms"], found["bootstrap.servers"]) == ("1", "3=4", "a:1")
     with pytest.raises(AdminError):
         configuration("a:1", {}, ("acks",))
-
-
-class TestRules:
-    def test_reject_goes_before_release_and_else_all_is_accepted(self) -> None:
-        rules = Rules(re.compile(b"bad"), re.compile(b"a"))
-        values = [b"bad", b"later", b"ok", None]
-        assert [rules.decide(Record(value), _no_key) for value in values] == [
-            "rejected", "released", "accepted", "accepted",
-        ]  # fmt: skip
-
-    def test_every_nth(self) -> None:
-        rules = Rules(reject_every=6, release_every=2)
-        found = [rules.decide(Record(b""), _no_key) for _ in range(6)]
-        assert found == ["accepted", "released", "accepted", "released", "accepted", "rejected"]
-
-    def test_a_key_decides(self) -> None:
-        keys = iter(["A", "r", "?", "x", "q", ""])
-        assert [asked(lambda: next(keys)) for _ in range(5)] == [
-            "accepted",
-            "released",
-            "rejected",
-            None,
-            None,
-        ]
-
-    def test_ctrl_c_at_the_question(self) -> None:
-        with pytest.raises(KeyboardInterrupt):
-            asked(lambda: "\x03")
-
-
-def _no_key() -> str:
-    raise AssertionError("nobody is asked")

@@ -6,9 +6,7 @@ import json
 
 import pytest
 
-from tests.gateway.cli.test_admin import Peer, peer
-
-__all__ = ["peer"]
+from tests.gateway.cli.conftest import Peer
 
 TOPIC = "persistent/public/default/orders"
 SUB = f"{TOPIC}/subscription/billing"
