@@ -100,17 +100,6 @@ def test_topics_under_the_names_of_kafka_exporter_and_pulsar(serve: Serve) -> No
     serve(test)
 
 
-def test_what_the_broker_counts_itself_is_asked_at_the_scrape(serve: Serve) -> None:
-    async def test(admin: Admin) -> None:
-        admin.broker.unsent_bytes = 12345
-        assert admin.broker.fetch_sessions.create(1, True, 0) is not None
-        found = await lines(admin)
-        assert "magnetar_unsent_bytes 12345" in found
-        assert "magnetar_fetch_sessions 1" in found
-
-    serve(test)
-
-
 def test_lag_of_groups(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.partitioned("orders", 2)
@@ -251,24 +240,6 @@ def test_topics_are_counted_as_they_come_and_go(serve: Serve, monkeypatch: pytes
     serve(test)
 
 
-def test_a_large_text_is_kept_small_and_let_go(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.001)
-
-    async def test(admin: Admin) -> None:
-        for number in range(10):
-            await admin.broker.create_topic(f"t{number}", 1000, {})
-        show(admin, "all")
-        answer = await admin.ask("GET", "/metrics")
-        assert answer.body.count(b"\npulsar_storage_size{") == 10_000
-        pieces = await admin.server._scrape.text()
-        assert sum(piece.size for piece in pieces) > 2_000_000
-        assert sum(len(piece.kept) for piece in pieces) < sum(piece.size for piece in pieces) / 8
-        while admin.server._scrape._text is not None:
-            await asyncio.sleep(0)
-
-    serve(test)
-
-
 def test_a_deleted_topic_is_gone_from_the_next_scrape(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("gone")
@@ -276,19 +247,6 @@ def test_a_deleted_topic_is_gone_from_the_next_scrape(serve: Serve) -> None:
         assert any('"gone"' in line for line in await lines(admin))
         await admin.ask("DELETE", "P/gone")
         assert not any("gone" in line for line in await lines(admin))
-
-    serve(test)
-
-
-def test_scrapes_of_the_same_second_share_one_text(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(admin: Admin) -> None:
-        monkeypatch.setattr(scrape, "FRESH_SECONDS", 3600.0)
-        made = []
-        admin.broker.metrics.collect(lambda: made.append(1))
-        answers = await asyncio.gather(*[admin.ask("GET", "/metrics") for _ in range(5)])
-        assert len({answer.body for answer in answers}) == 1
-        assert (await admin.ask("GET", "/metrics/")).body == answers[0].body
-        assert len(made) == 1
 
     serve(test)
 
@@ -350,21 +308,5 @@ def test_so_does_one_of_a_topic_with_many_subscriptions(
         assert (await text(admin)).count(b"pulsar_subscription_unacked_messages{") == 30
         await counting
         assert len(set(turns)) > 10, "others had their turn between two subscriptions"
-
-    serve(test)
-
-
-def test_a_scrape_that_failed_is_not_kept(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(admin: Admin) -> None:
-        broken = True
-
-        def collect() -> None:
-            if broken:
-                raise RuntimeError("a collector broke")
-
-        admin.broker.metrics.collect(collect)
-        assert (await admin.ask("GET", "/metrics")).status == 500
-        broken = False
-        assert (await admin.ask("GET", "/metrics")).status == 200
 
     serve(test)

@@ -1,0 +1,82 @@
+"""Which function serves a call, and what is said of calls that none serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.admin import routes
+from gateway.admin.exchange import Call
+from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.conftest import Admin
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "word"),
+    [
+        ("GET", "/", 404, "/metrics"),
+        ("GET", "/admin/v2", 404, "nothing"),
+        ("GET", "/admin/v2/", 404, "nothing"),
+        ("GET", "/admin/v2/nonsense", 404, "nothing"),
+        ("GET", "/admin/v2/tenant", 404, "nothing"),
+        ("GET", "/admin/v2/topic/stats", 404, "nothing"),
+        ("GET", "/admin/v2/persistent/public", 404, "nothing"),
+        ("GET", "/admin/v2/persistent/public/default/orders/retention", 501, "`topics get-retention`"),
+        (
+            "POST",
+            "/admin/v2/persistent/public/default/o/subscription/s/expireMessages/3",
+            501,
+            "`topics expire-messages`",
+        ),
+        ("DELETE", "/admin/v2/persistent/public/default/o/retention", 501, "`topics remove-retention`"),
+        ("PUT", "/admin/v2/namespaces/public/new", 501, "`namespaces create`"),
+        ("PUT", "/admin/v2/tenants/shop", 501, "`tenants create`"),
+        ("PUT", "/admin/v2/clusters/mars", 501, "`clusters create`"),
+        ("GET", "/admin/v2/clusters/mars", 404, "no cluster 'mars'"),
+        ("GET", "/admin/v2/brokers/internal-configuration", 501, "`brokers get-internal-config`"),
+        ("GET", "/admin/v2/brokers/backlog-quota-check", 501, "`brokers backlog-quota-check`"),
+        ("POST", "/admin/v2/brokers/shutdown", 501, "`brokers shutdown`"),
+        ("GET", "/admin/v2/brokers/standalone/a:1/ownedNamespaces", 501, "`brokers namespaces`"),
+        ("POST", "/admin/v2/namespaces/public/default/messageTTL", 501, "`namespaces set-message-ttl`"),
+        ("GET", "/admin/v2/namespaces/public/default", 501, "`namespaces policies`"),
+        ("POST", "/admin/v2/bookies/racks-info/x", 501, "this call of bookies"),
+        ("GET", "/admin/v2/schemas/public/default/x/schema", 501, "schemas"),
+        ("GET", "/admin/v3/functions/public/default", 501, "functions"),
+        ("GET", "/lookup/v2/topic/persistent/public/default/x", 501, "lookup"),
+        ("GET", "/admin/v2/tenants/shop", 404, "no tenant 'shop'"),
+        ("GET", "/admin/v2/namespaces/shop", 404, "no tenant 'shop'"),
+        ("GET", "/admin/v2/brokers/mars", 404, "no cluster 'mars'"),
+        ("POST", "/metrics", 405, "GET"),
+        ("DELETE", "/health/live", 405, "GET"),
+    ],
+)
+def test_what_is_not_served_says_so(serve: Serve, method: str, path: str, status: int, word: str) -> None:
+    async def test(admin: Admin) -> None:
+        answer = await admin.ask(method, path)
+        assert answer.status == status
+        assert word in answer.json["reason"]
+
+    serve(test)
+
+
+def test_every_route_of_the_table_can_be_reached() -> None:
+    """A key that no path leads to would be a verb that is never served."""
+    examples = {
+        "clusters": ("clusters",), "brokers": ("brokers",), "tenants": ("tenants",), "tenant": ("namespaces", "t"),
+        "namespace": ("namespaces", "t", "n"), "domain": ("persistent", "t", "n"),
+        "topic": ("persistent", "t", "n", "x"), "magnetar": ("magnetar",),
+        "subscription": ("persistent", "t", "n", "x", "subscription", "s"),
+        "entry": ("persistent", "t", "n", "x", "ledger", "1", "entry", "2"),
+    }  # fmt: skip
+    for method, kind, tail in routes.VERBS:
+        rest = tuple(part for part in tail.replace("*", "anything").split("/") if part)
+        call = Call(method, examples[kind] + rest)
+        assert routes.verb_of(call) is routes.VERBS[method, kind, tail]
+
+
+def test_a_topic_may_be_called_partitioned(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("partitioned")
+        assert (await admin.ask("GET", "P/partitioned/stats")).status == 200
+        assert (await admin.ask("DELETE", "P/partitioned")).status == 204
+
+    serve(test)

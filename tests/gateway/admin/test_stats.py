@@ -1,0 +1,186 @@
+"""Stats of topics over HTTP, and the ledgers that are behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+Admin = Any
+
+
+Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
+
+
+FULL = "persistent://public/default/"
+
+
+def test_stats_count_what_came_in_and_what_is_kept(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("plain")
+        await admin.produce("plain", 0, [b"one", b"two", b"three"])
+
+        stats = (await admin.ask("GET", "P/plain/stats?getPreciseBacklog=true&x=y")).json
+        assert stats["msgInCounter"] == 3
+        assert stats["bytesInCounter"] == stats["storageSize"] > 0
+        assert stats["bytesOutCounter"] == 0
+        # a Fetch sends bytes without counting records: better no number than one that is always 0
+        assert not {"msgOutCounter", "msgRateOut"} & stats.keys()
+        assert stats["msgRateIn"] > 0
+        assert stats["averageMsgSize"] == pytest.approx(stats["storageSize"] / 3)
+        assert stats["magnetar"]["logStartOffset"] == 0
+        assert stats["magnetar"]["highWatermark"] == 3
+        assert "notices" not in stats["magnetar"]
+
+    serve(test)
+
+
+def test_stats_of_an_idle_topic_do_not_bring_it_to_life(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("plain")
+        stats = (await admin.ask("GET", "P/plain/stats")).json
+        assert stats["magnetar"]["inUse"] is False
+        assert [p for runtime in admin.broker.runtimes() for p in runtime.partitions] in ([], [None])
+
+    serve(test)
+
+
+def test_counters_stay_when_an_idle_topic_is_let_go(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("plain")
+        await admin.produce("plain", 0, [b"a", b"b"])
+        first = (await admin.ask("GET", "P/plain/stats")).json
+        for _ in range(2):
+            admin.broker.release_idle()
+        idle = (await admin.ask("GET", "P/plain/stats")).json
+        assert idle["magnetar"]["inUse"] is False
+        assert (idle["msgInCounter"], idle["bytesInCounter"]) == (2, first["bytesInCounter"])
+
+        await admin.produce("plain", 0, [b"c", b"d"])
+        again = (await admin.ask("GET", "P/plain/stats")).json
+        assert again["msgInCounter"] == 4
+        assert again["bytesInCounter"] == again["storageSize"] == 2 * first["bytesInCounter"]
+        # what came in long ago is no traffic of the last minute
+        assert again["msgRateIn"] <= first["msgRateIn"]
+        metrics = (await admin.ask("GET", "/metrics")).body.decode()
+        assert 'topic="persistent://public/default/plain"} 4' in metrics
+
+    serve(test)
+
+
+def test_a_topic_with_one_partition_answers_for_it(serve: Serve) -> None:
+    """Kafka clients make topics like that, and their users ask for them by the name that they know."""
+
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("single", 1)
+        await admin.produce("single", 0, [b"a", b"b"])
+        for verb in ("stats", "internalStats"):
+            whole = (await admin.ask("GET", f"P/single/{verb}")).json
+            one = (await admin.ask("GET", f"P/single-partition-0/{verb}")).json
+            assert whole.keys() == one.keys()
+            assert whole["magnetar"] == one["magnetar"]
+            assert whole["magnetar"]["highWatermark"] == 2
+
+    serve(test)
+
+
+def test_partitioned_stats_are_the_sums_over_the_partitions(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 3)
+        await admin.produce("orders", 0, [b"a"])
+        await admin.produce("orders", 2, [b"b", b"c"])
+
+        stats = (await admin.ask("GET", "P/orders/partitioned-stats")).json
+        assert stats["metadata"] == {"partitions": 3, "deleted": False}
+        assert list(stats["partitions"]) == [f"{FULL}orders-partition-{index}" for index in range(3)]
+        assert [one["msgInCounter"] for one in stats["partitions"].values()] == [1, 0, 2]
+        assert stats["msgInCounter"] == 3
+        assert stats["storageSize"] == sum(one["storageSize"] for one in stats["partitions"].values())
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"), [("compact", "grows"), ("compact,delete", None), ("delete", None)]
+)
+def test_stats_say_that_nothing_is_compacted_yet(serve: Serve, policy: str, words: str | None) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.create_topic("state", 1, {"cleanup.policy": policy})
+        whole = (await admin.ask("GET", "P/state/partitioned-stats")).json["magnetar"]
+        one = (await admin.ask("GET", "P/state-partition-0/stats")).json["magnetar"]
+        for extras in (whole, one):
+            assert extras["configs"] == {"cleanup.policy": policy}
+            if words is None:
+                assert "notices" not in extras
+            else:
+                assert "kept without compaction" in extras["notices"][0]
+                assert words in extras["notices"][0]
+
+    serve(test)
+
+
+def test_internal_stats_show_ledgers_and_segments(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        await admin.produce("orders", 0, [b"a", b"b"])
+        await admin.produce("orders", 0, [b"c"])
+
+        one = (await admin.ask("GET", "P/orders-partition-0/internalStats?metadata=false")).json
+        ledger = one["ledgers"][-1]
+        assert one["numberOfEntries"] == one["currentLedgerEntries"] == ledger["entries"] == 2
+        assert one["totalSize"] == one["currentLedgerSize"] == ledger["size"] > 0
+        assert one["lastConfirmedEntry"] == f"{ledger['ledgerId']}:1"
+        assert one["state"] == "LedgerOpened"
+        assert one["cursors"] == {}
+        assert one["magnetar"]["segments"][0]["nextOffset"] == 3
+
+        whole = (await admin.ask("GET", "P/orders/partitioned-internalStats")).json
+        assert whole["metadata"]["partitions"] == 2
+        assert whole["partitions"][FULL + "orders-partition-0"] == one
+        assert whole["partitions"][FULL + "orders-partition-1"]["lastConfirmedEntry"].endswith(":-1")
+
+    serve(test)
+
+
+def test_stats_and_metrics_say_what_is_kept_beyond_retention_and_for_whom(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        broker = admin.broker
+        await broker.create_topic("kept", 2, {"retention.bytes": "0"})
+        found = await broker.subscriptions.ensure("g", "kept", [0, 0])
+        at = found.partition(1)
+        at.attach("c")
+        for index in (0, 1):
+            await admin.produce("kept", index, [b"a", b"b", b"c"])
+        delivery = at.fetch("c", 1, 1 << 20, 1)
+        assert [each[:2] for each in delivery.acquired] == [(0, 0)]
+        await broker.retention.apply()
+        hold = {"subscription": "g", "offset": 0, "state": "ACQUIRED"}
+        one = (await admin.ask("GET", "P/kept-partition-1/stats")).json
+        size = one["storageSize"]
+        kept = one["magnetar"]["keptBeyondRetention"]
+        assert kept.pop("asOf") == pytest.approx(broker.clock.wall_ms(), abs=60_000)
+        assert kept == {"bytes": size, "messages": 3, "subscriptions": 1, "holds": [hold]}
+        assert one["subscriptions"]["g"]["totalMsgExpired"] == 0
+        whole = (await admin.ask("GET", "P/kept/partitioned-stats")).json
+        kept = whole["magnetar"]["keptBeyondRetention"]
+        del kept["asOf"]
+        assert kept == {"bytes": size, "messages": 3, "holds": [{"partition": 1, **hold}]}
+        assert whole["subscriptions"]["g"]["totalMsgExpired"] == 3
+        other = (await admin.ask("GET", "P/kept-partition-0/stats")).json
+        assert "keptBeyondRetention" not in other["magnetar"]
+        assert other["subscriptions"]["g"]["totalMsgExpired"] == 3
+        lines = (await admin.ask("GET", "/metrics")).body.decode().splitlines()
+        where = 'cluster="standalone",namespace="public/default",topic="persistent://public/default/kept-partition-'
+        for line in (
+            f'magnetar_retention_kept_bytes{{{where}1"}} {size}',
+            f'magnetar_retention_kept_messages{{{where}1"}} 3',
+            f'magnetar_retention_hold_offset{{{where}1",subscription="g",state="ACQUIRED"}} 0',
+            f'pulsar_subscription_total_msg_expired{{{where}0",subscription="g"}} 3',
+            f'pulsar_subscription_total_msg_expired{{{where}1",subscription="g"}} 0',
+            "magnetar_share_expired_total 3",
+        ):
+            assert line in lines
+        assert not any(line.startswith(f"magnetar_retention_kept_bytes{{{where}0") for line in lines)
+
+    serve(test)
