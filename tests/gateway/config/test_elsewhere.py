@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from gateway.config import SETTINGS
-from gateway.config.elsewhere import elsewhere
+from gateway.config.elsewhere import ELSEWHERE, FAMILIES, elsewhere
 from tests.gateway.config.refused import problems
 
 
@@ -18,3 +22,29 @@ def test_a_family_of_kafkas_without_effect() -> None:
 
 def test_nothing_that_has_an_effect_is_said_to_have_none() -> None:
     assert [name for name in SETTINGS if elsewhere(name) is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("log.dirs", 'Kafka\'s "log.dirs" has no effect here: use "data".'),
+        ("log.flush.interval.ms", 'Kafka\'s "log.flush.interval.ms" has no effect here: use "durability".'),
+        ("group.share.assignors", "every member of a share group gets every partition at once"),
+        ("zookeeper.connect", "there is no ZooKeeper here"),
+    ],
+)
+def test_what_to_do_instead_or_why(name: str, said: str) -> None:
+    assert said in (elsewhere(name) or "")
+
+
+@pytest.mark.parametrize("name", ["", "log", "log.dirs.x", "ssl", "my.own", "num.partitons"])
+def test_a_name_that_means_nothing_here(name: str) -> None:
+    assert elsewhere(name) is None
+
+
+def test_what_is_advised_can_be_done() -> None:
+    """Each setting that a sentence names is there, and each sentence is one."""
+    for advice in (*ELSEWHERE.values(), *FAMILIES.values()):
+        assert all(name in SETTINGS for name in re.findall(r'"([^"]*)"', advice)), advice
+        assert not advice.endswith(".")
+    assert all(start.endswith(".") or start.startswith("group.share.") for start in FAMILIES)

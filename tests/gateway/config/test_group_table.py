@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
 
-from gateway.config.group_table import duration_ms, sticky_ranges
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.config import Settings
+from gateway.config.group_table import (
+    GROUP_CONFIGS,
+    SLOTS,
+    OffsetReset,
+    duration_ms,
+    offset_reset,
+    sticky_ranges,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,3 +64,48 @@ class TestStickyRanges:
     def test_refused(self, item: str) -> None:
         with pytest.raises(ValueError, match=f'"{item}" is not'):
             sticky_ranges((item,))
+
+    @given(st.sets(st.integers(1, SLOTS - 1), max_size=20), st.data())
+    def test_every_slot_has_the_owner_that_was_written(self, cuts: set[int], data: st.DataObject) -> None:
+        edges = [0, *sorted(cuts), SLOTS]
+        owners = {(first, end): data.draw(st.sampled_from("abc")) for first, end in itertools.pairwise(edges)}
+        items = [f"{owner}:{first}-{end - 1}" for (first, end), owner in owners.items()]
+        found = sticky_ranges(tuple(data.draw(st.permutations(items))))
+        assert {each: owner for owner, ranges in found.items() for each in ranges} == owners
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("earliest", OffsetReset("earliest")),
+        ("latest", OffsetReset("latest")),
+        ("by_duration:PT1H30M", OffsetReset("by_duration", 5_400_000)),
+        ("by_duration:PT0S", OffsetReset("by_duration", 0)),
+    ],
+)
+def test_where_a_subscription_begins(text: str, found: OffsetReset) -> None:
+    assert offset_reset(text) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Earliest", "by_duration", "by_duration:", "by_duration:1h", "by_duration:-PT1S"]
+)
+def test_what_is_no_place_to_begin(text: str) -> None:
+    with pytest.raises(ValueError, match=r"must be earliest, latest or by_duration:PnDTnHnMn\.nS"):
+        offset_reset(text)
+
+
+def test_every_row_takes_its_default_and_knows_its_settings() -> None:
+    settings = Settings.load()
+    for name, (setting, broker, bounds, opened, effect) in GROUP_CONFIGS.items():
+        assert setting.name == name
+        # a config without a default says to people what it is then
+        assert (setting.default is None) == bool(opened), name
+        text = setting.render(setting.default)
+        assert text is None or setting.parse(text) == setting.default, name
+        if broker is not None and effect:
+            assert settings.integer(broker) == setting.default, name
+        if bounds is not None:
+            low, high = (settings.integer(each) for each in bounds)
+            assert isinstance(setting.default, int)
+            assert low <= setting.default <= high, name

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.config import Listener, Settings
+from gateway.config.listeners import Address, check_listeners, is_loopback, named, parse, resolve
 from tests.gateway.config.refused import problems
 
 
@@ -77,3 +80,61 @@ class TestListeners:
     def test_bad_addresses(self, flag: str, said: str) -> None:
         (problem,) = problems(flag)
         assert said in problem
+
+
+@given(
+    st.sampled_from(["", "a", "kafka.example", "127.0.0.1", "::", "::1", "fe80::1%eth0"]),
+    st.integers(0, 65535),
+)
+def test_an_address_that_was_written_is_read_again(host: str, port: int) -> None:
+    address = Address(host, port)
+    assert parse(str(address)) == (None, address)
+    assert parse(f"IN.a_b-1://{address}") == ("IN.a_b-1", address)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", ":", "a:", "a b:1", "a/b:1", "://a:1", "a:1:2", "a:123456", "a:-1", "[::1]"]
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        parse(text)
+    assert str(refused.value) == f'must be host:port, [IPv6]:port or NAME://host:port, and "{text}" is not'
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.255.255.254", True),
+        ("::1", True),
+        ("0:0:0:0:0:0:0:1", True),
+        ("128.0.0.1", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("::ffff:10.0.0.1", False),
+        ("", False),
+        ("localhost.example", False),
+        # a name may lead anywhere
+        ("my-machine", False),
+    ],
+)
+def test_what_only_this_machine_can_reach(host: str, own: bool) -> None:
+    assert is_loopback(host) is own
+
+
+def test_names_are_given_by_position_where_nobody_gives_them() -> None:
+    assert list(named(["a:1", "X://b:2", "c:3"])) == ["PLAINTEXT", "X", "PLAINTEXT3"]
+    with pytest.raises(ValueError, match="must have different names, and PLAINTEXT2 is there twice"):
+        named(["PLAINTEXT2://a:1", "b:2"])
+
+
+def test_a_listener_advertises_the_port_that_was_bound_unless_it_says_otherwise() -> None:
+    (first, second) = resolve(["127.0.0.1:0", "OUT://127.0.0.1:0"], ["OUT://kafka.example:9092"])
+    assert first == Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)
+    assert second == Listener("OUT", "127.0.0.1", 0, "kafka.example", 9092)
+
+
+def test_a_free_port_may_be_asked_for_twice() -> None:
+    assert check_listeners(("127.0.0.1:0", "127.0.0.1:0")) is None
+    assert check_listeners(("127.0.0.1:7", "B://127.0.0.1:7")) == "must name each address once"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config import Settings, SettingsError
-from gateway.config.sources import key_lines
+from gateway.config.sources import from_environment, from_flags, key_lines
 from tests.gateway.config.refused import problems
 
 
@@ -169,3 +169,60 @@ class TestProblems:
     @given(st.text())
     def test_no_file_breaks_it(self, text: str) -> None:
         key_lines(text)
+
+
+def test_each_key_has_its_lines() -> None:
+    text = """top = 1
+[a.b]
+c = 2 # d = 3
+"e.f" = 4
+'g' . h = 5
+[ x ]
+text = \'\'\'
+lost = 6
+\'\'\'
+c = { inside = 7 }
+[a.b]
+c = 8
+"""
+    assert key_lines(text) == {
+        "top": [1], "a.b": [2, 11], "a.b.c": [3, 12], "a.b.e.f": [4], "a.b.g.h": [5], "x": [6], "x.text": [7],
+        "x.c": [10],
+    }  # fmt: skip
+
+
+def test_flags_are_read_with_spaces_around_the_name_and_the_last_of_a_name_counts() -> None:
+    said: list[str] = []
+    layer = from_flags([" num.partitions = 4", "num.partitions=5", "data=a=b"], {"durability": "fsync"}, said)
+    assert said == []
+    assert layer == {
+        "num.partitions": (5, "--set num.partitions"), "data": ("a=b", "--set data"),
+        "durability": ("fsync", "--durability"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("MAGNETAR_CONFIG", False),
+        ("MAGNETAR_CONFIGS", True),
+        ("MAGNETAR_BENCH", False),
+        ("MAGNETAR_BENCH_SECONDS", False),
+        ("MAGNETAR_BENCHES", True),
+        # what Kubernetes puts beside services called magnetar and magnetar-admin
+        ("MAGNETAR_SERVICE_PORT", False),
+        ("MAGNETAR_PORT_8080_TCP", False),
+        ("MAGNETAR_HEADLESS_SERVICE_HOST", False),
+        ("MAGNETAR_ENV_HOME", False),
+        ("MAGNETAR_PORTS", True),
+        ("MAGNETAR_", True),
+        ("magnetar_config", False),
+        ("MAGNETARX", False),
+    ],
+)
+def test_a_slip_in_a_variable_is_told_and_other_programs_are_left_alone(variable: str, told: bool) -> None:
+    said: list[str] = []
+    assert from_environment({variable: "x"}, said) == {}
+    assert [each.startswith(f"variable {variable}: there is no such setting.") for each in said] == [
+        True
+    ] * told
