@@ -1,4 +1,4 @@
-"""Shared subscriptions on a real broker: what consumers are given, what their verdicts do, what a crash leaves."""
+"""One partition of a subscription: what consumers are given, what their verdicts do, what a crash or a failure leaves."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.errors import KafkaError
-from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
-from store.api import Family, Refused, StoreError, Unknown
+from store.api import Refused, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, Waiter, World, run
 
@@ -27,16 +25,6 @@ def test_records_are_delivered_once_each_and_never_again_when_acknowledged(folde
         assert not await world.ack(at, 3, consumer="two")
         await world.crash()
         assert await world.fetch(world.at(), "one") == {}
-
-    run(test, folder)
-
-
-def test_a_strict_limit_ends_within_a_batch(folder: Path | None) -> None:
-    async def test(world: World) -> None:
-        at = await world.subscribed(*(b"%d" % n for n in range(10)))
-        assert list(await world.fetch(at, "one", 4, strict=True)) == [0, 1, 2, 3]
-        assert list(await world.fetch(at, "two", 4, strict=True)) == [4, 5, 6, 7]
-        assert list(await world.fetch(at, "one", 4, strict=True)) == [8, 9]
 
     run(test, folder)
 
@@ -71,30 +59,6 @@ def test_acknowledgements_of_what_one_does_not_hold_are_refused_and_change_nothi
         assert await world.ack(at, 0, consumer="two") == Error.INVALID_RECORD_STATE
         assert await world.ack(at, 0, 1, consumer="one") == Error.INVALID_RECORD_STATE
         assert not await world.ack(at, 0, consumer="one")
-
-    run(test, folder)
-
-
-def test_released_records_are_sent_again_without_their_neighbours_when_they_are_few(
-    folder: Path | None,
-) -> None:
-    async def test(world: World) -> None:
-        at = await world.subscribed(*(b"%03d" % n * 20 for n in range(100)))
-        await world.fetch(at)
-        released = [3, 4, 50, 99]
-        assert not await world.ack(at, *(n for n in range(100) if n not in released))
-        assert not await world.ack(at, *released, kind=RELEASE)
-        at.attach("c")
-        given = at.fetch("c", 500, 1 << 20)
-        assert isinstance(given, tuple)
-        assert given.size < 1000, "the batch is some 6,000 bytes"
-        assert [(each.first, each.last, each.count) for each in given.acquired] == [
-            (3, 4, 1),
-            (50, 50, 1),
-            (99, 99, 1),
-        ]
-        at.detach("c", Ending.STOPPED)
-        assert await world.fetch(at, "d") == {n: (b"%03d" % n * 20, 2) for n in released}
 
     run(test, folder)
 
@@ -149,130 +113,6 @@ def test_whoever_waits_longest_is_woken_and_nobody_for_nothing(folder: Path | No
         assert takers[3].got == [0, 1]
 
     run(test, folder)
-
-
-@pytest.mark.parametrize("reset", ["earliest", "latest", "by_duration:PT1M"])
-def test_a_new_subscription_begins_where_the_group_says_and_stays_there(
-    folder: Path | None, reset: str
-) -> None:
-    async def test(world: World) -> None:
-        await world.topic(partitions=2)
-        await world.produce(b"old")
-        await world.pass_time(120_000)
-        await world.produce(b"young")
-        await world.pass_time(30_000)
-        await world.subscribe(reset=reset)
-        await world.produce(b"new")
-        await world.produce(b"other", index=1)
-        # nobody has fetched: it is durable nevertheless
-        await world.crash()
-        expected = {"earliest": [b"old", b"young", b"new"], "latest": [b"new"]}.get(reset, [b"young", b"new"])
-        assert [value for value, _ in (await world.fetch(world.at())).values()] == expected
-        assert [value for value, _ in (await world.fetch(world.at(index=1))).values()] == [b"other"]
-
-    run(test, folder)
-
-
-def test_partitions_that_are_added_are_read_from_their_first_record(folder: Path | None) -> None:
-    async def test(world: World) -> None:
-        await world.topic()
-        await world.produce(b"before")
-        await world.subscribe(reset="latest")
-        await world.broker.topics.grow("t", 2)
-        await world.produce(b"added", index=1)
-        assert await world.fetch(world.at()) == {}
-        assert await world.fetch(world.at(index=1)) == {0: (b"added", 1)}
-
-    run(test, folder)
-
-
-def test_a_topic_that_is_deleted_takes_its_subscriptions_along_and_a_new_one_has_none(
-    folder: Path | None,
-) -> None:
-    async def test(world: World) -> None:
-        at = await world.subscribed(b"a", b"b")
-        await world.fetch(at)
-        await world.ack(at, 0, kind=RELEASE)
-        waiter = Waiter("w")
-        at.attach("w")
-        at.park(waiter)
-        await world.broker.topics.delete("t")
-        assert waiter.times, "it is told"
-        with pytest.raises(KafkaError):
-            await world.fetch(at)
-        with pytest.raises(KafkaError):
-            at.acknowledge("c", [(1, 1, ACCEPT)])
-        at.detach("c", Ending.CRASHED)
-        at.detach("w", Ending.CRASHED)
-        await world.settled()
-        for family in (Family.SUBSCRIPTION, Family.CURSOR, Family.ACK, Family.COUNT, Family.DUE):
-            assert not list(world.store.scan(family)), family
-        await world.topic()
-        assert world.broker.subscriptions.get("g", "t") is None
-        await world.produce(b"new")
-        at = await world.subscribe()
-        assert await world.fetch(at) == {0: (b"new", 1)}
-
-    run(test, folder)
-
-
-def test_a_subscription_that_is_deleted_forgets_everything(folder: Path | None) -> None:
-    async def test(world: World) -> None:
-        await world.topic()
-        await world.topic("u")
-        at = await world.subscribe()
-        await world.subscribe(topic="u")
-        await world.subscribe("other")
-        await world.produce(b"a", b"b")
-        await world.fetch(at)
-        await world.ack(at, 0)
-        topic = world.broker.catalog.get("t")
-        assert topic is not None
-        assert await world.broker.subscriptions.delete("g", topic.topic_id) == 1
-        assert world.broker.subscriptions.get("g", "t") is None
-        assert [row.topic for row in world.broker.subscriptions.of_group("g")] == ["u"]
-        assert [row.group for row in world.broker.subscriptions.of_topic(topic.topic_id)] == ["other"]
-        with pytest.raises(KafkaError):
-            await world.fetch(at)
-        at = await world.subscribe()
-        assert list(await world.fetch(at)) == [0, 1]
-
-    run(test, folder)
-
-
-@pytest.mark.parametrize("kind", ["shared", "key_shared"])
-def test_whoever_waits_at_a_subscription_that_is_deleted_does_not_bring_it_back(kind: str) -> None:
-    class Searcher(Waiter):
-        """As a parked fetch does: woken, it looks for what serves its partition now."""
-
-        def wake(self, at: SubscriptionPartition) -> None:
-            self.times += 1
-            assert at.gone
-            found = at.registry.by_id("g", at.subscription.topic_id)
-            if found is not None:
-                found.partition(0).attach(self.consumer)
-
-    async def test(world: World) -> None:
-        topic = await world.topic()
-        await world.configure("g", pulsar__subscription__type=kind)
-        at = await world.subscribe()
-        searcher = Searcher("c")
-        at.attach("c")
-        await world.settled()
-        at.park(searcher)
-        assert await world.broker.subscriptions.delete("g", topic.topic_id) == 1
-        await world.settled()
-        assert searcher.times == 1
-        assert not world.broker.subscriptions.of_group("g")
-        assert world.broker.subscriptions.get("g", "t") is None
-        await world.produce(b"a")
-        at = await world.subscribe()
-        at.attach("d")
-        await world.settled()
-        assert await world.fetch(at, "d") == {0: (b"a", 1)}
-        assert len(world.broker.subscriptions.of_topic(topic.topic_id)) == 1
-
-    run(test)
 
 
 def test_records_below_the_start_of_the_log_are_gone(folder: Path | None) -> None:
@@ -378,44 +218,6 @@ def test_many_cursors_of_a_turn_are_one_commit_with_a_row_each(folder: Path | No
         run(test)
 
 
-def test_an_empty_hand_is_left_and_bytes_are_bounded(folder: Path | None) -> None:
-    """A limit of bytes takes the first batch whole; nothing is acquired that is not sent."""
-
-    async def test(world: World) -> None:
-        at = await world.subscribed()
-        for _ in range(4):
-            await world.produce(b"x" * 1000, b"y" * 1000)
-        assert list(await world.fetch(at, "one", max_bytes=10)) == [0, 1]
-        assert list(await world.fetch(at, "one", max_bytes=5000)) == [2, 3, 4, 5]
-        at.detach("one", Ending.STOPPED)
-        assert list(await world.fetch(at, "two", max_bytes=10)) == [0, 1]
-        assert at.ready().acquired == 2
-        assert list(await world.fetch(at, "two")) == [2, 3, 4, 5, 6, 7]
-
-    run(test, folder)
-
-
-def test_a_cursor_that_nobody_uses_is_let_go_and_knows_everything_when_it_is_back(
-    folder: Path | None,
-) -> None:
-    async def test(world: World) -> None:
-        at = await world.subscribed(b"a", b"b", b"c")
-        await world.fetch(at)
-        await world.ack(at, 1)
-        subscriptions = world.broker.subscriptions
-        for _ in range(3):
-            subscriptions.release_idle()
-        assert list(subscriptions.live()), "it has a consumer"
-        at.detach("c", Ending.STOPPED)
-        await world.settled()
-        for _ in range(2):
-            subscriptions.release_idle()
-        assert not list(subscriptions.live())
-        assert list(await world.fetch(world.at())) == [0, 2]
-
-    run(test, folder)
-
-
 def test_a_clean_stop_counts_nothing(folder: Path | None) -> None:
     async def test(world: World) -> None:
         at = await world.subscribed(b"a")
@@ -441,22 +243,6 @@ def test_rejected_records_are_dropped_where_dead_letters_are_switched_off(folder
         assert world.broker.catalog.get("t-g-DLQ") is None
         assert at.ready().start == 2
         assert world.broker.metrics.share_dropped.value == 1
-
-    run(test, folder)
-
-
-def test_a_gap_among_what_is_delivered_again_is_passed_over(folder: Path | None) -> None:
-    async def test(world: World) -> None:
-        topic = await world.topic()
-        at = await world.subscribe()
-        await world.produce(b"a")
-        partition = world.broker.partition(topic, 0)
-        await world.produce(b"b")
-        partition.next_offset += 3
-        await world.produce(b"c")
-        assert list(await world.fetch(at)) == [0, 1, 5]
-        assert not await world.ack(at, 0, 1, 5)
-        assert at.ready().start == 6
 
     run(test, folder)
 

@@ -1,0 +1,158 @@
+"""Subscriptions made, found, deleted and let go: where they begin, and what stays of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.subscriptions.partition import SubscriptionPartition
+from semantics.subscriptions.states import Ending
+from store.api import Family
+from tests.gateway.broker.subscriptions.world import ACCEPT, RELEASE, Waiter, World, run
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest", "by_duration:PT1M"])
+def test_a_new_subscription_begins_where_the_group_says_and_stays_there(
+    folder: Path | None, reset: str
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic(partitions=2)
+        await world.produce(b"old")
+        await world.pass_time(120_000)
+        await world.produce(b"young")
+        await world.pass_time(30_000)
+        await world.subscribe(reset=reset)
+        await world.produce(b"new")
+        await world.produce(b"other", index=1)
+        # nobody has fetched: it is durable nevertheless
+        await world.crash()
+        expected = {"earliest": [b"old", b"young", b"new"], "latest": [b"new"]}.get(reset, [b"young", b"new"])
+        assert [value for value, _ in (await world.fetch(world.at())).values()] == expected
+        assert [value for value, _ in (await world.fetch(world.at(index=1))).values()] == [b"other"]
+
+    run(test, folder)
+
+
+def test_partitions_that_are_added_are_read_from_their_first_record(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.produce(b"before")
+        await world.subscribe(reset="latest")
+        await world.broker.topics.grow("t", 2)
+        await world.produce(b"added", index=1)
+        assert await world.fetch(world.at()) == {}
+        assert await world.fetch(world.at(index=1)) == {0: (b"added", 1)}
+
+    run(test, folder)
+
+
+def test_a_topic_that_is_deleted_takes_its_subscriptions_along_and_a_new_one_has_none(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        at = await world.subscribed(b"a", b"b")
+        await world.fetch(at)
+        await world.ack(at, 0, kind=RELEASE)
+        waiter = Waiter("w")
+        at.attach("w")
+        at.park(waiter)
+        await world.broker.topics.delete("t")
+        assert waiter.times, "it is told"
+        with pytest.raises(KafkaError):
+            await world.fetch(at)
+        with pytest.raises(KafkaError):
+            at.acknowledge("c", [(1, 1, ACCEPT)])
+        at.detach("c", Ending.CRASHED)
+        at.detach("w", Ending.CRASHED)
+        await world.settled()
+        for family in (Family.SUBSCRIPTION, Family.CURSOR, Family.ACK, Family.COUNT, Family.DUE):
+            assert not list(world.store.scan(family)), family
+        await world.topic()
+        assert world.broker.subscriptions.get("g", "t") is None
+        await world.produce(b"new")
+        at = await world.subscribe()
+        assert await world.fetch(at) == {0: (b"new", 1)}
+
+    run(test, folder)
+
+
+def test_a_subscription_that_is_deleted_forgets_everything(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.topic("u")
+        at = await world.subscribe()
+        await world.subscribe(topic="u")
+        await world.subscribe("other")
+        await world.produce(b"a", b"b")
+        await world.fetch(at)
+        await world.ack(at, 0)
+        topic = world.broker.catalog.get("t")
+        assert topic is not None
+        assert await world.broker.subscriptions.delete("g", topic.topic_id) == 1
+        assert world.broker.subscriptions.get("g", "t") is None
+        assert [row.topic for row in world.broker.subscriptions.of_group("g")] == ["u"]
+        assert [row.group for row in world.broker.subscriptions.of_topic(topic.topic_id)] == ["other"]
+        with pytest.raises(KafkaError):
+            await world.fetch(at)
+        at = await world.subscribe()
+        assert list(await world.fetch(at)) == [0, 1]
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("kind", ["shared", "key_shared"])
+def test_whoever_waits_at_a_subscription_that_is_deleted_does_not_bring_it_back(kind: str) -> None:
+    class Searcher(Waiter):
+        """As a parked fetch does: woken, it looks for what serves its partition now."""
+
+        def wake(self, at: SubscriptionPartition) -> None:
+            self.times += 1
+            assert at.gone
+            found = at.broker.subscriptions.by_id("g", at.subscription.topic_id)
+            if found is not None:
+                found.partition(0).attach(self.consumer)
+
+    async def test(world: World) -> None:
+        topic = await world.topic()
+        await world.configure("g", pulsar__subscription__type=kind)
+        at = await world.subscribe()
+        searcher = Searcher("c")
+        at.attach("c")
+        await world.settled()
+        at.park(searcher)
+        assert await world.broker.subscriptions.delete("g", topic.topic_id) == 1
+        await world.settled()
+        assert searcher.times == 1
+        assert not world.broker.subscriptions.of_group("g")
+        assert world.broker.subscriptions.get("g", "t") is None
+        await world.produce(b"a")
+        at = await world.subscribe()
+        at.attach("d")
+        await world.settled()
+        assert await world.fetch(at, "d") == {0: (b"a", 1)}
+        assert len(world.broker.subscriptions.of_topic(topic.topic_id)) == 1
+
+    run(test)
+
+
+def test_a_cursor_that_nobody_uses_is_let_go_and_knows_everything_when_it_is_back(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        at = await world.subscribed(b"a", b"b", b"c")
+        await world.fetch(at)
+        await world.ack(at, 1)
+        subscriptions = world.broker.subscriptions
+        for _ in range(3):
+            subscriptions.release_idle()
+        assert list(subscriptions.live()), "it has a consumer"
+        at.detach("c", Ending.STOPPED)
+        await world.settled()
+        for _ in range(2):
+            subscriptions.release_idle()
+        assert not list(subscriptions.live())
+        assert list(await world.fetch(world.at())) == [0, 2]
+
+    run(test, folder)
