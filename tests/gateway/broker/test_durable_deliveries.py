@@ -25,7 +25,7 @@ from tests.gateway.broker.share_asking import (
     share_fetch_body,
     topic,
 )
-from tests.gateway.broker.subscriptions.test_cold import Disk
+from tests.gateway.broker.subscriptions.disk import Disk
 from tests.gateway.serving import Client, batch, produce_body
 
 

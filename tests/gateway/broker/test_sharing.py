@@ -36,7 +36,7 @@ from tests.gateway.broker.share_asking import (
     topic,
 )
 from tests.gateway.broker.share_members import beat
-from tests.gateway.broker.subscriptions.test_cold import Disk
+from tests.gateway.broker.subscriptions.disk import Disk
 from tests.gateway.serving import Client, batch, produce_body
 
 # -- waiting ---------------------------------------------------------------------------------------------------------

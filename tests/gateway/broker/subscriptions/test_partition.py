@@ -1,4 +1,4 @@
-"""One partition of a subscription: what consumers are given, what their verdicts do, what a crash or a failure leaves."""
+"""One partition of a subscription: what consumers are given, what verdicts do, what a crash or a failure leaves."""
 
 from __future__ import annotations
 
