@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from semantics.subscriptions.config import SubscriptionConfig
@@ -127,3 +128,22 @@ class Driver:
         self.commit()
         self.restart(**more)
         self.load_due()
+
+
+LOW, HIGH = 10, 60_000
+"""a's slot and b's"""
+
+
+def evenly(names: list[str]) -> Owners:
+    edges = [65_536 * place // max(len(names), 1) for place in range(len(names) + 1)]
+    return Owners(*((*edge, name) for edge, name in zip(pairwise(edges), names, strict=True)))
+
+
+HALVES = Owners((0, 32_768, "a"), (32_768, 65_536, "b"))
+
+
+def keyed(slots: list[int], owners: Owners = HALVES, **config: Any) -> Driver:
+    driver = Driver(type="key_shared", **config)
+    driver.cursor.reassign(owners, 0)
+    driver.feed(len(slots), slots)
+    return driver

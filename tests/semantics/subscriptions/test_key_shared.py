@@ -1,43 +1,28 @@
-"""Who may have which record when slots belong to consumers. The default mode is strict."""
+"""Who may have which record when slots belong to consumers. Strict is the default; what holds a key back: test_slots.py."""
 
 from __future__ import annotations
 
 import random
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from semantics.subscriptions.cursor import FILL_UP
-from semantics.subscriptions.states import Batch, Draining, Ending, Reason
+from semantics.subscriptions.states import Draining, Ending
 from tests.semantics.subscriptions.driving import (
     ACCEPT,
-    REJECT,
+    HALVES,
+    HIGH,
+    LOW,
     RELEASE,
     WALL,
     Driver,
     Owners,
     all_of,
+    evenly,
+    keyed,
     left_over,
 )
-
-LOW, HIGH = 10, 60_000
-"""a's slot and b's"""
-
-
-def evenly(names: list[str]) -> Owners:
-    edges = [65_536 * place // max(len(names), 1) for place in range(len(names) + 1)]
-    return Owners(*((*edge, name) for edge, name in zip(pairwise(edges), names, strict=True)))
-
-
-HALVES = Owners((0, 32_768, "a"), (32_768, 65_536, "b"))
-
-
-def keyed(slots: list[int], owners: Owners = HALVES, **config: Any) -> Driver:
-    driver = Driver(type="key_shared", **config)
-    driver.cursor.reassign(owners, 0)
-    driver.feed(len(slots), slots)
-    return driver
 
 
 def test_each_gets_its_own_slots() -> None:
@@ -60,121 +45,6 @@ def test_who_is_not_named_gets_nothing() -> None:
     driver.attach("c")
     assert driver.poll("c") == []
     assert not driver.cursor.can_serve("c", 1)
-
-
-def test_strict_has_one_of_a_key_in_hand() -> None:
-    driver = keyed([LOW, LOW, LOW, LOW + 1])
-    assert driver.poll("a") == [0, 3]
-    assert driver.state(1, 2) == ["BLOCKED", "BLOCKED"]
-    assert driver.cursor.look(1).reason == "a has a record of its slot"
-    driver.say(ACCEPT, 0)
-    assert driver.state(1, 2) == ["AVAILABLE", "BLOCKED"]
-    assert driver.poll("a") == [1]
-
-
-def test_strict_holds_a_key_back_while_an_earlier_one_waits_after_a_nack() -> None:
-    driver = keyed([LOW, LOW], nack_delay_ms=100)
-    driver.poll("a")
-    driver.say(RELEASE, 0)
-    assert driver.poll("a") == []
-    assert "nacked" in (driver.cursor.look(1).reason or "")
-    driver.pass_time(100)
-    assert driver.poll("a") == [0]
-    driver.say(ACCEPT, 0)
-    assert driver.poll("a") == [1]
-
-
-def test_strict_holds_a_key_back_until_its_dead_are_buried() -> None:
-    driver = keyed([LOW, LOW])
-    driver.poll("a")
-    driver.say(REJECT, 0)
-    assert driver.poll("a") == []
-    [dying] = driver.cursor.dying(9)
-    driver.cursor.not_buried([(dying.first, dying.last)], "full", WALL + 50)
-    assert driver.poll("a") == []
-    driver.pass_time(50)
-    driver.cursor.dying(9)
-    driver.cursor.buried([(0, 0)])
-    assert driver.poll("a") == [1]
-
-
-def test_strict_lets_an_earlier_record_go_before_one_that_waits_behind_it() -> None:
-    driver = keyed([], nack_delay_ms=1_000, delivery_limit=3)
-    driver.feed(4, [LOW] * 4, delayed=[(0, WALL + 100), (1, WALL + 200)])
-    assert driver.poll("a") == [2]
-    driver.pass_time(100)
-    assert driver.poll("a") == []
-    driver.say(RELEASE, 2)
-    assert driver.state(0, 2, 3) == ["AVAILABLE", "BACKOFF", "BLOCKED"]
-    assert driver.poll("a") == [0]
-    driver.say(RELEASE, 0)
-    driver.pass_time(100)
-    # 1 is behind 0, which waits now
-    assert driver.poll("a") == []
-    driver.pass_time(900)
-    assert driver.poll("a") == [0]
-    driver.say(ACCEPT, 0)
-    assert driver.poll("a") == [1]
-    driver.say(ACCEPT, 1)
-    assert driver.poll("a") == [2]
-    driver.say(ACCEPT, 2)
-    assert driver.poll("a") == [3]
-
-
-def test_strict_lets_an_earlier_record_go_before_a_dead_one_that_cannot_be_buried() -> None:
-    driver = keyed([])
-    driver.feed(3, [LOW] * 3, delayed=[(0, WALL + 100)])
-    assert driver.poll("a") == [1]
-    driver.say(REJECT, 1)
-    driver.cursor.dying(9)
-    driver.cursor.not_buried([(1, 1)], "full", WALL + 10**9)
-    driver.pass_time(100)
-    assert driver.poll("a") == [0]
-    driver.say(ACCEPT, 0)
-    assert driver.poll("a") == []
-    driver.crash()
-    driver.cursor.reassign(HALVES, driver.now)
-    driver.feed(3, [LOW] * 3)
-    assert driver.poll("a") == []
-    driver.cursor.dying(9)
-    driver.cursor.buried([(1, 1)])
-    assert driver.poll("a") == [2]
-
-
-@pytest.mark.parametrize("crash", [False, True])
-def test_what_cannot_be_opened_has_no_key_and_holds_nobody_back(crash: bool) -> None:
-    driver = keyed([])
-    driver.cursor.feed([Batch(0, 3, None, dead=[(0, 2, Reason.CORRUPT)])], 0, WALL)
-    driver.feed(2, [0, 0])
-    if crash:
-        driver.crash()
-        driver.cursor.reassign(HALVES, driver.now)
-        driver.cursor.feed([Batch(0, 3, None, dead=[(0, 2, Reason.CORRUPT)])], 0, WALL)
-        driver.feed(2, [0, 0])
-    driver.cursor.dying(2)
-    driver.cursor.not_buried([(0, 1)], "full", WALL + 10**9)
-    assert (driver.cursor.look(2).slot, driver.cursor.look(2).owner) == (None, None)
-    assert driver.poll("a") == [3]
-    driver.say(ACCEPT, 3)
-    assert driver.poll("a") == [4]
-
-
-def test_strict_waits_for_the_dead_of_a_batch_just_read() -> None:
-    driver = keyed([])
-    driver.feed(3, [LOW, LOW, LOW], dead=[(0, 1, Reason.MAX_DELIVERIES)])
-    assert driver.poll("a") == []
-    driver.cursor.dying(9)
-    driver.cursor.buried([(0, 0)])
-    assert driver.poll("a") == []
-    driver.cursor.buried([(1, 1)])
-    assert driver.poll("a") == [2]
-
-
-def test_without_dead_letters_a_dropped_record_frees_its_key() -> None:
-    driver = keyed([LOW, LOW], dead_letters=False)
-    driver.poll("a")
-    driver.say(REJECT, 0)
-    assert driver.poll("a") == [1]
 
 
 def test_not_strict_gives_its_holder_more_of_a_key_in_order() -> None:
@@ -232,31 +102,6 @@ def test_out_of_order_does_not_wait_for_other_holders() -> None:
     assert driver.cursor.draining() == []
 
 
-def test_what_a_crash_leaves_goes_before_what_waited_for_it() -> None:
-    for strict in (True, False):
-        driver = keyed([LOW, LOW, LOW], strict=strict)
-        driver.poll("a", 1)
-        driver.poll("a", 1)
-        driver.cursor.detach("a", Ending.CRASHED, 1, WALL)
-        driver.cursor.reassign(all_of("b"), 1)
-        assert driver.poll("b", 1) == [0]
-        driver.say(ACCEPT, 0, by="b")
-        assert driver.poll("b", 1) == [1]
-
-
-def test_a_delayed_record_goes_first_when_it_is_due_before_the_next_is_taken() -> None:
-    driver = keyed([])
-    driver.feed(4, [LOW] * 4, delayed=[(0, WALL + 100)])
-    assert driver.poll("a") == [1]
-    driver.pass_time(100)
-    assert driver.poll("a") == []
-    driver.say(RELEASE, 1)
-    assert driver.poll("a") == [0]
-    assert driver.state(1) == ["BLOCKED"]
-    driver.say(ACCEPT, 0)
-    assert driver.poll("a") == [1]
-
-
 def test_the_look_ahead_is_bounded_and_delayed_records_are_not_in_it() -> None:
     driver = keyed([LOW] * 10, lookahead=10)
     driver.poll("a")
@@ -288,14 +133,6 @@ def test_a_seek_keeps_the_owners() -> None:
     driver.feed(2, [LOW, HIGH])
     assert driver.poll("a") == [0]
     assert driver.poll("b") == [1]
-
-
-def test_a_trim_frees_the_slots_of_what_it_takes() -> None:
-    driver = keyed([LOW, LOW, LOW, HIGH])
-    driver.poll("a")
-    driver.cursor.trimmed(2)
-    assert driver.poll("a") == [2]
-    assert driver.poll("b") == [3]
 
 
 def test_strictness_may_change_while_records_are_in_hand() -> None:
