@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.apis import dispatch
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from tests.gateway.broker.asking import delete_topic
 from tests.gateway.broker.held import HeldStore, run, run_held
 from tests.gateway.serving import Client, create
 
@@ -204,53 +202,6 @@ def test_many_topics_are_made_in_one_commit_and_two_clients_agree() -> None:
         other.close()
 
     run_held(test)
-
-
-def test_kept_answers_follow_every_change() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        async def every() -> list[tuple[str, int, int]]:
-            first = told(await ask(client, None))
-            assert told(await ask(client, None)) == first
-            return first
-
-        assert await every() == []
-        await create(client, "a")
-        assert await every() == [("a", 0, 1)]
-        await gateway.broker.create_partitions("a", 2)
-        assert await every() == [("a", 0, 2)]
-        old = (await ask(client, ["a"], version=12)).topics[0].topic_id
-        assert await delete_topic(client, "a") == 0
-        assert await every() == []
-        new = await create(client, "a")
-        assert new != old
-        assert (await ask(client, ["a"], version=12)).topics[0].topic_id == new
-
-    run(test)
-
-
-def test_what_is_kept_is_bounded_and_errors_are_not_kept() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        cache = gateway.broker.metadata_cache
-        await create(client, "a")
-        await ask(client, ["missing"])
-        assert not cache
-        for number in range(dispatch._CACHED + 10):
-            await ask(client, ["a"] * (1 + number))
-        assert 0 < len(cache) <= dispatch._CACHED
-
-    run(test)
-
-
-def test_large_answers_push_others_out_and_huge_ones_are_not_kept() -> None:
-    cache: dict[tuple[int, str, bytes], bytes] = {}
-    size = dispatch._CACHED_BYTES
-    dispatch._keep(cache, (1, "", b"a"), bytes(size // 2))
-    dispatch._keep(cache, (1, "", b"b"), bytes(size // 3))
-    assert len(cache) == 2
-    dispatch._keep(cache, (1, "", b"c"), bytes(size // 2))
-    assert list(cache) == [(1, "", b"c")]
-    dispatch._keep(cache, (1, "", b"d" * size), b"x")
-    assert not cache
 
 
 @pytest.mark.parametrize("version", [8, 10])

@@ -1,0 +1,78 @@
+"""From a request to the bytes of its answer: answers that are kept, and requests that are not served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.apis import dispatch
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from tests.gateway.broker.asking import delete_topic
+from tests.gateway.broker.held import run
+from tests.gateway.serving import Client, create
+
+Request = messages.MetadataRequest
+MISSING = Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def ask(
+    client: Client, names: list[str] | None, *, version: int = 9, auto: bool = False, **options: Any
+) -> Any:
+    topics = None if names is None else [Request.MetadataRequestTopic(name=name) for name in names]
+    return await client.ask(
+        ApiKey.METADATA, version, Request(topics=topics, allow_auto_topic_creation=auto, **options)
+    )
+
+
+def told(answer: Any) -> list[tuple[str, int, int]]:
+    """(name, error, partitions) of each topic."""
+    return [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics]
+
+
+def test_kept_answers_follow_every_change() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        async def every() -> list[tuple[str, int, int]]:
+            first = told(await ask(client, None))
+            assert told(await ask(client, None)) == first
+            return first
+
+        assert await every() == []
+        await create(client, "a")
+        assert await every() == [("a", 0, 1)]
+        await gateway.broker.create_partitions("a", 2)
+        assert await every() == [("a", 0, 2)]
+        old = (await ask(client, ["a"], version=12)).topics[0].topic_id
+        assert await delete_topic(client, "a") == 0
+        assert await every() == []
+        new = await create(client, "a")
+        assert new != old
+        assert (await ask(client, ["a"], version=12)).topics[0].topic_id == new
+
+    run(test)
+
+
+def test_what_is_kept_is_bounded_and_errors_are_not_kept() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        cache = gateway.broker.metadata_cache
+        await create(client, "a")
+        await ask(client, ["missing"])
+        assert not cache
+        for number in range(dispatch._CACHED + 10):
+            await ask(client, ["a"] * (1 + number))
+        assert 0 < len(cache) <= dispatch._CACHED
+
+    run(test)
+
+
+def test_large_answers_push_others_out_and_huge_ones_are_not_kept() -> None:
+    cache: dict[tuple[int, str, bytes], bytes] = {}
+    size = dispatch._CACHED_BYTES
+    dispatch._keep(cache, (1, "", b"a"), bytes(size // 2))
+    dispatch._keep(cache, (1, "", b"b"), bytes(size // 3))
+    assert len(cache) == 2
+    dispatch._keep(cache, (1, "", b"c"), bytes(size // 2))
+    assert list(cache) == [(1, "", b"c")]
+    dispatch._keep(cache, (1, "", b"d" * size), b"x")
+    assert not cache
