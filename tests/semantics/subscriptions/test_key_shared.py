@@ -1,4 +1,4 @@
-"""Who may have which record when slots belong to consumers. Strict is the default; what holds a key back: test_slots.py."""
+"""Who may have which record when slots belong to consumers. Strict by default; what holds a key back: test_slots.py."""
 
 from __future__ import annotations
 

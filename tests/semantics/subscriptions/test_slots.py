@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semantics.subscriptions.states import Batch, Ending, Reason
+from semantics.subscriptions.states import Batch, Draining, Ending, Reason
 from tests.semantics.subscriptions.driving import (
     ACCEPT,
     HALVES,
@@ -13,8 +13,11 @@ from tests.semantics.subscriptions.driving import (
     REJECT,
     RELEASE,
     WALL,
+    Driver,
+    Owners,
     all_of,
     keyed,
+    left_over,
 )
 
 
@@ -164,3 +167,59 @@ def test_a_trim_frees_the_slots_of_what_it_takes() -> None:
     driver.cursor.trimmed(2)
     assert driver.poll("a") == [2]
     assert driver.poll("b") == [3]
+
+
+def test_each_reason_to_hold_a_key_back_has_its_sentence() -> None:
+    driver = keyed([], nack_delay_ms=100)
+    driver.feed(5, [LOW, LOW, HIGH, 40, 41], delayed=[(0, WALL + 50)])
+    driver.cursor.reassign(Owners((0, 41, "a"), (42, 65_536, "b")), 0)
+    assert driver.cursor.look(1).reason is None, "it may be taken"
+    driver.pass_time(50)
+    assert driver.cursor.look(1).reason == "an earlier record of its slot goes first"
+    assert driver.cursor.look(4).reason == "nobody owns its slot"
+    driver.poll("a", 1)
+    assert driver.cursor.look(1).reason == "a has a record of its slot"
+    driver.say(RELEASE, 0)
+    assert (
+        driver.cursor.look(1).reason == "an earlier record of its slot was nacked or is to be dead-lettered"
+    )
+
+
+def test_a_key_that_several_have_records_of_is_free_when_all_of_them_are_settled() -> None:
+    """From when that was allowed."""
+    driver = keyed([LOW] * 4, allow_out_of_order=True)
+    driver.poll("a", 1)
+    driver.cursor.reassign(all_of("b"), 5)
+    assert driver.poll("b", 1) == [1]
+    driver.cursor.reconfigure(Driver(type="key_shared").config)
+    assert driver.cursor.look(2).reason == "several have records of its slot"
+    driver.say(ACCEPT, 1, by="b")
+    assert driver.poll("b") == []
+    assert driver.cursor.look(2).reason == "a has a record of its slot"
+    driver.say(ACCEPT, 0)
+    assert driver.cursor.draining() == []
+    assert driver.poll("b") == [2]
+
+
+@pytest.mark.parametrize("how", [ACCEPT, RELEASE, REJECT])
+def test_when_nothing_is_open_nothing_is_said_of_any_slot(how: bytes) -> None:
+    driver = keyed([LOW, LOW, HIGH], dead_letters=False, delivery_limit=2)
+    while offsets := driver.poll("a"):
+        driver.say(how, *offsets)
+    while offsets := driver.poll("b"):
+        driver.say(how, *offsets, by="b")
+    assert driver.cursor.start == 3
+    assert left_over(driver.cursor._keyed) == {}
+
+
+def test_a_slot_drains_since_its_holder_lost_it_and_not_since_the_last_change() -> None:
+    driver = keyed([LOW, HIGH])
+    driver.poll("a")
+    driver.poll("b")
+    driver.cursor.reassign(all_of("b"), 10)
+    driver.cursor.reassign(all_of("c"), 20)
+    assert driver.cursor.draining() == [Draining(LOW, "a", "c", 10, 1), Draining(HIGH, "b", "c", 20, 1)]
+    driver.cursor.reassign(HALVES, 30)
+    assert driver.cursor.draining() == []
+    driver.cursor.reassign(all_of("c"), 40)
+    assert [each.since for each in driver.cursor.draining()] == [40, 40]

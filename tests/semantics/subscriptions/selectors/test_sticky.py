@@ -114,21 +114,3 @@ def test_every_slot_has_the_owner_that_brought_it_over_restarts(
         assert owning or selector.owner(slot) is None
     numbers, named = selector.table()
     assert [named[number] for number in numbers] == [selector.owner(slot) for slot in range(65_536)]
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{}", b"\xff", b'{"mode":"other"}', b'{"mode":"sticky"}', b"7"]
-)
-def test_what_is_no_selector_is_not_loaded(data: bytes) -> None:
-    with pytest.raises(ValueError):
-        load(data)
-
-
-def test_modes_by_name() -> None:
-    assert [make(mode).mode for mode in ("auto_split", "consistent_hashing", "sticky")] == [
-        "auto_split",
-        "consistent_hashing",
-        "sticky",
-    ]
-    with pytest.raises(ValueError, match="auto_split, consistent_hashing, sticky; not 'exclusive'"):
-        make("exclusive")
