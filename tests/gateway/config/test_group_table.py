@@ -65,6 +65,13 @@ class TestStickyRanges:
         with pytest.raises(ValueError, match=f'"{item}" is not'):
             sticky_ranges((item,))
 
+    @pytest.mark.parametrize(
+        "items", [("a:0-10", "b:10-20"), ("b:10-20", "a:0-10"), ("a:0-65535", "a:10-10")]
+    )
+    def test_a_slot_has_one_owner(self, items: tuple[str, ...]) -> None:
+        with pytest.raises(ValueError, match="must give each slot to one only, and slot 10 is both "):
+            sticky_ranges(items)
+
     @given(st.sets(st.integers(1, SLOTS - 1), max_size=20), st.data())
     def test_every_slot_has_the_owner_that_was_written(self, cuts: set[int], data: st.DataObject) -> None:
         edges = [0, *sorted(cuts), SLOTS]

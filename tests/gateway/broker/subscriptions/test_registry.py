@@ -110,7 +110,7 @@ def test_whoever_waits_at_a_subscription_that_is_deleted_does_not_bring_it_back(
         def wake(self, at: SubscriptionPartition) -> None:
             self.times += 1
             assert at.gone
-            found = at.broker.subscriptions.by_id("g", at.subscription.topic_id)
+            found = at.registry.by_id("g", at.subscription.topic_id)
             if found is not None:
                 found.partition(0).attach(self.consumer)
 

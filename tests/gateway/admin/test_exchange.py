@@ -1,0 +1,60 @@
+"""Calls and replies without HTTP."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gateway.admin import exchange
+from gateway.admin.exchange import Call, RefusedError
+
+
+@pytest.mark.parametrize(
+    ("query", "default", "found"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"force": ""}, True, True),
+        ({"force": "true"}, False, True),
+        ({"force": "FALSE"}, True, False),
+        ({"other": "true"}, False, False),
+    ],
+)
+def test_a_parameter_is_true_or_false(query: dict[str, str], default: bool, found: bool) -> None:
+    assert Call("GET", (), query).flag("force", default) is found
+
+
+@pytest.mark.parametrize("text", ["yes", "1", " true", "x" * 1000])
+def test_a_parameter_that_is_neither_is_refused_and_not_repeated_at_length(text: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        Call("GET", (), {"force": text}).flag("force")
+    assert (refused.value.status, refused.value.reason) == (
+        400, f"The parameter force is true or false, not '{text[:40]}'.",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "found"), [(b"", None), (b" \n", None), (b"null", None), (b" [1] ", [1])])
+def test_a_body_is_json_or_nothing(body: bytes, found: object) -> None:
+    assert Call("PUT", (), body=body).json() == found
+
+
+@pytest.mark.parametrize("body", [b"{", b"nonsense", b'"\xff"', b"[" * 100_000, b"1 2"])
+def test_a_body_that_is_not_json_is_refused(body: bytes) -> None:
+    with pytest.raises(RefusedError, match="The body is not JSON: ") as refused:
+        Call("PUT", (), body=body).json()
+    assert refused.value.status == 400
+
+
+def test_a_write_has_no_body_and_tells_what_it_did_in_a_header() -> None:
+    did = exchange.done(messages=3, before=0)
+    assert (did.status, did.body, did.content_type) == exchange.DONE[:3] == (204, b"", None)
+    assert json.loads(did.headers["X-Magnetar-Result"]) == {"messages": 3, "before": 0}
+
+
+def test_json_is_typed_words_are_bare_and_an_error_is_an_object() -> None:
+    assert exchange.json(["ü"])[:3] == (200, '["ü"]'.encode(), "application/json")
+    assert exchange.text("ok")[:3] == (200, b"ok", "text/plain; charset=utf-8")
+    refused = exchange.refusal(409, 'There is "one".')
+    assert (refused.status, refused.content_type) == (409, "application/json")
+    assert json.loads(refused.body) == {"reason": 'There is "one".'}

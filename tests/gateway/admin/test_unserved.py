@@ -1,0 +1,50 @@
+"""What pulsar-admin calls the verbs that are not served here."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.admin.unserved import verb_name
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "rest", "name"),
+    [
+        ("GET", "topic", "lastMessageId", "last-message-id"),
+        ("PUT", "topic", "compaction", "compact"),
+        ("GET", "topic", "compaction", "compaction-status"),
+        ("GET", "topic", "messageid/17", "get-message-id"),
+        ("POST", "topic", "all_subscription/expireMessages/60", "expire-messages-all-subscriptions"),
+        ("POST", "subscription", "expireMessages", "expire-messages"),
+        ("DELETE", "namespace", "", "delete"),
+        ("POST", "namespace", "0x0_0xf/clearBacklog/billing", "clear-backlog"),
+        ("PUT", "clusters", "mars", "create"),
+        ("POST", "clusters", "mars/failureDomains/a", "create-failure-domain"),
+        # policies, whose verbs follow from their paths
+        ("GET", "topic", "retention", "get-retention"),
+        ("POST", "topic", "messageTTL", "set-message-ttl"),
+        ("PUT", "namespace", "maxConsumersPerSubscription", "set-max-consumers-per-subscription"),
+        ("DELETE", "namespace", "backlogQuotaMap", "remove-backlog-quotas"),
+        ("POST", "topic", "retention/and/more", "set-retention"),
+    ],
+)
+def test_the_verb_that_a_person_typed(method: str, kind: str, rest: str, name: str) -> None:
+    assert verb_name(method, kind, rest.split("/") if rest else []) == name
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "rest"),
+    [
+        ("GET", "tenants", "shop"),
+        ("GET", "bookies", "racks-info"),
+        ("GET", "topic", ""),
+        ("PATCH", "topic", "retention"),
+        ("GET", "topic", "x"),
+        ("GET", "topic", "a-b"),
+        ("GET", "topic", "x" * 61),
+        ("GET", "topic", "messageid2/17"),
+        ("GET", "clusters", "mars/peers/more"),
+    ],
+)
+def test_what_pulsar_admin_has_no_verb_for(method: str, kind: str, rest: str) -> None:
+    assert verb_name(method, kind, rest.split("/") if rest else []) is None
