@@ -32,10 +32,12 @@ from gateway.framing import PRODUCE, BadFrame, Frame, Framing
 from gateway.large_answers import LargeAnswer, frame_size
 from gateway.pace import Pace
 from gateway.peer import Peer
+from gateway.promise import Promise
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
 from store.api import Buffer
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.connection_host import Host
@@ -313,10 +315,10 @@ class Connection(asyncio.Protocol):
             if type(result) is list:
                 if not self._blocked_by_sending(waiting, result):
                     self._listener.observe(key, perf_counter() - started)
-            elif result is None:
+            elif isinstance(result, Promise):
                 self._enter(PARKED)
                 self._fetch = waiting
-                waiting.done = partial(self._fetched, waiting)
+                result.then(partial(self._fetched, waiting))
             else:
                 self._wait(cast("Awaitable[Answer]", result), partial(self._fetched, waiting))
             return
@@ -359,7 +361,7 @@ class Connection(asyncio.Protocol):
         self._send(frame)
         self._answered(perf_counter())
 
-    def _fetched(self, waiting: Waiting, answer: Answer | Awaitable[Answer]) -> None:
+    def _fetched(self, waiting: Waiting, answer: Pending[Answer]) -> None:
         """A fetch that was parked, or asked a disk, has its answer."""
         self._fetch = None
         if not isinstance(answer, list):

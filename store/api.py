@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
+
+from store.pending import Pending
 
 Buffer = bytes | memoryview
 
@@ -242,9 +244,7 @@ class Log(Protocol):
     def size(self) -> int:
         """Bytes in its segments."""
 
-    def read(
-        self, offset: int, max_bytes: int, *, whole_first: bool = True
-    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+    def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Pending[list[Buffer]]:
         """Stored batches from the one that holds `offset` on, at most about `max_bytes`, up to the committed
         end.
 
@@ -262,21 +262,19 @@ class Log(Protocol):
 
     def lend(
         self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
-    ) -> list[Piece] | Awaitable[list[Piece]]:
+    ) -> Pending[list[Piece]]:
         """As `read`, for who can send bytes from a thread: `least` or more of them may come as `Stored`, to be
         released.
         """
 
-    def batch_at_or_after(
-        self, timestamp: int, from_offset: int = 0
-    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+    def batch_at_or_after(self, timestamp: int, from_offset: int = 0) -> Pending[list[Buffer]]:
         """The first batch whose largest timestamp is >= `timestamp` (ms), whole, or [] if there is none.
 
         Of those that hold `from_offset` or come after it. Raises as `read` does; Corrupt also where the batch may
         be one that is damaged.
         """
 
-    def max_timestamp_batch(self) -> list[Buffer] | Awaitable[list[Buffer]]:
+    def max_timestamp_batch(self) -> Pending[list[Buffer]]:
         """The first batch that holds the largest timestamp of the log, whole, or []."""
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:

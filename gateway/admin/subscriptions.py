@@ -15,7 +15,7 @@ from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
-from gateway.broker.machines import Waiter
+from gateway.broker.machines import Caller
 from gateway.broker.message_ids import id_at
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
@@ -81,7 +81,7 @@ async def delete(context: Context, call: Call) -> Reply:
             412, f"{at.name} is a consumer group with {len(group.roster)} members: stop them first."
         )
     keys = [offsets.key(at.name, topic.name, index) for index in range(len(topic.partitions))]
-    await _answered(broker.groups.delete_offsets(at.name, keys, _waiter()))
+    await _answered(broker.groups.delete_offsets(at.name, keys, _caller()))
     return DONE
 
 
@@ -421,8 +421,8 @@ def _java(call: Call) -> bool:
 # -- offsets of consumer groups
 
 
-def _waiter() -> Waiter:
-    return Waiter(lambda answer: answer)
+def _caller() -> Caller:
+    return Caller(lambda answer: answer)
 
 
 async def _answered(answer: object) -> None:
@@ -445,4 +445,4 @@ async def commit_offsets(broker: Broker, found: Found, group: str, targets: dict
         )
         for index, offset in targets.items()
     ]
-    await _answered(broker.groups.commit_offsets(group, "", None, -1, list(rows), _waiter()))
+    await _answered(broker.groups.commit_offsets(group, "", None, -1, list(rows), _caller()))

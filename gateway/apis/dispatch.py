@@ -11,6 +11,7 @@ from gateway.wire import codec
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from gateway.wire.malformed import Malformed
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -22,7 +23,7 @@ _CACHED_BYTES = 16 * 1024 * 1024
 """And how much they, and their questions, may take."""
 
 
-def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> bytes | Awaitable[bytes]:
+def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> Pending[bytes]:
     """The whole answer frame, or an awaitable of it. `frame` is the request without its length.
 
     Raises Malformed for bytes that do not follow their schema, and for APIs and versions that are not served (the
@@ -57,7 +58,7 @@ async def _encode_later(context: Context, answer: Awaitable[Any]) -> bytes:
 
 def _metadata(
     broker: Broker, handler: Handler, context: Context, frame: bytes, position: int
-) -> bytes | Awaitable[bytes]:
+) -> Pending[bytes]:
     """Metadata, kept by the bytes of the question: the same answer holds until the catalog changes."""
     version = context.api_version
     question = (version, context.peer.listener, frame[position:])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
-from gateway.broker.machines import Waiter
+from gateway.broker.machines import Caller
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
 from gateway.coordinators.group_rows import State
@@ -170,7 +170,7 @@ def offset_delete(broker: Broker, context: Context, request: messages.OffsetDele
     def build(answer: Plain) -> messages.OffsetDeleteResponse:
         return response(error_code=answer.error, topics=[] if answer.error else topics)
 
-    return broker.groups.delete_offsets(group_id, keys, Waiter(build))
+    return broker.groups.delete_offsets(group_id, keys, Caller(build))
 
 
 def _deleted(

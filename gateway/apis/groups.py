@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
-from gateway.broker.machines import Waiter
+from gateway.broker.machines import Caller
 from gateway.coordinators.classic_events import (
     Heartbeat,
     Join,
@@ -67,7 +67,7 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
     return broker.groups.run(
         request.group_id,
         Join(
-            Waiter(partial(_join_response, version)),
+            Caller(partial(_join_response, version)),
             request.member_id,
             f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}",
             instance_id,
@@ -112,7 +112,7 @@ def sync_group(broker: Broker, context: Context, request: messages.SyncGroupRequ
     return broker.groups.run(
         request.group_id,
         Sync(
-            Waiter(_sync_response),
+            Caller(_sync_response),
             request.member_id,
             request.generation_id,
             request.group_instance_id,
@@ -139,7 +139,7 @@ def heartbeat(broker: Broker, context: Context, request: messages.HeartbeatReque
     return broker.groups.run(
         request.group_id,
         Heartbeat(
-            Waiter(_heartbeat_response),
+            Caller(_heartbeat_response),
             request.member_id,
             request.generation_id,
             request.group_instance_id,
@@ -161,7 +161,7 @@ def leave_group(broker: Broker, context: Context, request: messages.LeaveGroupRe
     build = partial(_leave_response, version, leavers)
     if not request.group_id:
         return build(LeaveAnswer(Error.INVALID_GROUP_ID))
-    return broker.groups.run(request.group_id, Leave(Waiter(build), leavers))
+    return broker.groups.run(request.group_id, Leave(Caller(build), leavers))
 
 
 def _leave_response(

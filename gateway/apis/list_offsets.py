@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
@@ -20,6 +19,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
 from store.api import Corrupt, StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -38,7 +38,7 @@ Answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse
 @handles(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11)
 def list_offsets(
     broker: Broker, context: Context, request: messages.ListOffsetsRequest
-) -> messages.ListOffsetsResponse | Awaitable[messages.ListOffsetsResponse]:
+) -> Pending[messages.ListOffsetsResponse]:
     response = messages.ListOffsetsResponse(topics=[])
     searches: list[tuple[Answer, Partition, int]] = []
     times = Counter(

@@ -7,7 +7,6 @@ Kafka makes the client ask again. One node leads everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
@@ -17,6 +16,7 @@ from gateway.broker.topics import check_name
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -37,7 +37,7 @@ Described = messages.DescribeTopicPartitionsResponse
 @handles(ApiKey.METADATA, "Metadata", 0, 13)
 def metadata(
     broker: Broker, context: Context, request: messages.MetadataRequest
-) -> messages.MetadataResponse | Awaitable[messages.MetadataResponse]:
+) -> Pending[messages.MetadataResponse]:
     version = context.api_version
     asked = request.topics
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED

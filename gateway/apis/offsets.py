@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gateway.apis.groups import MAX_GROUP_ID
 from gateway.apis.registry import Context, handles
-from gateway.broker.machines import Waiter
+from gateway.broker.machines import Caller
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
 from gateway.coordinators.offsets import Committed
@@ -104,7 +104,7 @@ def offset_commit(broker: Broker, context: Context, request: messages.OffsetComm
         request.group_instance_id,
         request.generation_id_or_member_epoch,
         rows,
-        Waiter(build),
+        Caller(build),
     )
 
 

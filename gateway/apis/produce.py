@@ -22,6 +22,7 @@ from gateway.wire.batch import BatchError, admit, header
 from gateway.wire.compression import ZSTD
 from gateway.wire.errors import Error
 from store.api import Outcome
+from store.pending import Pending
 from store.steps import step
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def produce(
     frame: bytes,
     position: int,
     end: int,
-) -> Answer | Awaitable[Answer]:
+) -> Pending[Answer]:
     """A slot to be settled by the turn's commit, an answer that needs no commit, or None when none is due.
 
     An awaitable of the same while batches are prepared in a thread: nothing is taken yet, and what comes next on the

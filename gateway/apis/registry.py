@@ -7,9 +7,11 @@ is called by `connection.py`, for it is pipelined. ApiVersions advertises exactl
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.apis.waiting import Again, Direct, Quick
@@ -35,7 +37,7 @@ class Context:
         self.client_id = client_id
 
 
-Handler = Callable[["Broker", Context, Any], Any | Awaitable[Any]]
+Handler = Callable[["Broker", Context, Any], Pending[Any]]
 
 
 @dataclass(frozen=True, slots=True)

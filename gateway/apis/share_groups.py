@@ -19,7 +19,7 @@ from gateway.apis.groups import legal_group_id
 from gateway.apis.metadata import NOT_ASKED
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
-from gateway.broker.machines import Waiter
+from gateway.broker.machines import Caller
 from gateway.coordinators.share_events import Beat
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -46,10 +46,10 @@ def share_group_heartbeat(
         return _beat(Beat(Error.INVALID_REQUEST, refusal))
     if not legal_group_id(request.group_id):
         return _beat(Beat(Error.INVALID_GROUP_ID))
-    groups, waiter = broker.share_groups, Waiter(_beat)
+    groups, caller = broker.share_groups, Caller(_beat)
     if request.member_epoch == LEAVE:
         return groups.leave(
-            request.group_id, request.member_id, context.client_id or "", context.peer.host, waiter
+            request.group_id, request.member_id, context.client_id or "", context.peer.host, caller
         )
     names = request.subscribed_topic_names
     return groups.heartbeat(
@@ -61,7 +61,7 @@ def share_group_heartbeat(
         context.client_id or "",
         context.peer.host,
         context.peer.connection,
-        waiter,
+        caller,
     )
 
 

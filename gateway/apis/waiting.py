@@ -1,6 +1,6 @@
 """Requests with codecs of their own, that may have to wait: for data, a disk, or until what they say is stored.
 
-Each becomes an object that answers at once, or waits and calls back; `connection.py` runs it.
+Each becomes an object whose answer is there at once, or pending; `connection.py` runs it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.wire.varint import skip_tags
 from store.api import Piece
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -25,10 +26,8 @@ Answer = Sequence[Piece]
 class Waiting(Protocol):
     """One such request."""
 
-    done: Callable[[Answer | Awaitable[Answer]], None] | None
-
-    def start(self) -> Answer | Awaitable[Answer] | None:
-        """The answer, at once or to wait for, or None: `done` will be called with it."""
+    def start(self) -> Pending[Answer]:
+        """The answer. A promise of it, when it waits for records or a commit: then `expire` and `cancel` are heard."""
 
     def expire(self) -> None:
         """Do not wait for data any longer."""

@@ -5,16 +5,18 @@ What is acknowledged takes effect at once, in the order of the requests, and is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from operator import le, lt
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.share_sessions import FINAL_EPOCH, Client, Key
+from gateway.promise import Promise
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 from store.api import Durability, Outcome, Piece
+from store.pending import Pending
 from store.steps import step
 
 if TYPE_CHECKING:
@@ -99,9 +101,9 @@ class Acknowledging:
         "_client",
         "_held",
         "_node",
+        "_promise",
         "_uncommitted",
         "connection",
-        "done",
     )
 
     def __init__(self, node: Sharing, peer: Peer, client_id: str) -> None:
@@ -114,8 +116,8 @@ class Acknowledging:
         self._uncommitted = False
         # the answer that waits for them
         self._held: Answer | None = None
-        # called with the answer when `start` gave none
-        self.done: Callable[[Answer | Awaitable[Answer]], None] | None = None
+        # the answer, while somebody waits for it
+        self._promise: Promise[Answer] | None = None
 
     def _acknowledge(self, group: str, member: str, topics: Sequence[wire.TopicAcks], renewing: bool) -> None:
         """Apply what the request acknowledges, partition by partition: all of one or nothing of it."""
@@ -174,7 +176,7 @@ class Acknowledging:
         if held is not None:
             self._tell(self._stored(held) if outcome is None else self._failed())
 
-    def _stored(self, held: Answer) -> Answer | Awaitable[Answer]:
+    def _stored(self, held: Answer) -> Pending[Answer]:
         """The answer when what it tells is stored."""
         return held
 
@@ -182,17 +184,21 @@ class Acknowledging:
         """The answer when what it was to tell could not be stored."""
         raise NotImplementedError
 
-    def _tell(self, answer: Answer | Awaitable[Answer]) -> None:
-        done, self.done = self.done, None
-        if done is not None:
-            done(answer)
+    def _promised(self) -> Promise[Answer]:
+        self._promise = Promise()
+        return self._promise
 
-    def _when_durable(self, answer: Answer) -> Answer | None:
-        """The answer, or None when it has to wait: then `done` is called."""
+    def _tell(self, answer: Pending[Answer]) -> None:
+        promise, self._promise = self._promise, None
+        if promise is not None:
+            promise.tell(answer)
+
+    def _when_durable(self, answer: Answer) -> Pending[Answer]:
+        """The answer; a promise of it when what it tells is not stored yet."""
         if not self._uncommitted:
             return answer
         self._held = answer
-        return None
+        return self._promised()
 
 
 class ShareAcknowledge(Acknowledging):
@@ -212,8 +218,8 @@ class ShareAcknowledge(Acknowledging):
         self._request = request
         self._encoder = encode
 
-    def start(self) -> Answer | None:
-        """The answer, or None: `done` will be called with it."""
+    def start(self) -> Pending[Answer]:
+        """The answer; a promise of it while the acknowledgements are being stored."""
         request, sessions = self._request, self._node.share_sessions
         group, member = request.group_id, request.member_id
         if group is None:
@@ -240,7 +246,7 @@ class ShareAcknowledge(Acknowledging):
 
     def cancel(self) -> None:
         """The connection is gone: nobody is told."""
-        self.done = None
+        self._promise = None
 
     def _failed(self) -> Answer:
         return self._encode()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
-from store.api import Buffer, Corrupt, Log, Piece, StoreError
+from store.api import Corrupt, Log, Piece, StoreError
 
 if TYPE_CHECKING:
     from gateway.metrics_catalog import GatewayMetrics
@@ -98,7 +98,7 @@ class Damage:
         return True
 
 
-async def past(partition: Damaged, error: Corrupt, max_bytes: int, whole_first: bool) -> list[Buffer]:
+async def past(partition: Damaged, error: Corrupt, max_bytes: int, whole_first: bool) -> list[Piece]:
     """What is behind damaged batches, up to the high watermark. Raises StoreError, but not Corrupt."""
     while True:
         partition.unreadable(error)
@@ -107,14 +107,14 @@ async def past(partition: Damaged, error: Corrupt, max_bytes: int, whole_first: 
             return []
         try:
             found = partition.log.read(offset, max_bytes, whole_first=whole_first)
-            return found if isinstance(found, list) else await found
+            return [*found] if isinstance(found, list) else [*await found]
         except Corrupt as further:
             error = further
 
 
 async def around(
-    partition: Damaged, data: Awaitable[Sequence[Piece]], max_bytes: int, whole_first: bool
-) -> Sequence[Piece]:
+    partition: Damaged, data: Awaitable[list[Piece]], max_bytes: int, whole_first: bool
+) -> list[Piece]:
     """What a disk gives; where that is damaged and the topic's policy is to skip it, what is behind."""
     try:
         return await data

@@ -8,13 +8,14 @@ the segment stays, and on from there the next time. What was found is remembered
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.wire import delivery
 from semantics.retention import Latest
 from store.api import Buffer, Corrupt
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.clock import Clock
@@ -31,7 +32,7 @@ _CODEC, _CONTROL = 0x07, 0x20
 class Readable(Protocol):
     """A log."""
 
-    def read(self, offset: int, max_bytes: int, /) -> list[Buffer] | Awaitable[list[Buffer]]: ...
+    def read(self, offset: int, max_bytes: int, /) -> Pending[list[Buffer]]: ...
 
 
 class _Known:

@@ -73,7 +73,7 @@ class Wanted:
 
     def unwatch(self) -> None:
         if self.partition is not None:
-            self.partition.waiters.discard(self)
+            self.partition.watchers.discard(self)
             self.partition = None
 
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
+from gateway.promise import Promise
 from gateway.wire import fetch as wire
 from gateway.wire.errors import Error
 from store.api import Corrupt, Piece, Stored, StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.partition import TopicRuntime
@@ -53,11 +55,11 @@ class Fetch:
         "_max_bytes",
         "_missing",
         "_node",
+        "_parked",
         "_request",
         "_state",
         "_timer",
         "_told",
-        "done",
     )
 
     def __init__(
@@ -74,11 +76,11 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, node.fetch_max_bytes)
         # what was told, while some of it is lent
         self._told: list[_Found] = []
-        # called with the answer of a parked fetch
-        self.done: Callable[[Answer | Awaitable[Answer]], None] | None = None
+        # the answer while it is parked
+        self._parked: Promise[Answer] | None = None
 
-    def start(self) -> Answer | Awaitable[Answer] | None:
-        """The answer, at once or to wait for, or None: parked, and `done` will be called."""
+    def start(self) -> Pending[Answer]:
+        """The answer; a promise of it when it is parked."""
         request = self._request
         node = self._node
         state = self._open()
@@ -95,7 +97,8 @@ class Fetch:
             state.parked = self
             self._timer = node.loop.call_later(request.max_wait_ms / 1000, self.expire)
             node.metrics.fetches_parked.inc()
-            return None
+            self._parked = Promise()
+            return self._parked
         return self._answer(found)
 
     # -- sessions ---------------------------------------------------------------------------------------------------
@@ -197,7 +200,7 @@ class Fetch:
             if partition.stale:
                 return _Found(wanted, Error.NOT_LEADER_OR_FOLLOWER)
             wanted.partition = partition
-            partition.waiters.add(wanted)
+            partition.watchers.add(wanted)
         if wanted.leader_epoch >= 0 and wanted.leader_epoch != partition.leader_epoch:
             fenced = wanted.leader_epoch < partition.leader_epoch
             return _Found(wanted, Error.FENCED_LEADER_EPOCH if fenced else Error.UNKNOWN_LEADER_EPOCH)
@@ -319,27 +322,26 @@ class Fetch:
 
     def expire(self) -> None:
         """Answer now, with what there is."""
-        done = self._unpark()
-        if done is None:
+        parked = self._unpark()
+        if parked is None:
             return
         found, waiting, _, _ = self._look()
-        done(self._finish_cold(found) if waiting else self._answer(found))
+        parked.tell(self._finish_cold(found) if waiting else self._answer(found))
 
     def cancel(self) -> None:
         """The connection is gone."""
         if self._unpark() is not None and self._state.session_id == 0:
             self._state.close()
 
-    def _unpark(self) -> Callable[[Answer | Awaitable[Answer]], None] | None:
-        done = self.done
-        self.done = None
+    def _unpark(self) -> Promise[Answer] | None:
+        parked, self._parked = self._parked, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
             self._node.metrics.fetches_parked.dec()
         if self._state.parked is self:
             self._state.parked = None
-        return done
+        return parked
 
 
 class _Found:

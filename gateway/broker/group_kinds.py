@@ -6,7 +6,6 @@ asks the kind that has the group. No kind knows another: a new one is a class th
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from gateway.coordinators import group_rows
 from gateway.coordinators.group_rows import GroupHead, Kind, RowError
 from gateway.wire.errors import Error
 from store.api import Family, StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
@@ -62,7 +62,7 @@ class GroupKind(Protocol):
         """Whether members of its group subscribe to a topic. Raises KafkaError."""
         ...
 
-    def deletion(self, group_id: str) -> int | asyncio.Future[int]:
+    def deletion(self, group_id: str) -> Pending[int]:
         """Delete a group, which must be empty: the error code, or a future of it."""
         ...
 
@@ -133,7 +133,7 @@ class GroupKinds:
         """Whether members of a group subscribe to a topic. Raises KafkaError."""
         return self._kinds[listed.kind].reads(listed.group_id, topic)
 
-    def deletion(self, group_id: str) -> int | asyncio.Future[int]:
+    def deletion(self, group_id: str) -> Pending[int]:
         """Delete a group, which must be empty: the error code, or a future of it."""
         try:
             kind = self.owner(group_id)

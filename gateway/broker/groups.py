@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import Listed
-from gateway.broker.machines import Live, Machines, Waiter
+from gateway.broker.machines import Caller, Live, Machines
 from gateway.broker.offset_expiry import OffsetExpiry
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.classic_events import (
@@ -24,7 +24,6 @@ from gateway.coordinators.classic_events import (
     Join,
     Plain,
     Request,
-    Token,
 )
 from gateway.coordinators.classic_group import ClassicGroup
 from gateway.coordinators.group_rows import GroupHead, Kind, State
@@ -33,6 +32,7 @@ from gateway.coordinators.offsets import Committed
 from gateway.wire.errors import Error
 from store.api import Delete as DeleteRow
 from store.api import Family, Write
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -46,7 +46,7 @@ log = logging.getLogger("magnetar.groups")
 class OffsetWrites(NamedTuple):
     """An OffsetCommit or OffsetDelete on its way to the store."""
 
-    token: Token
+    token: Caller
 
     def refused(self, error: int) -> Plain:
         return Plain(error)
@@ -69,8 +69,8 @@ class Groups(Machines[ClassicGroup]):
     # -- membership ------------------------------------------------------------------------------------------
 
     def run(self, group_id: str, event: Request) -> Any:
-        """Take a request to its group. `event.token` is a Waiter; returns the response or a future of it."""
-        waiter: Waiter = event.token
+        """Take a request to its group. `event.token` is its Caller; returns the response, or a promise of it."""
+        caller: Caller = event.token
         try:
             live = self._find(group_id)
         except KafkaError as error:
@@ -78,15 +78,15 @@ class Groups(Machines[ClassicGroup]):
             if code == Error.INCONSISTENT_GROUP_PROTOCOL and type(event) is not Join:
                 # Nobody is a member of the classic group that there is not.
                 code = Error.UNKNOWN_MEMBER_ID
-            waiter.answer(event.refused(code))
-            return waiter.result(self._node.loop)
+            caller.answer(event.refused(code))
+            return caller.result()
         if live is None:
             if type(event) is Join and not event.member_id:
                 live = self._enter(ClassicGroup(group_id, self._limits, self._node.clock.wall_ms()))
             else:
                 missing = Error.GROUP_ID_NOT_FOUND if type(event) is Delete else Error.UNKNOWN_MEMBER_ID
-                waiter.answer(event.refused(missing))
-                return waiter.result(self._node.loop)
+                caller.answer(event.refused(missing))
+                return caller.result()
         response = self._run(live, event)
         if type(event) is not Heartbeat:
             # Heartbeats only put off what is due: the timer will find out.
@@ -110,7 +110,7 @@ class Groups(Machines[ClassicGroup]):
         instance_id: str | None,
         generation: int,
         rows: list[Write],
-        waiter: Waiter,
+        caller: Caller,
     ) -> Any:
         """Store offsets on behalf of a member (or of nobody: generation -1). The answer is a Plain with the
         error.
@@ -122,39 +122,39 @@ class Groups(Machines[ClassicGroup]):
         try:
             live = self._find(group_id)
         except KafkaError as error:
-            waiter.answer(Plain(error.code))
-            return waiter.result(node.loop)
+            caller.answer(Plain(error.code))
+            return caller.result()
         if live is None:
             if generation >= 0:
-                waiter.answer(Plain(Error.GROUP_ID_NOT_FOUND))
-                return waiter.result(node.loop)
+                caller.answer(Plain(Error.GROUP_ID_NOT_FOUND))
+                return caller.result()
             live = self._enter(ClassicGroup(group_id, self._limits, node.clock.wall_ms()))
-        live.waiting[waiter] = OffsetWrites(waiter)
+        live.waiting[caller] = OffsetWrites(caller)
         code = live.core.check_commit(member_id, instance_id, generation, node.clock.monotonic_ms())
-        answer: list[Effect] = [Answer(waiter, Plain(code))]
+        answer: list[Effect] = [Answer(caller, Plain(code))]
         if code or not rows:
             self._deliver(live, answer)
             self._tidy(live)
         elif made := live.core.store_simple():
             self._send(live, [*made, *rows], answer)
         else:
-            self._send(live, rows, answer, waiter)
+            self._send(live, rows, answer, caller)
         if not code:
             node.metrics.offset_commits.inc(len(rows))
-        return waiter.result(node.loop)
+        return caller.result()
 
-    def delete_offsets(self, group_id: str, keys: Iterable[bytes], waiter: Waiter) -> Any:
+    def delete_offsets(self, group_id: str, keys: Iterable[bytes], caller: Caller) -> Any:
         """Forget committed offsets by their keys. The group must exist; the answer is a Plain."""
         live = self._find(group_id)
         assert live is not None
         rows: list[Write] = [DeleteRow(Family.OFFSET, key) for key in keys]
-        answer: list[Effect] = [Answer(waiter, Plain(Error.NONE))]
-        live.waiting[waiter] = OffsetWrites(waiter)
+        answer: list[Effect] = [Answer(caller, Plain(Error.NONE))]
+        live.waiting[caller] = OffsetWrites(caller)
         if rows:
-            self._send(live, rows, answer, waiter)
+            self._send(live, rows, answer, caller)
         else:
             self._deliver(live, answer)
-        return waiter.result(self._node.loop)
+        return caller.result()
 
     def in_flight(self, group_id: str) -> asyncio.Future[None] | None:
         """A future that ends when all commits of the group that are under way have landed; None if none is."""
@@ -223,9 +223,9 @@ class Groups(Machines[ClassicGroup]):
         core = self.get(group_id)
         return core is not None and core.subscribed is not None and topic in core.subscribed
 
-    def deletion(self, group_id: str) -> int | asyncio.Future[int]:
+    def deletion(self, group_id: str) -> Pending[int]:
         """Delete an empty group and its offsets: the error code, or a future of it."""
-        answer: int | asyncio.Future[int] = self.run(group_id, Delete(Waiter(lambda plain: plain.error)))
+        answer: Pending[int] = self.run(group_id, Delete(Caller(lambda plain: plain.error)))
         return answer
 
     def sweep(self, group_id: str, head: GroupHead) -> Iterator[None]:
@@ -251,7 +251,7 @@ class Groups(Machines[ClassicGroup]):
         if core.state is State.STABLE and before is not State.STABLE:
             self._node.metrics.rebalances.inc()
 
-    def _own_failure(self, live: Live[ClassicGroup], waiter: Waiter, outcome: Exception) -> Plain:
+    def _own_failure(self, live: Live[ClassicGroup], caller: Caller, outcome: Exception) -> Plain:
         log.warning("group %s: offsets were not stored: %s", live.core.group_id, outcome)
         return Plain(Error.COORDINATOR_NOT_AVAILABLE)
 
@@ -264,7 +264,7 @@ class Groups(Machines[ClassicGroup]):
     def close(self) -> None:
         """The gateway stops: nobody waits any longer for others to join or sync."""
         for live in list(self._live.values()):
-            for waiter, event in list(live.waiting.items()):
+            for caller, event in list(live.waiting.items()):
                 if type(event) is not OffsetWrites:
-                    waiter.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
-                    del live.waiting[waiter]
+                    caller.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
+                    del live.waiting[caller]

@@ -137,7 +137,7 @@ class InUse:
                 if partition is None:
                     continue
                 activity = partition.bytes_in + partition.bytes_out
-                if partition.waiters or partition.next_offset != partition.high_watermark:
+                if partition.watchers or partition.next_offset != partition.high_watermark:
                     busy = True
                 elif activity == partition.idle_mark:
                     partition.let_go()

@@ -22,8 +22,10 @@ from gateway.broker.group_kinds import reading
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Note, Tick
 from gateway.coordinators.group_rows import Kind, State
+from gateway.promise import Promise
 from gateway.wire.errors import Error
 from store.api import Family, Outcome, Write
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.group_kinds import GroupKinds
@@ -32,34 +34,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.groups")
 
 
-class Waiter:
-    """A request's way back: `build` makes the response from the machine's answer. It is the token of its event."""
+class Caller:
+    """Stands for a request in its event and in the machine's answer; `build` makes the response of that answer."""
 
-    __slots__ = ("_future", "_response", "answered", "build")
+    __slots__ = ("_promise", "answered", "build")
 
     def __init__(self, build: Callable[[Any], Any]) -> None:
         self.build = build
-        self._future: asyncio.Future[Any] | None = None
-        self._response: Any = None
+        self._promise: Promise[Any] = Promise()
         self.answered = False
 
     def answer(self, value: Any) -> None:
         """Called once."""
         assert not self.answered
         self.answered = True
-        response = self.build(value)
-        if self._future is None:
-            self._response = response
-        elif not self._future.done():
-            # done: the connection is gone and has cancelled it
-            self._future.set_result(response)
+        self._promise.tell(self.build(value))
 
-    def result(self, loop: asyncio.AbstractEventLoop) -> Any:
-        """The response, or a future of it."""
-        if self.answered:
-            return self._response
-        self._future = loop.create_future()
-        return self._future
+    def result(self) -> Pending[Any]:
+        """The response, or a promise of it."""
+        return self._promise.now()
 
 
 class Core(Protocol):
@@ -91,7 +84,7 @@ class Flight:
 
     __slots__ = ("effects", "futures", "own")
 
-    def __init__(self, effects: list[Any], own: Waiter | None = None) -> None:
+    def __init__(self, effects: list[Any], own: Caller | None = None) -> None:
         self.effects = effects
         # Of a write that is one request's alone: a failure concerns that request, not the machine.
         self.own = own
@@ -108,7 +101,7 @@ class Live(Generic[CoreT]):
         # commits on their way, oldest first
         self.flights: deque[Flight] = deque()
         # requests not answered yet
-        self.waiting: dict[Waiter, Any] = {}
+        self.waiting: dict[Caller, Any] = {}
         # its place in the heap of timers, monotonic ms
         self.due: int | None = None
         self.used = True
@@ -138,9 +131,9 @@ class Machines(Generic[CoreT]):
         """An effect that is neither an answer nor a note."""
         raise AssertionError(effect)
 
-    def _own_failure(self, live: Live[CoreT], waiter: Waiter, outcome: Exception) -> Any:
+    def _own_failure(self, live: Live[CoreT], caller: Caller, outcome: Exception) -> Any:
         """The answer to a request whose own write failed."""
-        raise AssertionError(waiter)
+        raise AssertionError(caller)
 
     def _load(self, group_id: str, row: bytes) -> CoreT:
         """A machine from its row. Raises RowError, KafkaError."""
@@ -166,10 +159,10 @@ class Machines(Generic[CoreT]):
 
     def _run(self, live: Live[CoreT], event: Any) -> Any:
         """Take in a request; the response, or a future of it."""
-        waiter: Waiter = event.token
-        live.waiting[waiter] = event
+        caller: Caller = event.token
+        live.waiting[caller] = event
         self._step(live, event)
-        return waiter.result(self._node.loop)
+        return caller.result()
 
     def _step(self, live: Live[CoreT], event: Any) -> None:
         clock, core = self._node.clock, live.core
@@ -188,7 +181,7 @@ class Machines(Generic[CoreT]):
             self._deliver(live, step.effects)
 
     def _send(
-        self, live: Live[CoreT], writes: Sequence[Write], effects: list[Any], own: Waiter | None = None
+        self, live: Live[CoreT], writes: Sequence[Write], effects: list[Any], own: Caller | None = None
     ) -> None:
         live.flights.append(Flight(effects, own))
         self._node.commit(writes, lambda outcome: self._landed(live, outcome))
@@ -219,10 +212,10 @@ class Machines(Generic[CoreT]):
 
     def _perform(self, live: Live[CoreT], effects: Iterable[Any]) -> None:
         for effect in effects:
-            token = effect[0]
-            if type(token) is Waiter:
-                live.waiting.pop(token, None)
-                token.answer(effect.value)
+            caller = effect[0]
+            if type(caller) is Caller:
+                live.waiting.pop(caller, None)
+                caller.answer(effect.value)
             elif type(effect) is Note:
                 log.info(effect.text)
             else:
@@ -232,8 +225,8 @@ class Machines(Generic[CoreT]):
         """What is in memory is not what the store says: the machine is read again by whoever asks next."""
         log.warning("group %s is read again from the store: %s", live.core.group_id, reason)
         self._leave(live)
-        for waiter, event in list(live.waiting.items()):
-            waiter.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
+        for caller, event in list(live.waiting.items()):
+            caller.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
         live.waiting.clear()
         for flight in live.flights:
             _finish(flight.futures)

@@ -18,19 +18,18 @@ from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_ti
 from gateway.wire.errors import Error
 from semantics import names
 from store.api import Append, Buffer, Corrupt, Durability, Family, Log, Piece, Store, StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
-
     from gateway.broker.catalog import Topic
     from gateway.broker.damage import Damage
-    from gateway.broker.readable import Waiter
+    from gateway.broker.readable import Watcher
     from gateway.broker.traffic import Traffic
     from gateway.broker.turn import Turn
     from gateway.config.topic_configs import TopicConfig
     from gateway.metrics_catalog import GatewayMetrics
 
-    Bytes = list[Buffer] | Awaitable[list[Buffer]]
+    Bytes = Pending[list[Buffer]]
 
 
 log = logging.getLogger("magnetar.broker")
@@ -122,7 +121,7 @@ class Partition:
         "stale",
         "store",
         "topic",
-        "waiters",
+        "watchers",
     )
 
     stage, prepares = Stage.RECORDS, False
@@ -149,7 +148,7 @@ class Partition:
         # commits on their way, the oldest first: where the log will end, and how many bytes it will have grown
         self._sent: list[tuple[int, int]] = []
         # who waits for the high watermark to move
-        self.waiters: set[Waiter] = set()
+        self.watchers: set[Watcher] = set()
         # True after a failed commit: nobody may append here any more; the next user gets a fresh one
         self.stale = False
         # counters since this runtime was made, and the offset it began with
@@ -314,9 +313,9 @@ class Partition:
 
     def grown(self, appended: int) -> None:
         """That many bytes became readable (0: something else changed): wake whoever waits."""
-        for waiter in list(self.waiters):
+        for watcher in list(self.watchers):
             try:
-                waiter.wake(self, appended)
+                watcher.wake(self, appended)
             except Exception:
                 # One that breaks must not keep the others waiting.
                 log.exception("a waiter failed", extra={"topic": self.topic.name, "partition": self.index})
@@ -351,7 +350,7 @@ class Partition:
         if not self._sent:
             return None
         self.high_watermark, appended = self._sent.pop(0)
-        return partial(self.grown, appended) if self.waiters else None
+        return partial(self.grown, appended) if self.watchers else None
 
     def failed(self, error: StoreError) -> None:
         self._sent.clear()
@@ -384,7 +383,7 @@ class Partition:
 
     def fetch(
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
-    ) -> list[Piece] | Awaitable[Sequence[Piece]]:
+    ) -> Pending[list[Piece]]:
         """See `Readable`."""
         log = self.log
         # lists and awaitables of bytes that are lent, or of those that are not

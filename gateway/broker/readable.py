@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from store.api import Piece, StoreError
+from store.pending import Pending
 
 
-class Waiter(Protocol):
+class Watcher(Protocol):
     """Somebody who waits for more to read (or for its end)."""
 
     def wake(self, partition: Readable, appended: int) -> None:
@@ -20,7 +20,7 @@ class Readable(Protocol):
 
     bytes_out: int
     """of records that were told, counted by who tells them"""
-    waiters: set[Waiter]
+    watchers: set[Watcher]
 
     @property
     def stale(self) -> bool:
@@ -43,7 +43,7 @@ class Readable(Protocol):
 
     def fetch(
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
-    ) -> list[Piece] | Awaitable[Sequence[Piece]]:
+    ) -> Pending[list[Piece]]:
         """As `Log.lend` with such a `least`, or as `Log.read` when that is None; past damaged batches where its policy
         is to skip them. Raises IndexError and StoreError, as they do.
         """

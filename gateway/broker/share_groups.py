@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.group_kinds import Listed
-from gateway.broker.machines import Live, Machines, Waiter
+from gateway.broker.machines import Caller, Live, Machines
 from gateway.broker.share_sessions import Client
 from gateway.broker.subscriptions import letter_names
 from gateway.config.group_configs import GroupConfig
@@ -122,7 +122,7 @@ class ShareGroups(Machines[ShareGroup]):
         client_id: str,
         client_host: str,
         connection: int,
-        waiter: Waiter,
+        caller: Caller,
         *,
         makes_retries: bool = True,
     ) -> Any:
@@ -139,12 +139,12 @@ class ShareGroups(Machines[ShareGroup]):
             if epoch == 0:
                 self._check_join(group_id, live, names, member_id, client_id)
         except KafkaError as error:
-            waiter.answer(Beat(error.code, error.text))
-            return waiter.result(self._node.loop)
+            caller.answer(Beat(error.code, error.text))
+            return caller.result()
         retries = self._missing_retries(group_id, live, epoch, member_id, names) if makes_retries else []
         if retries:
             return self._with_retries(
-                retries, group_id, member_id, epoch, names, rack, client_id, client_host, connection, waiter
+                retries, group_id, member_id, epoch, names, rack, client_id, client_host, connection, caller
             )
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, self._node.clock.wall_ms()))
@@ -154,7 +154,7 @@ class ShareGroups(Machines[ShareGroup]):
             subscribed = core.subscribed()
             topics = self._topics(subscribed.union(names or ()))
         event = Heartbeat(
-            waiter,
+            caller,
             member_id,
             epoch,
             client_id,
@@ -179,10 +179,10 @@ class ShareGroups(Machines[ShareGroup]):
             known.younger |= {
                 name for name, view in missing if name in subscribed and before.get(name) != view
             }
-            return self._with_subscriptions(group_id, known, missing, waiter, response)
+            return self._with_subscriptions(group_id, known, missing, caller, response)
         return response
 
-    def leave(self, group_id: str, member_id: str, client_id: str, client_host: str, waiter: Waiter) -> Any:
+    def leave(self, group_id: str, member_id: str, client_id: str, client_host: str, caller: Caller) -> Any:
         """A heartbeat with epoch -1; the answer is a Beat."""
         try:
             live = self._find(group_id)
@@ -190,9 +190,9 @@ class ShareGroups(Machines[ShareGroup]):
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
             self._check_client(group_id, live, member_id, (client_host, client_id))
         except KafkaError as error:
-            waiter.answer(Beat(error.code, error.text))
-            return waiter.result(self._node.loop)
-        response = self._run(live, Leave(waiter, member_id))
+            caller.answer(Beat(error.code, error.text))
+            return caller.result()
+        response = self._run(live, Leave(caller, member_id))
         self._tidy(live)
         return response
 
@@ -310,7 +310,7 @@ class ShareGroups(Machines[ShareGroup]):
         group_id: str,
         known: _Known,
         missing: list[tuple[str, TopicView]],
-        waiter: Waiter,
+        caller: Caller,
         response: Any,
     ) -> Any:
         """The response once the group has its subscriptions."""
@@ -325,8 +325,8 @@ class ShareGroups(Machines[ShareGroup]):
             )
         except KafkaError as error:
             log.warning("share group %s has no subscription yet: %s", group_id, error)
-            return waiter.build(Beat(Error.COORDINATOR_NOT_AVAILABLE, str(error)))
-        return await response if isinstance(response, asyncio.Future) else response
+            return caller.build(Beat(Error.COORDINATOR_NOT_AVAILABLE, str(error)))
+        return await response if isinstance(response, Awaitable) else response
 
     async def _ensure(self, group_id: str, item: tuple[str, TopicView], younger: bool) -> None:
         name, view = item
@@ -440,8 +440,8 @@ class ShareGroups(Machines[ShareGroup]):
 
     async def _ask(self, live: Live[ShareGroup], event: type[Make] | type[Delete]) -> None:
         """Raises KafkaError with the error of the answer, if it has one."""
-        response = self._run(live, event(Waiter(lambda answer: answer)))
-        answer: Plain = await response if isinstance(response, asyncio.Future) else response
+        response = self._run(live, event(Caller(lambda answer: answer)))
+        answer: Plain = await response if isinstance(response, Awaitable) else response
         if answer.error:
             raise from_code(answer.error)
 
@@ -468,7 +468,7 @@ class ShareGroups(Machines[ShareGroup]):
         group = self.get(group_id)
         return group is not None and topic in group.subscribed()
 
-    def deletion(self, group_id: str) -> asyncio.Future[int]:
+    def deletion(self, group_id: str) -> Awaitable[int]:
         """Delete an empty group and its subscriptions: a future of the error code."""
         return self._node.loop.create_task(self._deletion(group_id))
 

@@ -29,6 +29,7 @@ from gateway.wire import share as wire
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 from store.api import Durability, StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.ports import Sharing
@@ -108,10 +109,8 @@ class ShareFetch(Acknowledging):
         self._ahead = False
         self._size = 0
 
-    def start(self) -> Answer | Awaitable[Answer] | None:
-        """The answer, at once or to wait for, or None: parked, or waiting for its acknowledgements to be durable;
-        then `done` will be called.
-        """
+    def start(self) -> Pending[Answer]:
+        """The answer; a promise of it when it is parked, or waits until its acknowledgements are stored."""
         request = self._request
         session = self._open()
         if isinstance(session, Error):
@@ -120,7 +119,7 @@ class ShareFetch(Acknowledging):
             ):
                 # Kafka too lets them wait before it says so: they would ask again at once.
                 self._refusal = session
-                return None if self._park() else self._refuse(session)
+                return self._promised() if self._park() else self._refuse(session)
             return self._refuse(session)
         self._session = session
         if request.session_epoch != 0:
@@ -136,7 +135,7 @@ class ShareFetch(Acknowledging):
             return self._finish_cold(*waits)
         wanted = request.max_records > 0 and request.max_bytes > 0 and bool(session.partitions)
         if wanted and not (self._told or self._acks) and self._park():
-            return None
+            return self._promised()
         if self._ahead and not self._uncommitted:
             return self._finish()
         return self._when_durable(self._encode())
@@ -375,11 +374,8 @@ class ShareFetch(Acknowledging):
                 # what was acquired went with the cursors
                 self._begin()
         if self._uncommitted:
-            durable: asyncio.Future[Answer | Awaitable[Answer]] = self._node.loop.create_future()
             self._held = self._encode()
-            self.done = durable.set_result
-            answer = await durable
-            return await answer if isinstance(answer, Awaitable) else answer
+            return await self._promised()
         return self._encode()
 
     # -- the answer -------------------------------------------------------------------------------------------------
@@ -398,13 +394,13 @@ class ShareFetch(Acknowledging):
                 text = "A request that renews fetches nothing: its limits and its wait must be 0."
         return self._encoder(error, text, 0, ())
 
-    def _when_durable(self, answer: Answer) -> Answer | None:
+    def _when_durable(self, answer: Answer) -> Pending[Answer]:
         if self._uncommitted and self._size and self._session is not None:
             self._session.unsent.add(self)
             self._withhold()
         return super()._when_durable(answer)
 
-    def _stored(self, held: Answer) -> Answer | Awaitable[Answer]:
+    def _stored(self, held: Answer) -> Pending[Answer]:
         if self._session is not None:
             self._session.unsent.discard(self)
         if self._gone:
@@ -507,7 +503,7 @@ class ShareFetch(Acknowledging):
     def cancel(self) -> None:
         """The connection is gone: nobody is told."""
         self._unpark()
-        self.done = None
+        self._promise = None
         if self._session is not None:
             self._session.unsent.discard(self)
             self.put_back()

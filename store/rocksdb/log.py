@@ -8,11 +8,12 @@ first miss. `integrity.py` knows which bytes need no look at their CRC.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import NamedTuple, TypeVar, cast
 
 from store import batch
 from store.api import Buffer, Family, LedgerInfo, Piece, Position, SegmentInfo, StoreError
+from store.pending import Pending
 from store.rocksdb import integrity, rows
 from store.rocksdb.append import LOOK_AHEAD
 from store.rocksdb.cache import Tail
@@ -107,9 +108,7 @@ class RocksLog:
 
     # reading
 
-    def read(
-        self, offset: int, max_bytes: int, *, whole_first: bool = True
-    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+    def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Pending[list[Buffer]]:
         if not self.start_offset <= offset <= self.end_offset:
             raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         if offset == self.end_offset:
@@ -140,7 +139,7 @@ class RocksLog:
 
     def lend(
         self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
-    ) -> list[Piece] | Awaitable[list[Piece]]:
+    ) -> Pending[list[Piece]]:
         firsts = self.tail.firsts
         if max_bytes < least or offset == self.end_offset or (firsts and firsts[0] <= offset):
             return cast("list[Piece]", self.read(offset, max_bytes, whole_first=whole_first))
@@ -281,9 +280,7 @@ class RocksLog:
             raise damaged(self.partition, max(due, self.start_offset), following, what)
         return place, following
 
-    def batch_at_or_after(
-        self, timestamp: int, from_offset: int = 0
-    ) -> list[Buffer] | Awaitable[list[Buffer]]:
+    def batch_at_or_after(self, timestamp: int, from_offset: int = 0) -> Pending[list[Buffer]]:
         return self._drive(self._by_time(timestamp, max(self.start_offset, from_offset)))
 
     def _by_time(self, timestamp: int, start: int) -> Reading[list[Buffer]]:
@@ -301,7 +298,7 @@ class RocksLog:
                 return (yield from self._whole(found))
         return []
 
-    def max_timestamp_batch(self) -> list[Buffer] | Awaitable[list[Buffer]]:
+    def max_timestamp_batch(self) -> Pending[list[Buffer]]:
         return self._drive(self._latest())
 
     def _latest(self) -> Reading[list[Buffer]]:

@@ -19,8 +19,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.message_ids import id_at
@@ -36,6 +36,7 @@ from gateway.wire.errors import Error
 from semantics.message_id import MessageId
 from semantics.subscriptions.states import Dying
 from store.api import Corrupt, Outcome, StoreError, Write
+from store.pending import Asking, drive
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
@@ -55,8 +56,6 @@ _OVERHEAD = 400
 
 FIRST_RETRY_MS = 1000
 LAST_RETRY_MS = 60_000
-
-Steps = Generator[Awaitable[Any], Any, None]
 
 
 class Impossible(Exception):
@@ -160,32 +159,23 @@ class Letters:
 
     def begin(self, burial: Burial) -> None:
         """Go as far as there is nothing to wait for; a task does the rest."""
-        steps = self._run(burial.at, burial.cursor, burial.dying)
         try:
-            waits = steps.send(None)
-        except StopIteration:
-            burial.at.burial_over()
-            return
+            rest = drive(self._run(burial.at, burial.cursor, burial.dying))
         except BaseException:
             # the turn fails; the next one tries again
             burial.at.burial_over()
             raise
-        task = self.node.loop.create_task(self._go_on(burial, steps, waits))
+        if rest is None:
+            burial.at.burial_over()
+            return
+        task = self.node.loop.create_task(self._go_on(burial, rest))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _go_on(self, burial: Burial, steps: Steps, waits: Awaitable[Any]) -> None:
+    async def _go_on(self, burial: Burial, rest: Awaitable[None]) -> None:
         at = burial.at
         try:
-            while True:
-                try:
-                    data = await waits
-                except (StoreError, IndexError, delivery.Unreadable) as error:
-                    waits = steps.throw(error)
-                else:
-                    waits = steps.send(data)
-        except StopIteration:
-            pass
+            await rest
         except Exception:
             log.exception("dead letters of group %s", at.subscription.group)
             # what they were is in the store
@@ -196,7 +186,7 @@ class Letters:
             # there may be more
             at.touch()
 
-    def _run(self, at: SubscriptionPartition, cursor: Cursor, dying: list[Dying]) -> Steps:
+    def _run(self, at: SubscriptionPartition, cursor: Cursor, dying: list[Dying]) -> Asking[None]:
         while dying:
             by_base: dict[str, Collected] = {}
             size = 0
@@ -232,7 +222,7 @@ class Letters:
 
     def _collect(
         self, at: SubscriptionPartition, dying: list[Dying], by_base: dict[str, Collected]
-    ) -> Generator[Awaitable[Any], Any, int]:
+    ) -> Asking[int]:
         """Read what is first among the dying, and take it from them: how many bytes. Raises Impossible."""
         first, last, count, reason = dying[0]
         partition = at.partition
@@ -293,7 +283,7 @@ class Letters:
 
     def _take(
         self, at: SubscriptionPartition, batch: Stored, parts: Sequence[Dying], by_base: dict[str, Collected]
-    ) -> Generator[Awaitable[Any], Any, int]:
+    ) -> Asking[int]:
         """Letters for those records of a batch: how many bytes."""
         raw = batch.raw()
         ranges = [each[:2] for each in parts]
@@ -338,9 +328,7 @@ class Letters:
             by_base.setdefault(_base(at, None, self.node), Collected()).ranges += missing
         return size
 
-    def _opened(
-        self, batch: Stored, ranges: Sequence[tuple[int, int]]
-    ) -> Generator[Awaitable[Any], Any, list[delivery.Found]]:
+    def _opened(self, batch: Stored, ranges: Sequence[tuple[int, int]]) -> Asking[list[delivery.Found]]:
         """Some records of a batch; a thread unfolds one that would keep the loop for long. Raises Unreadable."""
         raw, limit = batch.raw(), self.node.decompression_limit
         if limit > AT_ONCE:

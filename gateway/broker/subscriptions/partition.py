@@ -8,7 +8,7 @@ again from the store; the consumers stay. See `reading.py` for a fetch, `letters
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
@@ -21,6 +21,7 @@ from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Ending, Refusal
 from store.api import Corrupt, Durability, Store, StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.partition import Partition
@@ -165,13 +166,13 @@ class SubscriptionPartition:
         partition = node.in_use.partition_of(runtime, self.index)
         if partition.stale:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
-        partition.waiters.add(self)
+        partition.watchers.add(self)
         return partition
 
     def _renew(self) -> None:
         if self.gone:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
-        self.partition.waiters.discard(self)
+        self.partition.watchers.discard(self)
         self.partition = self._find_partition()
         # what could not be written for the one before
         self.touch()
@@ -252,7 +253,7 @@ class SubscriptionPartition:
     def close(self) -> None:
         """Nobody uses it any more."""
         self.discard()
-        self.partition.waiters.discard(self)
+        self.partition.watchers.discard(self)
 
     # -- consumers ------------------------------------------------------------------------------------------------
 
@@ -321,9 +322,7 @@ class SubscriptionPartition:
         """Whether a consumer has records of this partition in hand."""
         return self.cursor is not None and bool(self.cursor.holding().get(consumer))
 
-    def fetch(
-        self, consumer: str, limit: int, max_bytes: int, most: int = UNBOUNDED
-    ) -> Delivery | Awaitable[Delivery]:
+    def fetch(self, consumer: str, limit: int, max_bytes: int, most: int = UNBOUNDED) -> Pending[Delivery]:
         """Up to `limit` records and about `max_bytes` for a consumer, acquired; the first batch comes whole.
 
         More than `limit` to the end of a batch, up to `most` (KIP-1206: none more in the mode record_limit). An
@@ -426,7 +425,7 @@ class SubscriptionPartition:
     def wake(self, partition: Readable, appended: int) -> None:
         """The partition's log grew by that many bytes, or 0: its start moved, or it is not in charge any more."""
         if partition is not self.partition:
-            partition.waiters.discard(self)
+            partition.watchers.discard(self)
             return
         if appended:
             if self.waiters:

@@ -12,8 +12,8 @@ whole fetch awaitable; while it waits the consumer may go, the cursor be thrown 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Generator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import telling
@@ -21,6 +21,7 @@ from gateway.broker.subscriptions.stored import Plain, Stored, pick, skim, walk
 from gateway.wire import delivery
 from semantics.subscriptions.states import Acquired, Batch
 from store.api import Buffer, Corrupt, StoreError
+from store.pending import Asking, Pending, drive
 
 if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
@@ -51,11 +52,6 @@ _WORK = 4 * 1024 * 1024
 _CUT = 16 * 1024
 """To make a batch of some records of one that is open takes as long as to unfold so many bytes."""
 
-T = TypeVar("T")
-
-Reads = Generator[Awaitable[list[Buffer]], list[Buffer], T]
-"""Work that yields whenever a disk must be asked, and is sent what came."""
-
 
 class Delivery(NamedTuple):
     """What a fetch gave: batches, the acquired ranges in them (ascending), and how many bytes that is."""
@@ -70,31 +66,15 @@ NOTHING = Delivery((), (), 0)
 
 def fetch(
     at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, most: int
-) -> Delivery | Awaitable[Delivery]:
+) -> Pending[Delivery]:
     """See `SubscriptionPartition.fetch`."""
-    steps = Fetching(at, consumer, limit, max_bytes, most).run()
-    try:
-        waits = steps.send(None)  # type: ignore[arg-type]
-    except StopIteration as end:
-        found: Delivery = end.value
-        return found
-    return _go_on(at, steps, waits)
+    found = drive(Fetching(at, consumer, limit, max_bytes, most).run())
+    return found if type(found) is Delivery else _serving(at, cast("Awaitable[Delivery]", found))
 
 
-async def _go_on(
-    at: SubscriptionPartition, steps: Reads[Delivery], waits: Awaitable[list[Buffer]]
-) -> Delivery:
+async def _serving(at: SubscriptionPartition, found: Awaitable[Delivery]) -> Delivery:
     try:
-        while True:
-            try:
-                data = await waits
-            except BaseException as error:
-                waits = steps.throw(error)
-            else:
-                waits = steps.send(data)
-    except StopIteration as end:
-        found: Delivery = end.value
-        return found
+        return await found
     finally:
         # Others may have been left waiting beside what this one had in hand.
         at.serve_soon()
@@ -133,7 +113,7 @@ class Fetching:
         self.acquired: list[Acquired] = []
         self.rest: list[Acquired] = []
 
-    def run(self) -> Reads[Delivery]:
+    def run(self) -> Asking[Delivery]:
         at, consumer = self._at, self.consumer
         cursor = self._cursor = at.ready()
         counts = at.consumers.get(consumer)
@@ -204,15 +184,16 @@ class Fetching:
         """Whether the cursor still knows of what this fetch has in hand."""
         return self._at.cursor is self._cursor and self.consumer in self._at.consumers
 
-    def _wait(self, waits: Awaitable[list[Buffer]]) -> Reads[list[Buffer]]:
+    def _wait(self, waits: Awaitable[list[Buffer]]) -> Asking[list[Buffer]]:
         reading = self._at.reading
         reading.add(self)
         try:
-            return (yield waits)
+            data: list[Buffer] = yield waits
+            return data
         finally:
             reading.discard(self)
 
-    def _pass(self, waits: Awaitable[list[Buffer]]) -> Reads[list[Buffer]]:
+    def _pass(self, waits: Awaitable[list[Buffer]]) -> Asking[list[Buffer]]:
         """The same, and nobody else looks on meanwhile."""
         at = self._at
         at.passing = True
@@ -224,7 +205,7 @@ class Fetching:
         finally:
             at.passing = False
 
-    def _read(self, offset: int, want: int, room: int, alone: bool = False) -> Reads[list[Buffer]]:
+    def _read(self, offset: int, want: int, room: int, alone: bool = False) -> Asking[list[Buffer]]:
         """About `want` bytes from the batch that holds an offset on; that batch whole if it has no more than `room`, or
         is the first of the answer. `alone`: while a disk is asked nobody else looks on.
         """
@@ -242,7 +223,7 @@ class Fetching:
 
     # -- what the cursor has seen before --------------------------------------------------------------------------
 
-    def _redeliver(self) -> Reads[KafkaError | None]:
+    def _redeliver(self) -> Asking[KafkaError | None]:
         """Read what was acquired within the window (`rest`); what cannot be sent is given back. What went wrong."""
         at = self._at
         problem: KafkaError | None = None
@@ -410,7 +391,7 @@ class Fetching:
 
     # -- what it has not seen -------------------------------------------------------------------------------------
 
-    def _go_forward(self, want: int) -> Reads[int]:
+    def _go_forward(self, want: int) -> Asking[int]:
         """Read on where the cursor stands, and take of it what is given: how many records. Raises KafkaError."""
         at, cursor = self._at, self._cursor
         keys = at.key_shared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from yarl import URL
 
 from gateway.admin.server import AdminServer, start
 from gateway.broker.broker import Broker
-from gateway.broker.machines import Waiter
+from gateway.broker.machines import Caller
 from gateway.clock import SystemClock
 from gateway.config.settings import Settings
 from gateway.coordinators import offsets
@@ -76,9 +76,9 @@ class Admin:
         row = offsets.encode(offset, -1, self.broker.clock.wall_ms(), -1, topic.topic_id, None)
         key = offsets.key(group, name, index)
         answer = self.broker.groups.commit_offsets(
-            group, "", None, -1, [Put(Family.OFFSET, key, row)], Waiter(lambda plain: plain)
+            group, "", None, -1, [Put(Family.OFFSET, key, row)], Caller(lambda plain: plain)
         )
-        if isinstance(answer, asyncio.Future):
+        if isinstance(answer, Awaitable):
             await answer
 
     async def join(self, group: str, topic: str) -> None:
@@ -88,11 +88,11 @@ class Admin:
         )
         subscription += (0xFFFFFFFF).to_bytes(4, "big")
         event = Join(
-            Waiter(lambda answer: answer), "", "member-1", None, "client", "/127.0.0.1", 30_000, 30_000,
+            Caller(lambda answer: answer), "", "member-1", None, "client", "/127.0.0.1", 30_000, 30_000,
             "consumer", (("range", subscription),), id_required=False,
         )  # fmt: skip
         answer = self.broker.groups.run(group, event)
-        if isinstance(answer, asyncio.Future):
+        if isinstance(answer, Awaitable):
             answer = await answer
         assert answer.error == 0, answer
 

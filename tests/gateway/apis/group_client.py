@@ -10,6 +10,7 @@ import gateway.apis.groups
 import gateway.apis.offsets  # noqa: F401 - registered when imported
 from gateway.apis.registry import APIS, Context
 from gateway.peer import Peer
+from gateway.promise import Promise
 from gateway.wire import codec, messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -28,7 +29,7 @@ class Client:
         self.broker = broker
 
     def send(self, api: ApiKey, version: int, **fields: Any) -> Any:
-        """A function that gives the response, or None as long as a future is awaited (a coroutine is waited for)."""
+        """A function that gives the response, None as long as it is awaited; a coroutine is waited for."""
         name = messages_name(api)
         frame = codec.encode_request(api, version, getattr(messages, f"{name}Request")(**fields))
         request = codec.decode_request(api, version, bytes(frame), 0)
@@ -164,6 +165,9 @@ def messages_name(key: ApiKey) -> str:
 
 
 def finished(answer: Any) -> Any:
+    if isinstance(answer, Promise):
+        answer = answer.now()
+        return None if isinstance(answer, Promise) else answer
     if isinstance(answer, asyncio.Future):
         return answer.result() if answer.done() else None
     if asyncio.iscoroutine(answer):

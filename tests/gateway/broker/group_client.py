@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from gateway.broker.machines import Waiter
+from gateway.broker.machines import Caller
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.classic_events import Heartbeat, Join, Leave, Leaver, Sync
+from gateway.promise import Promise
 from store.api import Family, Put, Write
 from tests.gateway.broker.fake_broker import FakeBroker
 
@@ -28,7 +28,7 @@ class Client:
     def join(self, member_id: str = "", new: str = "m1", instance_id: str | None = None) -> Any:
         return self.run(
             Join(
-                waiter(),
+                caller(),
                 member_id,
                 new,
                 instance_id,
@@ -43,14 +43,14 @@ class Client:
         )
 
     def sync(self, member_id: str, generation: int, **assignments: bytes) -> Any:
-        return self.run(Sync(waiter(), member_id, generation, assignments=assignments))
+        return self.run(Sync(caller(), member_id, generation, assignments=assignments))
 
     def beat(self, member_id: str, generation: int) -> Any:
-        answer = value(self.run(Heartbeat(waiter(), member_id, generation)))
+        answer = value(self.run(Heartbeat(caller(), member_id, generation)))
         return None if answer is None else answer.error
 
     def leave(self, member_id: str) -> Any:
-        return self.run(Leave(waiter(), (Leaver(member_id),)))
+        return self.run(Leave(caller(), (Leaver(member_id),)))
 
     def stable(self) -> None:
         """One member, m1, of generation 1."""
@@ -66,7 +66,7 @@ class Client:
         assert found is not None
         row = offsets.encode(offset, 3, self.broker.clock.wall_ms(), expires, found.topic_id, "note")
         rows: list[Write] = [Put(Family.OFFSET, offsets.key(self.group_id, topic, 0), row)]
-        return self.broker.groups.commit_offsets(self.group_id, member_id, None, generation, rows, waiter())
+        return self.broker.groups.commit_offsets(self.group_id, member_id, None, generation, rows, caller())
 
     def offset(self, topic: str) -> int | None:
         found = self.broker.catalog.get(topic)
@@ -79,12 +79,13 @@ class Client:
         return None if raw is None else group_rows.classic(raw)
 
 
-def waiter() -> Waiter:
-    return Waiter(lambda answer: answer)
+def caller() -> Caller:
+    return Caller(lambda answer: answer)
 
 
 def value(answer: Any) -> Any:
     """The answer, None while it is awaited."""
-    if isinstance(answer, asyncio.Future):
-        return answer.result() if answer.done() else None
+    if isinstance(answer, Promise):
+        answer = answer.now()
+        return None if isinstance(answer, Promise) else answer
     return answer

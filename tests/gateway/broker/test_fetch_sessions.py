@@ -285,9 +285,9 @@ def test_what_a_closed_session_watched_is_let_go() -> None:
         runtime = gateway.broker.topic(b"t")
         assert runtime is not None
         partition = gateway.broker.partition_of(runtime, 0)
-        assert len(partition.waiters) == 1
+        assert len(partition.watchers) == 1
         await fetch(client, {"t": {0: 0}}, session=(first.session_id, -1))
-        assert not partition.waiters
+        assert not partition.watchers
 
     run(test)
 

@@ -276,9 +276,9 @@ def test_a_client_that_goes_away_leaves_no_parked_fetch_behind() -> None:
         runtime = gateway.broker.topic(b"t")
         assert runtime is not None
         partition = gateway.broker.partition_of(runtime, 0)
-        await until(lambda: partition.waiters)
+        await until(lambda: partition.watchers)
         other.close()
-        await until(lambda: not partition.waiters)
+        await until(lambda: not partition.watchers)
         assert gateway.broker.metrics.fetches_parked.value == 0
 
     run(test)

@@ -16,7 +16,7 @@ from gateway.coordinators.share_events import Beat
 from gateway.wire.errors import Error
 from store.api import Durability, Family, Put
 from tests.gateway.broker.fake_broker import LOOP, FakeBroker
-from tests.gateway.broker.group_client import SESSION, Client, value, waiter
+from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
 
 class Streams:
@@ -73,7 +73,7 @@ def stored(broker: FakeBroker, group_id: str, kind: int, state: State = State.EM
 
 def share_beat(broker: FakeBroker, group_id: str, epoch: int) -> Beat:
     beat: Beat = broker.share_groups.heartbeat(
-        group_id, "m", epoch, ("t",), None, "c", "/h", 1, waiter(), makes_retries=False
+        group_id, "m", epoch, ("t",), None, "c", "/h", 1, caller(), makes_retries=False
     )
     return beat
 
@@ -112,8 +112,8 @@ class TestAnIdOfAThirdKind:
     ) -> None:
         take(broker, streams)
         assert join(broker, "g").error == Error.INCONSISTENT_GROUP_PROTOCOL
-        assert broker.groups.run("g", Heartbeat(waiter(), "m", 1)).error == Error.UNKNOWN_MEMBER_ID
-        committed = broker.groups.commit_offsets("g", "", None, -1, [], waiter())
+        assert broker.groups.run("g", Heartbeat(caller(), "m", 1)).error == Error.UNKNOWN_MEMBER_ID
+        committed = broker.groups.commit_offsets("g", "", None, -1, [], caller())
         assert committed == Plain(Error.INCONSISTENT_GROUP_PROTOCOL)
 
     def test_is_no_share_group(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.coordinators import offsets
 from store.api import Family, Put, Write
 from tests.gateway.broker.fake_broker import FakeBroker
-from tests.gateway.broker.group_client import SESSION, WEEK, Client, waiter
+from tests.gateway.broker.group_client import SESSION, WEEK, Client, caller
 
 
 def offsets_check(broker: FakeBroker) -> None:
@@ -91,7 +91,7 @@ def test_a_group_with_many_offsets_is_swept_in_pieces(broker: FakeBroker, client
     topic = broker.topic("t", 1)
     value_of = offsets.encode(1, 0, 0, -1, topic.topic_id, "")
     rows: list[Write] = [Put(Family.OFFSET, offsets.key("g", "t", index), value_of) for index in range(1_200)]
-    broker.groups.commit_offsets("g", "", None, -1, rows, waiter())
+    broker.groups.commit_offsets("g", "", None, -1, rows, caller())
     before = len(broker.committed)
     broker.advance(0)
     deletions = [len(writes) for writes in broker.committed[before:]]

@@ -12,7 +12,7 @@ from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import GroupHead, Kind, State
 from store.api import Durability, Family, Put
 from tests.gateway.broker.fake_broker import FakeBroker
-from tests.gateway.broker.group_client import SESSION, Client, value, waiter
+from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
 # -- writes before answers
 
@@ -56,7 +56,7 @@ def test_a_failed_commit_of_offsets_leaves_the_group_alone(broker: FakeBroker, c
     parked = client.join(new="m2")
     broker.at_once = False
     committed = client.commit("t", 1, "m1", 1)
-    beat = client.run(Heartbeat(waiter(), "m1", 1))
+    beat = client.run(Heartbeat(caller(), "m1", 1))
     broker.fail()
     assert value(committed) == Plain(Code.COORDINATOR_NOT_AVAILABLE)
     assert value(beat) == Plain(Code.REBALANCE_IN_PROGRESS)
@@ -100,10 +100,10 @@ def test_absent_members_run_out_after_a_restart_though_nobody_asks(client: Clien
 @pytest.mark.parametrize(
     ("event", "error"),
     [
-        (Heartbeat(waiter(), "m", 1), Code.UNKNOWN_MEMBER_ID),
-        (Sync(waiter(), "m", 1), Code.UNKNOWN_MEMBER_ID),
-        (Leave(waiter(), (Leaver("m"),)), Code.UNKNOWN_MEMBER_ID),
-        (Delete(waiter()), Code.GROUP_ID_NOT_FOUND),
+        (Heartbeat(caller(), "m", 1), Code.UNKNOWN_MEMBER_ID),
+        (Sync(caller(), "m", 1), Code.UNKNOWN_MEMBER_ID),
+        (Leave(caller(), (Leaver("m"),)), Code.UNKNOWN_MEMBER_ID),
+        (Delete(caller()), Code.GROUP_ID_NOT_FOUND),
     ],
 )
 def test_a_group_that_does_not_exist(client: Client, event: Any, error: Code) -> None:
@@ -184,7 +184,7 @@ def test_delete_group_takes_the_offsets_along(broker: FakeBroker, client: Client
     broker.topic("t")
     client.commit("t", 1)
     Client(broker, "g2").commit("t", 5)
-    assert client.run(Delete(waiter())) == Plain(0)
+    assert client.run(Delete(caller())) == Plain(0)
     assert client.offset("t") is None
     assert Client(broker, "g2").offset("t") == 5
     assert [one.group_id for one in broker.group_kinds.listing()] == ["g2"]

@@ -204,7 +204,7 @@ class TestIdle:
     def test_who_is_waited_for_stays(self, world: World) -> None:
         partition = world.in_use.partition(world.make("t"), 0)
         waiting = Waiting()
-        partition.waiters.add(waiting)
+        partition.watchers.add(waiting)
         for _ in range(3):
             world.in_use.release_idle()
         assert world.in_use.partitions() == [partition]

@@ -13,7 +13,7 @@ from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import State
 from store.api import Durability, Family, Put
 from tests.gateway.broker.fake_broker import FakeBroker
-from tests.gateway.broker.group_client import SESSION, Client, value, waiter
+from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
 
 def _raise(*_: Any) -> None:
@@ -27,7 +27,7 @@ def test_later_answers_wait_for_the_write_before_them(broker: FakeBroker, client
     broker.at_once = False
     led = client.sync("m1", 1, m1=b"A", m2=b"B")
     followed = client.sync("m2", 1)
-    beat = client.run(Heartbeat(waiter(), "m2", 1))
+    beat = client.run(Heartbeat(caller(), "m2", 1))
     assert (value(led), value(followed), value(beat)) == (None, None, None)
     broker.land()
     assert (value(led).assignment, value(followed).assignment, value(beat).error) == (b"A", b"B", 0)
@@ -39,7 +39,7 @@ def test_answers_come_with_the_commit_they_rest_on(broker: FakeBroker, client: C
     broker.at_once = False
     committed = client.commit("t", 5, "m1", 1)
     client.leave("m1")
-    beat = client.run(Heartbeat(waiter(), "m1", 1))
+    beat = client.run(Heartbeat(caller(), "m1", 1))
     broker.land(count=1)
     assert value(committed) == Plain(0)
     assert value(beat) is None
@@ -54,7 +54,7 @@ def test_a_failed_row_sends_everybody_back_and_the_group_is_as_stored(
     broker.at_once = False
     again, other = client.join("m1"), client.join(new="m2")
     assert broker.queue
-    beat = client.run(Heartbeat(waiter(), "m1", 2))
+    beat = client.run(Heartbeat(caller(), "m1", 2))
     broker.fail()
     for answer in (again, other, beat):
         assert value(answer).error == Code.COORDINATOR_NOT_AVAILABLE
@@ -74,7 +74,7 @@ def test_a_fault_in_a_group_is_that_groups_alone(
     core = broker.groups.look("g")
     with monkeypatch.context() as patch:
         patch.setattr(type(core), "step", _raise)
-        assert client.run(Heartbeat(waiter(), "m1", 1)).error == Code.COORDINATOR_NOT_AVAILABLE
+        assert client.run(Heartbeat(caller(), "m1", 1)).error == Code.COORDINATOR_NOT_AVAILABLE
     assert value(hangs).error == Code.COORDINATOR_NOT_AVAILABLE
     assert client.beat("m1", 1) == 0
     broker.advance(300)
@@ -104,8 +104,8 @@ def test_an_unreadable_row_is_an_error_and_no_crash(broker: FakeBroker, client: 
     broker.advance(1)
 
 
-def test_a_connection_that_went_away_does_not_disturb(broker: FakeBroker, client: Client) -> None:
-    client.join().cancel()
+def test_a_join_whose_connection_went_away_counts(broker: FakeBroker, client: Client) -> None:
+    client.join()
     broker.advance(300)
     assert client.beat("m1", 1) == 0
 
@@ -130,13 +130,13 @@ def test_a_group_with_members_stays_in_memory(broker: FakeBroker, client: Client
 
 
 def test_a_refused_first_join_leaves_nothing_behind(broker: FakeBroker, client: Client) -> None:
-    event = Join(waiter(), "", "m", None, "c", "/h", SESSION, 60_000, "", ())
+    event = Join(caller(), "", "m", None, "c", "/h", SESSION, 60_000, "", ())
     assert client.run(event).error == Code.INCONSISTENT_GROUP_PROTOCOL
     assert broker.groups.look("g") is None
 
 
 def test_a_promise_that_nobody_keeps_leaves_nothing_behind(broker: FakeBroker, client: Client) -> None:
-    event = Join(waiter(), "", "m", None, "c", "/h", SESSION, 60_000, "consumer", (("range", b""),))
+    event = Join(caller(), "", "m", None, "c", "/h", SESSION, 60_000, "consumer", (("range", b""),))
     assert client.run(event).error == Code.MEMBER_ID_REQUIRED
     broker.advance(SESSION)
     assert broker.groups.look("g") is None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import pytest
 
-from gateway.broker.readable import Waiter
+from gateway.broker.readable import Watcher
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from store.api import Corrupt, Piece, StoreError
+from store.pending import Pending
 from tests.gateway.broker.asking import fetch
 from tests.gateway.serving import Client, batch, create, serving
 
@@ -21,7 +21,7 @@ class Lane:
 
     def __init__(self) -> None:
         self.bytes_out = 0
-        self.waiters: set[Waiter] = set()
+        self.watchers: set[Watcher] = set()
         self.stale = False
         self.leader_epoch = 7
         self.log_start = 10
@@ -34,14 +34,14 @@ class Lane:
 
     def fetch(
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
-    ) -> list[Piece] | Awaitable[Sequence[Piece]]:
+    ) -> Pending[list[Piece]]:
         if self.error is not None:
             raise self.error
         if self.disk is not None:
             return self._wait(self.disk)
         return [self.stored]
 
-    async def _wait(self, disk: asyncio.Event) -> Sequence[Piece]:
+    async def _wait(self, disk: asyncio.Event) -> list[Piece]:
         await disk.wait()
         return [self.stored]
 
@@ -82,13 +82,13 @@ def test_a_fetch_waits_for_it_to_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(gateway: Gateway, client: Client, lane: Lane) -> None:
         asking = asyncio.ensure_future(fetch(client, {"t": {0: 12}}, max_wait=9_000))
         async with asyncio.timeout(5):
-            while not lane.waiters:
+            while not lane.watchers:
                 await asyncio.sleep(0)
         lane.high_watermark = 14
-        for each in list(lane.waiters):
+        for each in list(lane.watchers):
             each.wake(lane, lane.size)
         assert bytes(only(await asking).records) == lane.stored
-        assert not lane.waiters
+        assert not lane.watchers
 
     run(monkeypatch, test)
 

@@ -261,10 +261,10 @@ def test_one_that_breaks_keeps_nobody_else_waiting() -> None:
         runtime = gateway.broker.topic(b"t")
         assert runtime is not None
         partition = gateway.broker.partition_of(runtime, 0)
-        partition.waiters.add(Broken())
+        partition.watchers.add(Broken())
         reader = await Client.connect(gateway)
         reader.send(ApiKey.FETCH, 11, fetch_body("t", 0, max_wait=60_000))
-        await until(lambda: len(partition.waiters) == 2)
+        await until(lambda: len(partition.watchers) == 2)
         gateway.broker.commit([], broken)
         gateway.broker.commit([], outcomes.append)
         assert part(await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v")))).error_code == 0

@@ -19,9 +19,8 @@ import struct
 from collections.abc import Awaitable
 from functools import partial
 from time import thread_time
-from typing import Any
+from typing import cast
 
-from gateway.broker.acknowledging import Answer
 from gateway.broker.sharing import ShareFetch
 from gateway.peer import Peer
 from gateway.wire import records, share
@@ -109,14 +108,8 @@ class Member:
 
 
 async def _answer(fetch: ShareFetch) -> bytes:
-    told: asyncio.Future[Answer | Awaitable[Answer]] = asyncio.get_running_loop().create_future()
-    fetch.done = told.set_result
-    found: Any = fetch.start()
-    if found is None:
-        found = await told
-    if not isinstance(found, list):
-        found = await found
-    return b"".join(found)
+    found = fetch.start()
+    return b"".join(cast("list[bytes]", await found if isinstance(found, Awaitable) else found))
 
 
 async def measure(options: argparse.Namespace) -> float:

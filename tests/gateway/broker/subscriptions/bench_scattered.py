@@ -28,7 +28,9 @@ from time import process_time
 from gateway.broker.acknowledging import Answer
 from gateway.broker.sharing import ShareFetch
 from gateway.peer import Peer
+from gateway.promise import Promise
 from gateway.wire import compression, records, share
+from store.pending import Pending
 from tests.gateway.broker.subscriptions.bench import Member, NoGroups
 from tests.gateway.broker.subscriptions.world import NOW, World
 
@@ -54,13 +56,12 @@ class Asking:
             request,
             partial(share.encode_fetch, 2, 7),
         )
-        fetch.done = self._told
-        found = fetch.start()
-        if found is not None:
-            self._told(found)
+        self._told(fetch.start())
 
-    def _told(self, found: Answer | Awaitable[Answer]) -> None:
-        if isinstance(found, Awaitable):
+    def _told(self, found: Pending[Answer]) -> None:
+        if isinstance(found, Promise):
+            found.then(self._told)
+        elif isinstance(found, Awaitable):
             self._waits = asyncio.ensure_future(found)
             self._waits.add_done_callback(self._came)
         else:
