@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar, cast
 from store import batch
 from store.api import Buffer, Family, LedgerInfo, Piece, Position, SegmentInfo, StoreError
 from store.pending import Pending
-from store.rocksdb import integrity, rows
+from store.rocksdb import integrity, rows, windows
 from store.rocksdb.append import LOOK_AHEAD
 from store.rocksdb.cache import Tail
 from store.rocksdb.check import header as look
@@ -117,7 +117,14 @@ class RocksLog:
         if firsts and firsts[0] <= offset:
             self._reader.hits += 1
             return self.tail.read(offset, max_bytes, whole_first)
-        self._reader.misses += 1
+        reader = self._reader
+        reader.misses += 1
+        if max_bytes <= windows.SMALL:
+            found = reader.windows.read(self.partition, offset, max_bytes, whole_first)
+            if found is not None:
+                return found
+            if reader.windows.walks(self.partition, offset):
+                return self._drive(self._ahead(offset, max_bytes, whole_first))
         return self._drive(cast("Reading[list[Buffer]]", self._read(offset, max_bytes, whole_first)))
 
     def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
@@ -207,6 +214,18 @@ class RocksLog:
                     return [found]
             position, due = yield from self._go_on(segment, position, due, problem, offset)
             exact, data, begin = True, b"", position
+
+    def _ahead(self, offset: int, max_bytes: int, whole_first: bool) -> Reading[list[Buffer]]:
+        """The same, with a window for the steps to come."""
+        found = cast("list[Buffer]", (yield from self._read(offset, windows.BYTES, True)))
+        if not found:
+            return found
+        window = windows.Window(found[0], offset)
+        if len(found[0]) <= windows.BYTES:
+            self._reader.windows.keep(self.partition, window)
+        answer = window.read(offset, max_bytes, whole_first, short=True)
+        assert answer is not None, "the first batch comes whole"
+        return answer
 
     def _lent(self, segment: Segment, position: int, due: int, size: int, least: int) -> Piece | None:
         """The batches from a position on, if they are many bytes."""

@@ -14,6 +14,7 @@ from store.api import Buffer, Corrupt, StoreError
 from store.rocksdb.files import TOO_MANY, Files
 from store.rocksdb.lent import Ends, Lent
 from store.rocksdb.segments import Reading, Request, Segment, T, Work
+from store.rocksdb.windows import Windows
 
 if TYPE_CHECKING:
     from store.rocksdb.integrity import Trust
@@ -39,6 +40,7 @@ class Reader:
         # reads answered by the tail cache, and others
         self.hits = 0
         self.misses = 0
+        self.windows = Windows()
 
     @property
     def open_files(self) -> int:
@@ -177,6 +179,7 @@ class Reader:
 
     def forget(self, partition: int, number: int) -> None:
         """The file is about to go."""
+        self.windows.forget(partition)
         descriptor = self._open.pop((partition, number), -1)
         if descriptor >= 0:
             self._close(descriptor)
