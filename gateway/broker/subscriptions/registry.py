@@ -216,6 +216,9 @@ class Subscriptions:
         try:
             if starts is None:
                 starts = await self._starts(current, node.group_configs.get(group))
+            # whoever gave them may have seen the topic before it grew, or one of that name before it
+            count = len(current.partitions)
+            starts = [*starts[:count], *[0] * (count - len(starts))]
             row, writes = self.writes_new(group, current, starts, overrides, properties)
             if retries is None or not await self._with_retries(group, retries, current, writes):
                 await node.write(writes)

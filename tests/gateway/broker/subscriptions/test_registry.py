@@ -35,6 +35,23 @@ def test_a_new_subscription_begins_where_the_group_says_and_stays_there(
     run(test, folder)
 
 
+@pytest.mark.parametrize(
+    "starts", [[1], [1, 0, 0, 0, 0]], ids=["before it grew", "of one with more partitions"]
+)
+def test_starts_that_were_given_for_another_number_of_partitions_do_not_keep_a_subscription_from_being_made(
+    folder: Path | None, starts: list[int]
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic(partitions=3)
+        await world.produce(b"skipped", b"read")
+        await world.produce(b"added", index=2)
+        await world.broker.subscriptions.ensure("g", "t", starts)
+        assert await world.fetch(world.at()) == {1: (b"read", 1)}
+        assert await world.fetch(world.at(index=2)) == {0: (b"added", 1)}
+
+    run(test, folder)
+
+
 def test_partitions_that_are_added_are_read_from_their_first_record(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await world.topic()
