@@ -320,9 +320,6 @@ class StoreStats(NamedTuple):
 class Store(Protocol):
     """A driver. Open one with its module's `open(...)`; all state is as the last durable commit left it."""
 
-    epoch: int
-    """The number of this start, durable before anything is appended: the leader epoch of every partition."""
-
     notices: list[str]
     """What recovery found and did, in plain sentences."""
 
@@ -354,6 +351,15 @@ class Store(Protocol):
 
     def log(self, partition: int) -> Log:
         """The log of a partition (cached while fresh). KeyError when there is none."""
+
+    def leader_epoch(self, partition: int) -> int:
+        """What an append to this log has to carry, and what clients are told: who owns the log has this number, and
+        nobody who owned it before had it or a greater one.
+
+        From memory, and without a log object, so that it can be asked for every partition of many topics; also for a
+        log that is still to be made. It is durable before anything is appended. It may differ from log to log, and
+        stays the same while a `Log` object is not stale.
+        """
 
     def stats(self) -> StoreStats: ...
 

@@ -68,7 +68,7 @@ def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stat
             **_extras(context, topic),
             "logStartOffset": log.start_offset,
             "highWatermark": log.end_offset,
-            "leaderEpoch": broker.store.epoch,
+            "leaderEpoch": broker.store_of(topic).leader_epoch(topic.partitions[index]),
             "inUse": partition is not None,
             **_kept(broker.retention.kept.get(topic.partitions[index])),
         },

@@ -151,7 +151,7 @@ def _broker(broker: Broker, context: Context) -> messages.MetadataResponse.Metad
 
 def _topic(broker: Broker, topic: Topic, operations: int) -> messages.MetadataResponse.MetadataResponseTopic:
     nodes = [broker.node_id]
-    epoch = broker.store.epoch
+    epoch_of = broker.store_of(topic).leader_epoch
     partition = Response.MetadataResponsePartition
     return Response.MetadataResponseTopic(
         error_code=0,
@@ -163,12 +163,12 @@ def _topic(broker: Broker, topic: Topic, operations: int) -> messages.MetadataRe
                 error_code=0,
                 partition_index=index,
                 leader_id=nodes[0],
-                leader_epoch=epoch,
+                leader_epoch=epoch_of(number),
                 replica_nodes=nodes,
                 isr_nodes=nodes,
                 offline_replicas=[],
             )
-            for index in range(len(topic.partitions))
+            for index, number in enumerate(topic.partitions)
         ],
         topic_authorized_operations=operations,
     )
@@ -232,6 +232,7 @@ def _described(
     broker: Broker, topic: Topic, start: int, stop: int
 ) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     nodes = [broker.node_id]
+    epoch_of = broker.store_of(topic).leader_epoch
     return Described.DescribeTopicPartitionsResponseTopic(
         error_code=0,
         name=topic.name,
@@ -242,7 +243,7 @@ def _described(
                 error_code=0,
                 partition_index=index,
                 leader_id=broker.node_id,
-                leader_epoch=broker.store.epoch,
+                leader_epoch=epoch_of(topic.partitions[index]),
                 replica_nodes=nodes,
                 isr_nodes=nodes,
                 eligible_leader_replicas=[],

@@ -87,14 +87,15 @@ def _topic(
     found = []
     for index in indexes:
         inside = topic is not None and 0 <= index < len(topic.partitions)
-        start, lag = (NOTHING, NOTHING)
+        start, lag, epoch = NOTHING, NOTHING, 0
         if topic is not None and inside:
+            epoch = broker.store_of(topic).leader_epoch(topic.partitions[index])
             start, lag = _position(broker, group_id, topic, index)
         found.append(
             Describe.DescribeShareGroupOffsetsResponsePartition(
                 partition_index=index,
                 start_offset=start,
-                leader_epoch=broker.store.epoch if inside else 0,
+                leader_epoch=epoch,
                 lag=lag,
                 error_code=Error.NONE,
                 error_message=None,

@@ -135,7 +135,7 @@ class Partition:
         self.id = topic.topic.partitions[index]
         self.store: Store = home.store_of(topic.topic)
         self.log: Log = self.store.log(self.id)
-        self.leader_epoch = self.store.epoch
+        self.leader_epoch = self.store.leader_epoch(self.id)
         self.high_watermark = self.next_offset = self.log.end_offset
         self.producers = dedup.ProducerTable(self.id, self.store.scan(Family.DEDUP, dedup.prefix(self.id)))
         # what the open turn has for this partition: batches from which offset on, their bytes and largest timestamp

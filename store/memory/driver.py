@@ -35,7 +35,7 @@ def wall_ms() -> int:
 
 
 def open(*, clock: Callable[[], int] = wall_ms, epoch: int = 1) -> MemoryStore:
-    """An empty store. `clock` gives ms since 1970; `epoch` is what a start count would be."""
+    """An empty store. `clock` gives ms since 1970; `epoch` is what a start count would be: every leader epoch."""
     return MemoryStore(clock, epoch)
 
 
@@ -156,6 +156,9 @@ class MemoryStore:
 
     def log(self, partition: int) -> MemoryLog:
         return self._logs[partition]
+
+    def leader_epoch(self, partition: int) -> int:
+        return self.epoch
 
     def stats(self) -> StoreStats:
         size = sum(log.size for log in self._logs.values())

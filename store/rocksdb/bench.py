@@ -42,7 +42,9 @@ class Load:
             base = self.ends[partition]
             made = [(base + nth).to_bytes(8, "big") + tail for nth in range(self.per_log)]
             self.ends[partition] = base + self.per_log
-            writes.append(Append(partition, base, base + self.per_log, 1, made, self.store.epoch))
+            writes.append(
+                Append(partition, base, base + self.per_log, 1, made, self.store.leader_epoch(partition))
+            )
         for producer in range(self.puts):
             partition = self.partitions[producer % len(self.partitions)]
             key = partition.to_bytes(4, "big") + producer.to_bytes(8, "big")

@@ -62,6 +62,7 @@ class RocksStore:
         read_only: str,
     ) -> None:
         self.path = path
+        # the number of this start
         self.epoch = epoch
         self.notices = notices
         self.read_only = read_only
@@ -262,6 +263,10 @@ class RocksStore:
                 self.forget_idle()
                 self._crowded = 2 * max(KEPT_LOGS, len(self._logs))
         return found
+
+    def leader_epoch(self, partition: int) -> int:
+        """Every start has the folder to itself: its number will do for all logs."""
+        return self.epoch
 
     def _queued(self, partition: int) -> RocksLog:
         """The log as it is once everything queued is done. KeyError when there is none then."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import wraps
 from typing import Any, TypeVar
 
 from store import batch
@@ -23,6 +25,25 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now
+
+
+def with_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an async test with an open store, and close it."""
+
+    @wraps(test)
+    def run(opener: Opener, clock: Clock) -> None:
+        async def main() -> None:
+            store = await opener()
+            try:
+                await test(store, clock)
+            finally:
+                await store.close()
+
+        asyncio.run(main())
+
+    # pytest would ask the wrapped function for its fixtures
+    del run.__wrapped__
+    return run
 
 
 def batches(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from functools import wraps
 from typing import Any, cast
 
 import pytest
@@ -23,27 +20,7 @@ from store.api import (
     Stored,
     Trim,
 )
-from tests.store.making import Clock, Opener, Outcomes, append, bases, content, joined, soon, write
-
-
-def with_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run an async test with an open store, and close it."""
-
-    @wraps(test)
-    def run(opener: Opener, clock: Clock) -> None:
-        async def main() -> None:
-            store = await opener()
-            try:
-                await test(store, clock)
-            finally:
-                await store.close()
-
-        asyncio.run(main())
-
-    # pytest would ask the wrapped function for its fixtures
-    del run.__wrapped__
-    return run
-
+from tests.store.making import Clock, Outcomes, append, bases, content, joined, soon, with_store, write
 
 # logs
 

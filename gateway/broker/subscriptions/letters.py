@@ -442,7 +442,8 @@ class Letters:
 
         def writes(topic: Topic) -> list[Write]:
             batch, newest = letters.build(collected.letters, node.clock.wall_ms())
-            partition, epoch = topic.partitions[at.index % count], at.store.epoch
+            partition = topic.partitions[at.index % count]
+            epoch = at.store.leader_epoch(partition)
             more: list[Write] = [first_carried(partition, epoch, batch, len(collected.letters), newest)]
             initial = at.subscription.config.dead_letter_subscription
             if initial is not None:

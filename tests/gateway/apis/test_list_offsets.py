@@ -80,7 +80,7 @@ def test_by_timestamp_inside_batches(codec: int) -> None:
 def test_an_empty_log() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await filled(client)
-        epoch = gateway.broker.store.epoch
+        epoch = gateway.broker.store.leader_epoch(gateway.broker.topics.get("t").partitions[0])
         found = [(await list_offsets(client, "t", (1, each), version=8))[0] for each in (-1, -2, -3, 5)]
         assert [seen(each) for each in found] == [(0, -1, 0), (0, -1, 0), (0, -1, -1), (0, -1, -1)]
         assert [each.leader_epoch for each in found] == [epoch, epoch, -1, -1]

@@ -65,9 +65,10 @@ def test_who_leads_what() -> None:
         assert answer.cluster_id == gateway.broker.cluster_id
         (topic,) = answer.topics
         assert (topic.topic_id, topic.is_internal) == (topic_id, False)
+        numbers = gateway.broker.topics.get("a").partitions
         for index, partition in enumerate(topic.partitions):
             assert (partition.partition_index, partition.leader_id) == (index, node.node_id)
-            assert partition.leader_epoch == gateway.broker.store.epoch
+            assert partition.leader_epoch == gateway.broker.store.leader_epoch(numbers[index])
             assert partition.replica_nodes == partition.isr_nodes == [node.node_id]
 
     run(test)

@@ -149,7 +149,7 @@ def test_the_log_start_moves_under_a_parked_fetch() -> None:
 def test_leader_epochs() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")
-        epoch = gateway.broker.store.epoch
+        epoch = gateway.broker.store.leader_epoch(gateway.broker.topics.get("t").partitions[0])
         assert errors(await fetch(client, {"t": {0: 0}}, epoch=epoch)) == {0: 0}
         assert errors(await fetch(client, {"t": {0: 0}}, epoch=epoch - 1)) == {0: Error.FENCED_LEADER_EPOCH}
         assert errors(await fetch(client, {"t": {0: 0}}, epoch=epoch + 1)) == {0: Error.UNKNOWN_LEADER_EPOCH}

@@ -103,8 +103,9 @@ async def _append(store: RocksStore, logs: dict[int, Found], verdict: Verdict) -
     """Every log takes a batch more."""
     writes = []
     for partition, found in logs.items():
-        data = layout.build(found.end, b"after the cut", epoch=store.epoch)
-        writes.append(Append(partition, found.end, found.end + 1, 0, [data], store.epoch))
+        epoch = store.leader_epoch(partition)
+        data = layout.build(found.end, b"after the cut", epoch=epoch)
+        writes.append(Append(partition, found.end, found.end + 1, 0, [data], epoch))
     try:
         await store.write(writes, Durability.OS)
     except StoreError as error:

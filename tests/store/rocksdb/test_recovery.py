@@ -39,7 +39,7 @@ from tests.store.rocksdb.starting import in_a_loop, opened, segment_files
 async def test_epochs_count_starts(data: Path) -> None:
     for epoch in (1, 2, 3):
         store = await opened(data)
-        assert store.epoch == epoch
+        assert store.epoch == store.leader_epoch(1) == store.leader_epoch(2) == epoch
         await (store.close() if epoch != 2 else crash(store))
 
 
