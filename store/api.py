@@ -163,6 +163,13 @@ class DiskFull(Refused):
     """No space left on the device."""
 
 
+class Fenced(StoreError):
+    """Nothing was written, since another owner has the log now. Not `Refused`: to try it again here is useless.
+
+    Whoever holds state about what was written to throws it away, and sends its clients to the new owner.
+    """
+
+
 class Unknown(StoreError):
     """It cannot be said whether the writes are durable. Whoever holds state about them reloads it."""
 
@@ -333,7 +340,8 @@ class Store(Protocol):
         commits.
 
         Commits that queue behind a busy writer may be merged into one group. After a commit that was not
-        done, those queued behind it fail too, and the logs concerned are stale.
+        done, those queued behind it fail too, and the logs concerned are stale. A commit that writes to a log which
+        another owner has taken meanwhile ends with Fenced, whatever else is in it.
 
         Programming errors are raised here and queue nothing: ValueError for an append below the log's end, a
         trim beyond it or a partition id used twice, KeyError for a partition without a log.

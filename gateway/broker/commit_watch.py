@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from store.api import StoreError
+from store.api import Fenced, StoreError
 
 if TYPE_CHECKING:
     from gateway.metrics_catalog import GatewayMetrics
@@ -21,6 +21,7 @@ class CommitWatch:
         self._produce_seconds = metrics.request_seconds.labels("Produce")
         self.reason = ""
         """why commits fail at present, or empty"""
+        self._fenced = ""
 
     @property
     def failing(self) -> bool:
@@ -30,6 +31,12 @@ class CommitWatch:
     def failed(self, error: StoreError) -> None:
         """Count it, and say why in the log."""
         self._metrics.commits_failed.inc()
+        if isinstance(error, Fenced):
+            # The store takes writes, only not these from here.
+            if self._fenced != str(error):
+                self._fenced = str(error)
+                log.warning("clients are sent to another owner: %s", error)
+            return
         if self.reason != str(error):
             # Once for each reason: clients try again many times a second.
             self.reason = str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.wire.errors import Error
-from store.api import DiskFull, StoreError
+from store.api import DiskFull, Fenced, StoreError
 
 
 class KafkaError(Exception):
@@ -36,6 +36,8 @@ def from_code(code: int) -> KafkaError:
 
 def from_store(error: StoreError) -> KafkaError:
     """What a client is told when a commit failed: always retriable, since nothing was acknowledged."""
+    if isinstance(error, Fenced):
+        return KafkaError(Error.NOT_LEADER_OR_FOLLOWER, f"The write was not stored: {error}")
     if isinstance(error, DiskFull):
         return KafkaError(
             Error.KAFKA_STORAGE_ERROR, "The disk of the gateway is full; retry when there is space again."

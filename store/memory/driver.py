@@ -1,7 +1,11 @@
-"""The memory driver: every commit is done before `commit` returns, or has changed nothing."""
+"""The memory driver: every commit is done before `commit` returns, or has changed nothing.
+
+It owns all its logs, unless a test takes one away (`fence`) and gives it back (`take`).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from bisect import bisect_left, insort
@@ -16,6 +20,7 @@ from store.api import (
     DropLog,
     Durability,
     Family,
+    Fenced,
     Outcome,
     Put,
     StoreStats,
@@ -50,8 +55,11 @@ class MemoryStore:
         self._rows: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
         self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
         self._logs: dict[int, MemoryLog] = {}
+        # of logs that had another owner: the leader epoch, and which of them still have
+        self._epochs: dict[int, int] = {}
+        self._fenced: set[int] = set()
         self._next_ledger = 1
-        self._untold: deque[Callable[[Outcome], None]] = deque()
+        self._untold: deque[tuple[Callable[[Outcome], None], Outcome]] = deque()
         self._commits = 0
         self._bytes = 0
 
@@ -61,22 +69,29 @@ class MemoryStore:
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
         self._check(writes)
-        now = self._clock()
-        for write in writes:
-            self._apply(write, now)
-        self._commits += 1
+        outcome = self._fence(writes) if self._epochs else None
+        if outcome is None:
+            now = self._clock()
+            for write in writes:
+                self._apply(write, now)
+            self._commits += 1
         # a commit from within a callback is told after that callback
-        self._untold.append(done)
+        self._untold.append((done, outcome))
         if len(self._untold) == 1:
             while self._untold:
+                first, told = self._untold[0]
                 try:
-                    self._untold[0](None)
+                    first(told)
                 except Exception:
                     log.exception("a callback of a commit failed")
                 self._untold.popleft()
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
-        self.commit(writes, durability, lambda outcome: None)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.commit(writes, durability, future.set_result)
+        outcome = await future
+        if outcome is not None:
+            raise outcome
 
     def _check(self, writes: Sequence[Write]) -> None:
         """Raise what `commit` must raise before anything has changed."""
@@ -106,6 +121,38 @@ class MemoryStore:
             elif isinstance(write, DropLog):
                 end(write.partition)
                 ends[write.partition] = None
+
+    # owners
+
+    def fence(self, partition: int) -> None:
+        """As if another owner had taken this log: commits that write to it end with Fenced."""
+        self._epochs[partition] = self.leader_epoch(partition)
+        self._fenced.add(partition)
+
+    def take(self, partition: int) -> None:
+        """This store has the log again, two leader epochs on: what still comes under an older one is fenced."""
+        self._epochs[partition] = self.leader_epoch(partition) + 2
+        self._fenced.discard(partition)
+        self._reopen(partition)
+
+    def _fence(self, writes: Sequence[Write]) -> Outcome:
+        """Why another owner's log is not written to."""
+        written = {write.partition for write in writes if not isinstance(write, Put | Delete | DeleteRange)}
+        late = {
+            write.partition
+            for write in writes
+            if isinstance(write, Append) and write.leader_epoch < self._epochs.get(write.partition, 0)
+        }
+        fenced = sorted(written & self._fenced | late)
+        if not fenced:
+            return None
+        for partition in written:
+            self._reopen(partition)
+        return Fenced(f"another owner has log {fenced[0]}")
+
+    def _reopen(self, partition: int) -> None:
+        if partition in self._logs:
+            self._logs[partition] = self._logs[partition].again()
 
     def _apply(self, write: Write, now: int) -> None:
         if isinstance(write, Append):
@@ -158,7 +205,7 @@ class MemoryStore:
         return self._logs[partition]
 
     def leader_epoch(self, partition: int) -> int:
-        return self.epoch
+        return self._epochs.get(partition, self.epoch)
 
     def stats(self) -> StoreStats:
         size = sum(log.size for log in self._logs.values())

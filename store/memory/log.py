@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
@@ -54,6 +55,12 @@ class MemoryLog:
             self._segment_bytes = segment_bytes
         if segment_ms is not None:
             self._segment_ms = segment_ms
+
+    def again(self) -> MemoryLog:
+        """The object in place of this one, which is stale from now on."""
+        made = copy.deepcopy(self)
+        self.stale = True
+        return made
 
     # writing, by the store
 
