@@ -227,7 +227,9 @@ class Subscriptions:
         self.configs.apply_to_retries(group, topic)
         log.info("subscription made", extra={"group": group, "topic": topic, "type": row.type})
         found = self.by_id(group, current.topic_id)
-        assert found is not None
+        if found is None:
+            # by somebody who saw it stored before we were woken
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
         return found
 
     async def make_retries(self, group: str, topic: str, retries: str) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions.partition import SubscriptionPartition
+from gateway.server import Gateway
 from semantics.subscriptions.states import Ending
 from store.api import Family
+from tests.gateway.broker.held import HeldStore, run_held
 from tests.gateway.broker.subscriptions.world import ACCEPT, RELEASE, Waiter, World, run
+from tests.gateway.serving import Client, create
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest", "by_duration:PT1M"])
@@ -117,6 +121,24 @@ def test_a_subscription_that_is_deleted_forgets_everything(folder: Path | None) 
         assert list(await world.fetch(at)) == [0, 1]
 
     run(test, folder)
+
+
+def test_a_subscription_that_is_deleted_as_soon_as_it_is_stored_was_deleted() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t")
+        subscriptions = gateway.broker.subscriptions
+        store.holding = True
+        made = asyncio.ensure_future(subscriptions.ensure("g", "t"))
+        await store.has(1)
+        # its first step comes before the one that follows from the commit
+        deleted = asyncio.ensure_future(subscriptions.delete("g"))
+        store.release()
+        with pytest.raises(KafkaError, match="was deleted"):
+            await made
+        assert await deleted == 1
+        assert subscriptions.get("g", "t") is None
+
+    run_held(test)
 
 
 @pytest.mark.parametrize("kind", ["shared", "key_shared"])
