@@ -21,6 +21,7 @@ from gateway.wire import produce as wire
 from gateway.wire.batch import BatchError, admit, header
 from gateway.wire.compression import ZSTD
 from gateway.wire.errors import Error
+from gateway.wire.produce_one import BY_ID, FIRST_VERSION, decode_one
 from store.api import Outcome
 from store.pending import Pending
 from store.steps import step
@@ -115,21 +116,13 @@ def produce(
     An awaitable of the same while batches are prepared in a thread: nothing is taken yet, and what comes next on the
     connection has to wait.
     """
-    request = wire.decode(version, frame, position, end)
-    topics = request.topics
     now = broker.clock.wall_ms()
-    if (
-        version >= 9
-        and len(topics) == 1
-        and len(topics[0][1]) == 1
-        and request.acks
-        and -1 <= request.acks <= 1
-        and request.transactional_id is None
-    ):
-        # One batch for one partition: what nearly every request of a busy producer is.
-        name, ((index, batch),) = topics[0]
-        runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
-        if runtime is not None and batch is not None and 0 <= index < len(runtime.partitions):
+    # One batch for one partition: what nearly every request of a busy producer is.
+    one = decode_one(version, frame, position, end) if version >= FIRST_VERSION else None
+    if one is not None:
+        name, index, batch = one
+        runtime = broker.topic_by_id(name) if version >= BY_ID else broker.topic(name)
+        if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
                 found = admit(batch)
@@ -138,6 +131,7 @@ def produce(
                     and partition.rules.cost(found) > AT_ONCE_US
                     and _may_wait(broker, end - position)
                 ):
+                    request = wire.decode(version, frame, position, end)
                     work = {(name, index): (partition.rules, batch)}
                     return _produce_later(
                         broker, connection, version, correlation_id, request, end - position, work
@@ -148,7 +142,7 @@ def produce(
             except BatchError as error:
                 damaged: wire.PartitionResult = (index, int(error.code), -1, -1, -1, (), str(error))
                 return wire.encode(version, correlation_id, [(name, [damaged])])
-            start = partition.prefix_by_id if version >= 13 else partition.prefix
+            start = partition.prefix_by_id if version >= BY_ID else partition.prefix
             payload = wire.encode_one(
                 correlation_id,
                 start,
@@ -161,6 +155,7 @@ def produce(
             )
             broker.turn.await_commit(slot, partition.store)
             return slot
+    request = wire.decode(version, frame, position, end)
     long = _long_work(broker, version, request)
     if long and _may_wait(broker, end - position):
         return _produce_later(broker, connection, version, correlation_id, request, end - position, long)

@@ -22,7 +22,7 @@ from typing import Any
 from compat.stopping import deaf
 from gateway.apis.registry import APIS
 from gateway.coordinators import subscription
-from gateway.wire import codec, compression, delivery, letters, records
+from gateway.wire import codec, compression, delivery, letters, produce_one, records
 from gateway.wire import fetch as fetch_wire
 from gateway.wire import produce as produce_wire
 from gateway.wire import share as share_wire
@@ -93,12 +93,22 @@ def _body(frame: bytes, flexible: bool) -> int:
 
 
 def _produce(version: int, frame: bytes) -> str:
+    # these three are what connection.py takes for malformed
+    wrong = (Malformed, IndexError, struct.error)
     try:
         body = _body(frame, version >= 9)
-        request = produce_wire.decode(version, frame, body, len(frame))
-    except (Malformed, IndexError, struct.error):
-        # these three are what connection.py takes for malformed
+    except wrong:
         return "malformed"
+    short = version >= produce_one.FIRST_VERSION
+    one = produce_one.decode_one(version, frame, body, len(frame)) if short else None
+    try:
+        request = produce_wire.decode(version, frame, body, len(frame))
+    except wrong:
+        if one is not None:
+            raise Wrong(f"Produce {version}: the short way takes what is malformed") from None
+        return "malformed"
+    if one is not None and request.topics != [(one[0], [(one[1], one[2])])]:
+        raise Wrong(f"Produce {version}: the short way finds another batch than the long one")
     try:
         expected = codec.decode_request(0, version, frame, body)
     except Malformed:
