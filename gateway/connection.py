@@ -38,6 +38,7 @@ from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
 from store.api import Buffer
 from store.pending import Pending
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.connection_host import Host
@@ -164,6 +165,7 @@ class Connection(asyncio.Protocol):
         self._pause(BUSY)
         return True
 
+    @step("bytes.received")
     def data_received(self, data: bytes) -> None:
         self._listener.received.value += len(data)
         if self._large is not None:
@@ -256,6 +258,7 @@ class Connection(asyncio.Protocol):
         if not self._paused:
             self.transport.resume_reading()
 
+    @step("frame.found")
     def _produce(self, version: int, correlation_id: int, data: bytes, body: int, stop: int) -> None:
         answer = produce(self._broker, self, version, correlation_id, data, body, stop)
         if type(answer) is ProduceSlot and answer.payload:
@@ -376,6 +379,7 @@ class Connection(asyncio.Protocol):
         if self._paused:
             self._proceed()
 
+    @step("socket.before", "socket.after")
     def _send(self, frames: bytes) -> None:
         self._listener.sent.value += len(frames)
         self.transport.write(frames)
@@ -429,6 +433,7 @@ class Connection(asyncio.Protocol):
             # those behind it leave with it, if they are ready, and not before it
             self._broker.answering.append(self)
 
+    @step("answers.before")
     def flush(self) -> None:
         """Send the answers that are ready, up to the first that is not."""
         slots = self._slots

@@ -13,6 +13,7 @@ from typing import Protocol
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.participant import Gathered, Participant
 from store.api import Durability, Outcome, Refused, Store, StoreError
+from store.steps import step
 
 log = logging.getLogger("magnetar.broker")
 
@@ -108,6 +109,7 @@ class Commit(Gathered):
         # when the first request of its turn came, and when it went to the store, in ns
         self.began = self._started = 0
 
+    @step("turn.ends")
     def collect(self) -> str:
         """Ask the participants what they write. The answer says what went wrong, or nothing.
 

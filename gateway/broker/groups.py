@@ -33,6 +33,7 @@ from gateway.wire.errors import Error
 from store.api import Delete as DeleteRow
 from store.api import Family, Write
 from store.pending import Pending
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -103,6 +104,7 @@ class Groups(Machines[ClassicGroup]):
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
+    @step("offsets.before", "offsets.taken")
     def commit_offsets(
         self,
         group_id: str,

@@ -19,6 +19,7 @@ from gateway.wire.errors import Error
 from semantics import names
 from store.api import Append, Buffer, Corrupt, Durability, Family, Log, Piece, Store, StoreError
 from store.pending import Pending
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
@@ -216,6 +217,7 @@ class Partition:
     def durability(self) -> str:
         return self.topic.config.durability
 
+    @step("batch.admitted", "batch.taken")
     def append(self, batch: bytes, header: Header, now: int, prepared: Prepared | None = None) -> int:
         """Put an admitted batch into the group of this turn; its base offset is the answer.
 

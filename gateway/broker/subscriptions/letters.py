@@ -37,6 +37,7 @@ from semantics.message_id import MessageId
 from semantics.subscriptions.states import Dying
 from store.api import Corrupt, Outcome, StoreError, Write
 from store.pending import Asking, drive
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
@@ -372,6 +373,7 @@ class Letters:
         cursor.not_buried(ranges, reason, node.clock.wall_ms() + wait)
         at.touch()
 
+    @step("letter.before", "letter.after")
     def _append(
         self, at: SubscriptionPartition, cursor: Cursor, base: str, collected: Collected
     ) -> asyncio.Future[None] | None:
@@ -432,6 +434,7 @@ class Letters:
             raise Impossible(f"topic '{topic.name}' is not kept in the same store")
         return target
 
+    @step("letter.topic", "letter.made")
     def _make(self, at: SubscriptionPartition, name: str, collected: Collected) -> asyncio.Future[None]:
         """The dead letter topic, its first letters, and its initial subscription."""
         node = self.node

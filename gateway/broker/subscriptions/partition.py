@@ -22,6 +22,7 @@ from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Ending, Refusal
 from store.api import Corrupt, Durability, Store, StoreError
 from store.pending import Pending
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.partition import Partition
@@ -330,6 +331,7 @@ class SubscriptionPartition:
         """
         return reading.fetch(self, consumer, limit, max_bytes, max(most, limit))
 
+    @step("ack.before", "ack.taken")
     def acknowledge(self, consumer: str, acks: Sequence[tuple[int, int, bytes]]) -> Error:
         """Take a consumer's verdicts on records, all or none: (first, last, types), with one type for all or one for
         each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
@@ -346,6 +348,7 @@ class SubscriptionPartition:
         self.registry.count_acks(self.consumers.get(consumer), acks)
         return Error.NONE
 
+    @step("ack.before", "ack.taken")
     def accept(self, consumer: str, acks: PlainAcks) -> bool:
         """`acknowledge` for many of Key_Shared that are all accepted. False: nothing was done, ask `acknowledge`."""
         if not self.key_shared:
@@ -400,6 +403,7 @@ class SubscriptionPartition:
         cursor = self.cursor
         return cursor is not None and cursor.can_serve(consumer, self.partition.high_watermark)
 
+    @step(after="share.acquired")
     def delivered(self, consumer: str, records: int, size: int, now: int) -> None:
         """A fetch is about to be answered with that many records."""
         counts = self.consumers[consumer]
@@ -480,6 +484,7 @@ class SubscriptionPartition:
 
     # -- time -----------------------------------------------------------------------------------------------------
 
+    @step("cursor.tick", "cursor.ticked")
     def tick(self) -> None:
         """Locks that ran out, due times."""
         cursor = self.cursor
@@ -528,6 +533,7 @@ class SubscriptionPartition:
                 # switched off since they died
                 cursor.buried([each[:2] for each in dying], dropped=True)
 
+    @step("cursor.before", "cursor.after")
     def writes(self, commit: Gathered) -> None:
         self._touched = False
         cursor = self.cursor

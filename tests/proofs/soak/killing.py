@@ -67,13 +67,12 @@ def _place(name: str) -> Iterator[None]:
         _here.name = before
 
 
-def weave(function: F, steps: Steps, when: Callable[..., bool] | None = None) -> F:
-    """The function with its steps; they count only `when` its arguments are such."""
+def weave(function: F, steps: Steps) -> F:
+    """The function with its steps."""
     placed.update(name for name in (steps.before, steps.after, steps.half) if name)
 
-    def counts(arguments: tuple[Any, ...]) -> bool:
-        there = not steps.within or getattr(_here, "name", "") == steps.within
-        return there and (when is None or when(*arguments))
+    def counts() -> bool:
+        return not steps.within or getattr(_here, "name", "") == steps.within
 
     woven: Any
     if inspect.iscoroutinefunction(function):
@@ -83,7 +82,7 @@ def weave(function: F, steps: Steps, when: Callable[..., bool] | None = None) ->
 
         @functools.wraps(function)
         async def woven(*arguments: Any, **named: Any) -> Any:
-            counted = counts(arguments)
+            counted = counts()
             if counted:
                 _reach(steps.before)
             result = await function(*arguments, **named)
@@ -95,7 +94,7 @@ def weave(function: F, steps: Steps, when: Callable[..., bool] | None = None) ->
 
         @functools.wraps(function)
         def woven(*arguments: Any, **named: Any) -> Any:
-            counted = counts(arguments)
+            counted = counts()
             if counted:
                 _reach(steps.before)
                 if steps.half and _due(steps.half):
@@ -120,13 +119,6 @@ def _write_half(files: object, descriptor: int, buffers: Any, position: int) -> 
     os.pwrite(descriptor, data[: len(data) // 2], position)
 
 
-def wrap(
-    owner: Any,
-    attribute: str,
-    before: str = "",
-    after: str = "",
-    *,
-    when: Callable[..., bool] | None = None,
-) -> None:
+def wrap(owner: Any, attribute: str, before: str = "", after: str = "") -> None:
     """Put steps around a function that does not name them itself."""
-    setattr(owner, attribute, weave(inspect.getattr_static(owner, attribute), Steps(before, after), when))
+    setattr(owner, attribute, weave(inspect.getattr_static(owner, attribute), Steps(before, after)))

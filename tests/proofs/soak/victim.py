@@ -1,7 +1,7 @@
 """A gateway that kills itself at a numbered step. `python -m tests.proofs.soak.victim [--arm "STEP PASS"] serve ...`
 
-The code that serves is the one of `magnetar serve`. Most of its functions name their steps themselves
-(`store/steps.py`), some of the gateway's are named here. A line "STEP PASS" on stdin arms a step while the gateway
+The code that serves is the one of `magnetar serve`. Its functions name their steps themselves (`store/steps.py`), but
+for four that both kinds of groups share. A line "STEP PASS" on stdin arms a step while the gateway
 serves. Checkpoints come twice a second instead of twice a minute.
 
 `--sabotage NAME` breaks one promise instead, so that the proof itself can be proven.
@@ -21,47 +21,22 @@ from tests.proofs.soak.killing import arm, wrap
 from tests.proofs.soak.steps import NUMBERS
 
 
-def full(ending: Any) -> bool:
-    """Whether somebody waits for what a turn brought, or left rows in it."""
-    opened = ending._open.values()
-    return bool(ending._slots or ending._callbacks) or any(each.slots or each.rows for each in opened)
-
-
 def place() -> None:
     """Every step of `STEPS` to its place. Raises SystemExit when one has none, or a place has no step."""
     # before anything that has steps is imported, which is why nothing of the product is imported above
     steps.weave = killing.weave
-    from gateway import apis, connection
-    from gateway.broker import groups, partition, share_groups, turn
-    from gateway.broker.subscriptions import letters
-    from gateway.broker.subscriptions import partition as subscription_partition
+    from gateway import apis
+    from gateway.broker import groups, share_groups
 
     importlib.import_module("gateway.server")
     # a gateway imports these when it knows that it needs them
     importlib.import_module("store.rocksdb")
     apis.load_all()
-    # those that do not name their steps themselves
-    # the way of one produce
-    wrap(connection.Connection, "data_received", "bytes.received")
-    wrap(connection.Connection, "_produce", "frame.found")
-    wrap(partition.Partition, "append", "batch.admitted", "batch.taken")
-    wrap(turn.Turn, "end", "turn.ends", when=full)
-    wrap(connection.Connection, "flush", "answers.before")
-    wrap(connection.Connection, "_send", "socket.before", "socket.after")
-    # groups
+    # what both kinds of groups do, and each has a step of its own for
     wrap(groups.Groups, "_step", "group.step")
-    wrap(groups.Groups, "commit_offsets", "offsets.before", "offsets.taken")
     wrap(groups.Groups, "_landed", "group.landed")
-    # share groups
     wrap(share_groups.ShareGroups, "_step", "member.step")
     wrap(share_groups.ShareGroups, "_landed", "member.landed")
-    served = subscription_partition.SubscriptionPartition
-    wrap(served, "delivered", after="share.acquired")
-    wrap(served, "acknowledge", "ack.before", "ack.taken")
-    wrap(served, "writes", "cursor.before", "cursor.after")
-    wrap(served, "tick", "cursor.tick", "cursor.ticked")
-    wrap(letters.Letters, "_append", "letter.before", "letter.after")
-    wrap(letters.Letters, "_make", "letter.topic", "letter.made")
     if killing.placed != NUMBERS.keys():
         raise SystemExit(
             f"steps without a place, or places without a step: {killing.placed ^ NUMBERS.keys()}"
