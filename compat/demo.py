@@ -285,7 +285,8 @@ class Tour:
         heading(5, "Read them with Spark's stock Kafka source")
         code = f'''\
             orders = (spark.read.format("kafka")
-                .option("kafka.bootstrap.servers", "{self.bootstrap}").option("subscribe", "{self.orders}").load()
+                .option("kafka.bootstrap.servers", "{self.bootstrap}").option("subscribe", "{self.orders}")
+                .option("kafka.max.poll.records", "10000").load()
                 .selectExpr("from_json(cast(value as string), 'product string, cents long') as o").select("o.*"))
             orders.groupBy("product").agg(count("*"), sum("cents"))'''
         for line in textwrap.dedent(code).splitlines():
@@ -296,6 +297,7 @@ class Tour:
         frame = spark.read.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
         orders = (
             frame.option("subscribe", self.orders)
+            .option("kafka.max.poll.records", "10000")
             .load()
             .selectExpr("from_json(cast(value as string), 'product string, cents long') as o")
             .select("o.*")

@@ -64,12 +64,12 @@ _SHARED = {
     "magnetar_subscription_dying": "Messages on their way to the dead letter topic.",
     "pulsar_subscription_total_msg_expired": "Messages that retention took before they were acknowledged.",
     "magnetar_subscription_draining_hashes": "Slots of keys whose holder does not own them any more.",
-    "magnetar_subscription_deep_hashes": "Slots of keys of which more waits than counts in the look-ahead.",
+    "magnetar_subscription_deep_hashes": "Hashes with so much waiting that most of it is left out of the look-ahead.",
 }
 """Of Shared and Key_Shared subscriptions, by partition"""
 _KEPT = {
     "magnetar_retention_kept_bytes": "Bytes kept beyond the topic's retention, since subscriptions need them.",
-    "magnetar_retention_kept_messages": "Messages that are kept so.",
+    "magnetar_retention_kept_messages": "Messages kept beyond the topic's retention, since subscriptions need them.",
     "magnetar_retention_hold_offset": "The first offset that a subscription needs of them; `state` says why.",
 }
 """Of partitions that have any, as the last round of retention found it"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -178,6 +178,14 @@ def _stats(config: SubscriptionConfig, backlog: int, states: dict[str, int], siz
     }
 
 
+_KEYS = {"timed_out": "timedOut"}
+
+
+def in_json(states: Mapping[str, int]) -> dict[str, int]:
+    """What a cursor counts, with the keys that it has in JSON."""
+    return {_KEYS.get(name, name): count for name, count in states.items()}
+
+
 def _more(
     registry: Subscriptions, row: SubscriptionRow, start: int, read: int, unread: int, states: dict[str, int]
 ) -> Stats:
@@ -185,7 +193,7 @@ def _more(
         "markDeleteOffset": start - 1,
         "readOffset": read,
         "unread": unread,
-        "states": states,
+        "states": in_json(states),
         "groupMembers": registry.configs.members_of(row.group),
         # configs that are not the group's
         "overrides": registry.configs.own(row),

@@ -262,7 +262,7 @@ async def analyze(context: Context, call: Call) -> Reply:
     if start < end:
         for key, offset in (("firstMessageId", start), ("lastMessageId", end - 1)):
             answer[key] = str(id_at(partition, offset))
-    answer["magnetar"] = {"firstOffset": start, "endOffset": end, "states": states}
+    answer["magnetar"] = {"firstOffset": start, "endOffset": end, "states": share_stats.in_json(states)}
     return json(answer)
 
 

@@ -17,7 +17,7 @@ from tests.gateway.admin.billing import EARLIEST, ONE, Serve, ack, cursor_of, ex
 from tests.gateway.admin.conftest import Admin
 
 COUNTERS = (
-    "delivered", "redelivered", "acknowledged", "nacked", "rejected", "timed_out", "crashed", "buried", "dropped",
+    "delivered", "redelivered", "acknowledged", "nacked", "rejected", "timedOut", "crashed", "buried", "dropped",
 )  # fmt: skip
 
 
@@ -507,7 +507,7 @@ def test_counters_stay_when_a_commit_fails(serve: Serve, monkeypatch: pytest.Mon
             seen = await counters(admin)
             await asyncio.sleep(0.05)
         assert at.cursor is None
-        assert await counters(admin) == seen == {"delivered": 3, "acknowledged": 2, "timed_out": 1}
+        assert await counters(admin) == seen == {"delivered": 3, "acknowledged": 2, "timedOut": 1}
         assert (await shared_metrics(admin))["magnetar_share_timeouts_total"] == 1
         assert await take(admin, "c", 1) == [1]
         assert await counters(admin) == {**seen, "delivered": 4}
