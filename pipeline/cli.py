@@ -15,6 +15,7 @@ from pipeline.broker import reach
 from pipeline.errors import SPARK_IS_GONE, PipelineError, died
 from pipeline.progress import Progress, Stop
 from pipeline.session import SparkOptions, connect, log_file, require_pyspark, submitted
+from pipeline.starting import breakable
 
 if TYPE_CHECKING:
     from pipeline.archive import Archived
@@ -425,10 +426,9 @@ class _Spark:
     def __enter__(self) -> Any:
         # py4j logs each call that a dead JVM does not answer; what we say of it is enough.
         logging.getLogger().addHandler(logging.NullHandler())
-        self._session = connect(self._app, self._options)
-        self._stop.listen()
-        if self._stop.asked:
-            raise PipelineError("stopped before it began.")
+        with breakable():
+            self._session = connect(self._app, self._options)
+            self._stop.listen()
         return self._session
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -16,6 +16,12 @@ class PipelineError(click.ClickException):
         click.echo(f"magnetar-pipeline: {self.message}", err=True)
 
 
+class StoppedError(PipelineError):
+    """A job that was told to stop before its end."""
+
+    exit_code = 130
+
+
 OUT_OF_MEMORY = (
     "Spark ran out of memory. Give it more (--spark-conf spark.driver.memory=4g; spark.executor.memory on a cluster), "
     "or read fewer records at a time (--option kafka.max.poll.records=10)."

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -83,3 +85,68 @@ def test_every_record_is_there_once_after_a_kill_and_a_stop(feed: Feed, tmp_path
     values = ds.dataset(files).to_table(columns=["value"])["value"].to_pylist()
     assert sorted(map(int, values)) == list(range(21_000))
     assert not (output / "_magnetar" / "writer").exists()
+
+
+def java_of(scratch: Path) -> list[int]:
+    """Java processes whose temporary files lie below the folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if "SparkSubmit" in (said := entry.read_text()) and str(scratch) in said:
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def has_folder(scratch: Path) -> bool:
+    """Whether Spark has made a folder of its own: it makes its context now."""
+    return bool(list(scratch.glob("magnetar-pipeline-*/*/")))
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "to"),
+    [
+        (java_of, signal.SIGINT, os.kill),
+        (has_folder, signal.SIGINT, os.killpg),
+        (has_folder, signal.SIGTERM, os.kill),
+    ],
+    ids=["as Java starts", "Ctrl-C as Spark starts", "SIGTERM"],
+)
+def test_an_interrupt_while_spark_starts_ends_java_and_leaves_no_folder(
+    moment: Callable[[Path], object],
+    number: signal.Signals,
+    to: Callable[[int, int], None],
+    tmp_path: Path,
+) -> None:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "pipeline.cli", "replay", "--input", str(tmp_path), "--to", "t"),
+            *("--dry-run", "--master", "local[2]"),
+        ],
+        cwd=PROJECT,
+        env={**environment(), "TMPDIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        ends = time.monotonic() + 60
+        while not moment(tmp_path):
+            assert process.poll() is None
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+        to(process.pid, number)
+        said = process.communicate(timeout=60)[1]
+        # what spark-submit asks for Java's command line may still be at it
+        ends = time.monotonic() + 20
+        while (left := java_of(tmp_path)) and time.monotonic() < ends:
+            time.sleep(0.05)
+    finally:
+        for pid in java_of(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+        process.kill()
+
+    assert (process.returncode, said) == (130, "magnetar-pipeline: stopped before it began.\n")
+    assert left == []
+    assert list(tmp_path.glob("magnetar-pipeline-*")) == []
