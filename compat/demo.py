@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
 import shutil
 import signal
@@ -38,6 +39,9 @@ ORDERS = 3_000
 PARTITIONS = 3
 PRODUCTS = {"apple": 30, "bread": 250, "cheese": 480, "dates": 620, "espresso": 190}
 STEPS = 7
+PIPELINE_SECONDS = 600.0
+"""How long an archive or a replay may take, Spark's start included."""
+STOP_SECONDS = 15.0
 
 
 class DemoError(Exception):
@@ -351,18 +355,25 @@ class Tour:
         process = subprocess.Popen(
             [sys.executable, "-m", "pipeline.cli", *arguments, "--master", "local[2]"],
             cwd=PROJECT,
-            env=environment(),
+            env={**environment(), "TMPDIR": str(self.folder)},
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
         try:
-            said = process.communicate(timeout=120)[1].strip()
-        except BaseException:
+            said = process.communicate(timeout=PIPELINE_SECONDS)[1].strip()
+        except BaseException as error:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(15)
-            process.kill()
+                process.wait(STOP_SECONDS)
+            with contextlib.suppress(ProcessLookupError):
+                # Spark's Java process, too
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise DemoError(
+                    f"magnetar-pipeline {arguments[0]} had not ended after {PIPELINE_SECONDS:g} s."
+                ) from None
             raise
         print(textwrap.indent(said, "    "))
         if process.returncode:
