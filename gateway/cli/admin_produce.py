@@ -188,6 +188,31 @@ class NoKafka(AdminError):
     """Nobody has ever answered."""
 
 
+class InOrder:
+    """Prints what became of each message in the order of the messages, in whatever order it is known."""
+
+    def __init__(self) -> None:
+        self._next = 1
+        self._held: dict[int, tuple[str | None, bool]] = {}
+
+    def tell(self, number: int, line: str | None, err: bool = False) -> None:
+        """Print the line of a message, or None, as soon as all before it are printed."""
+        self._held[number] = (line, err)
+        while self._next in self._held:
+            held = self._held.pop(self._next)
+            self._next += 1
+            self._print(*held)
+
+    def rest(self) -> None:
+        """Print what is held back by messages of which nothing is known."""
+        while self._held:
+            self._print(*self._held.pop(min(self._held)))
+
+    def _print(self, line: str | None, err: bool) -> None:
+        if line is not None:
+            click.echo(line, err=err)
+
+
 class Sending:
     """A producer, and what became of each record."""
 
@@ -215,6 +240,7 @@ class Sending:
         config = kafka_side.configuration(bootstrap, {**self._watch.settings(), **config}, settings)
         self._producer = kafka_side.made(self._kafka.Producer, config)
         self._waiting_since: float | None = None
+        self._told = InOrder()
         self.sent = self.stored = self.failed = 0
 
     def send(self, record: Record) -> None:
@@ -262,6 +288,7 @@ class Sending:
 
     def summary(self) -> None:
         """One line on stderr, unless there is one record and its own line says it all."""
+        self._told.rest()
         if self.sent == 1 and not self._quiet and not self.failed:
             return
         said = f"{counted(self.stored)} {'sent, unconfirmed' if self._unconfirmed else 'stored'}"
@@ -277,22 +304,22 @@ class Sending:
             self._refused(number, self._why(error))
             return
         self.stored += 1
-        if self._quiet:
-            return
+        self._told.tell(number, None if self._quiet else self._where(message))
+
+    def _where(self, message: Any) -> str:
         partition, offset = message.partition(), message.offset()
         if self._options.output == "json":
             _, timestamp = message.timestamp()
             stored = {"topic": self._topic, "partition": partition, "offset": offset, "timestamp": timestamp}
-            click.echo(kafka_side.json_line(stored))
-        elif self._unconfirmed:
-            click.echo(f"partition {partition}, unconfirmed")
-        else:
-            click.echo(f"partition {partition} offset {offset}")
+            return kafka_side.json_line(stored)
+        if self._unconfirmed:
+            return f"partition {partition}, unconfirmed"
+        return f"partition {partition} offset {offset}"
 
     def _refused(self, number: int, why: str) -> None:
         self.failed += 1
-        if self.failed <= FAILURES_TOLD:
-            click.echo(f"Message {number} is not stored: {why}.", err=True)
+        told = self.failed <= FAILURES_TOLD
+        self._told.tell(number, f"Message {number} is not stored: {why}." if told else None, err=True)
 
     def _why(self, error: Any) -> str:
         codes = self._kafka.KafkaError

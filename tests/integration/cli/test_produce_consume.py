@@ -98,6 +98,19 @@ class TestProduce:
         assert f"{topic} has no partition 7" in missing.stderr
         assert shell.run("consume", topic, "-p", "7").returncode == 1
 
+    def test_where_each_is_stored_is_told_in_the_order_of_the_messages(
+        self, shell: Shell, topic: str
+    ) -> None:
+        shell.said("create-partitioned-topic", topic, "-p", "4")
+        told = shell.said("produce", topic, *"abcdefgh")
+        stored = {
+            f"partition {partition} offset {offset}": value
+            for partition, offset, value in map(
+                str.split, shell.said("consume", topic, "--format", "%p %o %s\\n")
+            )
+        }
+        assert [stored[line] for line in told] == list("abcdefgh")
+
     def test_what_stands_before_a_bad_line_is_sent_and_the_line_is_named(
         self, shell: Shell, topic: str
     ) -> None:
