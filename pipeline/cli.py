@@ -323,7 +323,7 @@ def replay(
           --where "CAST(key AS STRING) = 'customer-7'"
     """
     require_pyspark()
-    from pipeline.replay import ReplayJob, plan, prepare, select
+    from pipeline.replay import ReplayJob, check_local, plan, prepare, select
     from pipeline.replay import replay as run
 
     ways = sum((to is not None, bool(prefix or suffix), same_names))
@@ -352,6 +352,8 @@ def replay(
         options=dict(options),
     )
     stop = Stop()
+    if not submitted():
+        check_local(job)
     if job.bootstrap is not None and not dry_run:
         reach(job.bootstrap)  # before Spark's six seconds
     with _Spark("magnetar-pipeline replay", spark, stop) as session:

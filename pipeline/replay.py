@@ -13,9 +13,11 @@ header.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pipeline.archive import COLUMNS
 from pipeline.broker import Cluster, cluster, reach
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 DEFAULT_SLICE = 500_000
+TOPIC_FOLDER = "topic="
+TOPICS_SHOWN = 10
 
 # librdkafka's and Kafka's defaults send many small batches; a replay has no one waiting for a single record.
 SINK_DEFAULTS = {"kafka.linger.ms": "20", "kafka.batch.size": "262144"}
@@ -97,7 +101,7 @@ class Replayed:
 def select(spark: SparkSession, job: ReplayJob) -> DataFrame:
     """The records that pass the filters. Raises `PipelineError` for no archive or a wrong filter."""
     try:
-        frame = _archived(spark, job.source)
+        frame = _archived(spark, job)
         missing = [name for name in COLUMNS if name not in frame.columns]
         if missing:
             raise PipelineError(
@@ -125,10 +129,32 @@ def select(spark: SparkSession, job: ReplayJob) -> DataFrame:
         raise PipelineError(explain(error)) from None
 
 
-def _archived(spark: SparkSession, source: str) -> DataFrame:
+def check_topics(wanted: Iterable[str], folders: Iterable[str]) -> None:
+    """Raises `PipelineError` for a topic that has no folder in the archive; says nothing where there are no folders."""
+    kept = sorted(
+        unquote(name.removeprefix(TOPIC_FOLDER)) for name in folders if name.startswith(TOPIC_FOLDER)
+    )
+    missing = sorted(set(wanted) - set(kept))
+    if missing and kept:
+        shown = ", ".join(kept[:TOPICS_SHOWN])
+        more = f" and {len(kept) - TOPICS_SHOWN:,} more" if len(kept) > TOPICS_SHOWN else ""
+        raise PipelineError(f"the archive has no topic {missing[0]}; it has {shown}{more}.")
+
+
+def check_local(job: ReplayJob) -> None:
+    """`check_topics` before Spark starts, where the archive is a folder on this machine."""
+    folder = Path(job.source.removeprefix("file://"))
+    if job.topics and folder.is_dir():
+        check_topics(job.topics, (each.name for each in folder.iterdir()))
+
+
+def _archived(spark: SparkSession, job: ReplayJob) -> DataFrame:
     """All records of the archive. One that was copied or moved is read where it lies now."""
+    source = job.source
     files = HadoopFiles(spark, source)
     lists = FileLists(files)
+    if job.topics:
+        check_topics(job.topics, files.names(files.root))
     if not lists.elsewhere():
         return spark.read.parquet(source)
     # Spark would go by its list, which names the files where they lay before.

@@ -179,3 +179,22 @@ def test_an_error_is_one_sentence_and_an_exit_code_before_spark_starts() -> None
     assert result.stderr == (
         f"magnetar-pipeline: nothing answers at {nobody} (Connection refused): is the gateway running?\n"
     )
+
+
+def test_a_topic_that_the_archive_does_not_have_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.cli.connect", lambda app, options: pytest.fail("Spark was started"))
+    for number in range(12):
+        (tmp_path / f"topic=orders{number:02}").mkdir()
+    (tmp_path / "_spark_metadata").mkdir()
+
+    result = CliRunner().invoke(
+        main, ["replay", "--input", str(tmp_path), "--to", "t", "--dry-run", "--topic", "ordrs"]
+    )
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    kept = ", ".join(f"orders{number:02}" for number in range(10))
+    assert result.stderr == (
+        f"magnetar-pipeline: the archive has no topic ordrs; it has {kept} and 2 more.\n"
+    )

@@ -300,3 +300,14 @@ def test_a_stopped_replay_says_where_to_go_on(keep: Keep, play: Play, feed: Feed
     assert [record.value for record in feed.records(target)[0]] == [
         b"%d" % n for n in range(100 - rest.rows, 100)
     ]
+
+
+def test_a_topic_that_the_archive_does_not_have_is_told(
+    keep: Keep, job_spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    topic = feed.create(topic_name("typo"))
+    feed.produce(topic, [Record(None, b"1")])
+    keep(topic)
+
+    with pytest.raises(PipelineError, match=f"the archive has no topic ordrs; it has {topic}\\."):
+        select(job_spark, ReplayJob(f"{tmp_path}/archive", None, topics=(topic, "ordrs")))
