@@ -306,8 +306,9 @@ def replay(
     """Parquet back to topics, in the order of each partition.
 
     Keys, values, headers and tombstones come back as they were. Timestamps are those of the replay (Spark's
-    sink can not set them): --timestamp-header keeps the old ones. Delivery is at least once, as with Spark's
-    sink.
+    sink can not set them): --timestamp-header keeps the old ones. A delay counts from the record's timestamp:
+    pulsar-deliver-after becomes pulsar-deliver-at with the time at which the record was due first. Delivery is
+    at least once, as with Spark's sink.
 
     \b
     Examples:

@@ -7,7 +7,7 @@ than its time.
 
 The sink is at-least-once: when Spark runs a failed task again, its rows are written again. It has no
 timestamp column, so a record gets the time of the replay; `--timestamp-header` keeps the old one in a
-header.
+header. A delay (`pulsar-deliver-after`) becomes the time at which it was over (`pulsar-deliver-at`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,18 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 DEFAULT_SLICE = 500_000
+# A delay counts from the record's timestamp, and a replayed record has a new one: as a time it says the same.
+# What is no decimal text of at most 19 digits means nothing, and stays. So does a delay of a record without a time.
+_DUE_HEADERS = """
+    transform(headers, h -> IF(
+        h.key = 'pulsar-deliver-after' AND unix_millis(timestamp) >= 0
+            AND length(h.value) BETWEEN 1 AND 19 AND translate(CAST(h.value AS string), '0123456789', '') = '',
+        named_struct('key', 'pulsar-deliver-at', 'value', CAST(CAST(least(
+            try_cast(CAST(h.value AS string) AS decimal(20, 0)) + unix_millis(timestamp),
+            CAST(9223372036854775807 AS decimal(20, 0))
+        ) AS string) AS binary)),
+        h))"""
+
 TOPIC_FOLDER = "topic="
 TOPICS_SHOWN = 10
 
@@ -310,7 +322,7 @@ def _pieces(
 def _sink_columns(rows: DataFrame, job: ReplayJob, keep_partitions: bool) -> DataFrame:
     from pyspark.sql import functions as f
 
-    headers = f.col("headers")
+    headers = f.expr(_DUE_HEADERS)
     if job.timestamp_header:
         none = f.expr("CAST(array() AS array<struct<key: string, value: binary>>)")
         carried = f.struct(

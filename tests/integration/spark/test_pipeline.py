@@ -311,3 +311,33 @@ def test_a_topic_that_the_archive_does_not_have_is_told(
 
     with pytest.raises(PipelineError, match=f"the archive has no topic ordrs; it has {topic}\\."):
         select(job_spark, ReplayJob(f"{tmp_path}/archive", None, topics=(topic, "ordrs")))
+
+
+def test_a_delay_of_old_is_over_when_it_is_played_back(keep: Keep, play: Play, feed: Feed) -> None:
+    topic, target = feed.create(topic_name("delays")), feed.create(topic_name("delays-again"))
+    sent = midnight()
+    after, at = "pulsar-deliver-after", "pulsar-deliver-at"
+    most = 2**63 - 1
+    cases: list[tuple[tuple[tuple[str, bytes | None], ...], tuple[tuple[str, bytes | None], ...]]] = [
+        (((after, b"5000"),), ((at, b"%d" % (sent + 5000)),)),
+        (
+            (("a", b"\xff"), (after, b"0"), (after, b"07"), ("b", None)),
+            (("a", b"\xff"), (at, b"%d" % sent), (at, b"%d" % (sent + 7)), ("b", None)),
+        ),
+        (((after, b"9999999999999999999"),), ((at, b"%d" % most),)),
+        # what means nothing, and what is a time already
+        *[
+            (((name, value),), ((name, value),))
+            for name, value in (
+                (after, None), (after, b""), (after, b"5s"), (after, b"-5"), (after, b"1\n"), (after, b"\xff1"),
+                (after, b"0" * 20), (at, b"17"), ("Pulsar-Deliver-After", b"5"),
+            )
+        ],
+        ((), ()),
+    ]  # fmt: skip
+    feed.produce(topic, [Record(None, b"%d" % n, case[0], 0, sent) for n, case in enumerate(cases)])
+    keep(topic)
+
+    play(to=target)
+
+    assert [record.headers for record in feed.records(target)[0]] == [case[1] for case in cases]
