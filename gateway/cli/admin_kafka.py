@@ -26,6 +26,8 @@ DEFAULT_BOOTSTRAP = f"127.0.0.1:{DEFAULT_PORT}"
 CONNECT_SECONDS = 5.0
 NO_KAFKA_SECONDS = 10.0
 """How long nothing may answer like Kafka before it is said that nobody there speaks it."""
+LOOK_SECONDS = 5.0
+"""How long a look at a config may take that only makes a sentence better."""
 STEP_SECONDS = 0.2
 """The longest that Ctrl-C has to wait."""
 
@@ -231,6 +233,25 @@ def begin_at(bootstrap: str, group: str, start: str, timeout: float) -> None:
             answer.result(timeout)
     except (kafka.KafkaException, TimeoutError) as error:
         raise AdminError(f"{group} cannot be told to begin at {start}: {reason(error)}.") from None
+
+
+def topic_limit(bootstrap: str, topic: str) -> int | None:
+    """max.message.bytes of a topic; None where that cannot be known soon."""
+    return _number(bootstrap, "TOPIC", topic, "max.message.bytes")
+
+
+def _number(bootstrap: str, kind: str, name: str, config: str) -> int | None:
+    """A config that is a number."""
+    kafka = library()
+    from confluent_kafka.admin import AdminClient, ConfigResource
+
+    # held by a name, for its answers come only as long as it is there
+    client = AdminClient(configuration(bootstrap, {}, ()))
+    try:
+        (answer,) = client.describe_configs([ConfigResource(ConfigResource.Type[kind], name)]).values()
+        return int(answer.result(LOOK_SECONDS)[config].value)
+    except (kafka.KafkaException, TimeoutError, KeyError, ValueError):
+        return None
 
 
 def reason(error: BaseException | Any) -> str:

@@ -29,6 +29,9 @@ from gateway.cli.admin_topics import topic_argument
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 FAILURES_TOLD = 10
+MIB = 1_048_576
+BATCH_OVERHEAD = 1024
+"""Bytes that a batch of one record has beside its key, value and headers, at most but for many headers."""
 LONGEST_DELAY_MS = 10 * 86_400_000
 """What pulsar.delayed.delivery.max.delay.ms is where nobody has set it."""
 
@@ -241,6 +244,8 @@ class Sending:
         self._producer = kafka_side.made(self._kafka.Producer, config)
         self._waiting_since: float | None = None
         self._told = InOrder()
+        # 0 when it cannot be known
+        self._topic_limit: int | None = None
         self.sent = self.stored = self.failed = 0
 
     def send(self, record: Record) -> None:
@@ -301,7 +306,7 @@ class Sending:
 
     def _became(self, number: int, error: Any, message: Any) -> None:
         if error is not None:
-            self._refused(number, self._why(error))
+            self._refused(number, self._why(error, message))
             return
         self.stored += 1
         self._told.tell(number, None if self._quiet else self._where(message))
@@ -321,7 +326,7 @@ class Sending:
         told = self.failed <= FAILURES_TOLD
         self._told.tell(number, f"Message {number} is not stored: {why}." if told else None, err=True)
 
-    def _why(self, error: Any) -> str:
+    def _why(self, error: Any, message: Any) -> str:
         codes = self._kafka.KafkaError
         if error.code() == codes._UNKNOWN_PARTITION:
             return f"{self._topic} has no partition {self._partition}"
@@ -330,8 +335,31 @@ class Sending:
         if error.code() == codes._MSG_TIMED_OUT and not self._watch.reached and not self.stored:
             return self._watch.no_kafka(self._bootstrap).reason.rstrip(".")
         if error.code() == codes.MSG_SIZE_TOO_LARGE:
-            return f"it is larger than max.message.bytes of {self._topic}"
+            return self._too_large(_size(message.value(), message.key(), message.headers() or ()))
         return kafka_side.reason(error)
+
+    def _too_large(self, size: int) -> str:
+        """What max.message.bytes of the topic does not take, and how to raise it."""
+        if self._topic_limit is None:
+            # asked once
+            self._topic_limit = kafka_side.topic_limit(self._bootstrap, self._topic) or 0
+        limit = f" ({self._topic_limit:,})" if self._topic_limit else ""
+        if size + BATCH_OVERHEAD <= self._topic_limit:
+            return (
+                f"it was packed with others into a batch above max.message.bytes of {self._topic}{limit};"
+                " `-X batch.num.messages=1` sends each by itself"
+            )
+        enough = -(-(size + BATCH_OVERHEAD) // MIB) * MIB
+        return (
+            f"its {size:,} bytes are more than max.message.bytes of {self._topic}{limit}; `kafka-configs.sh"
+            f" --bootstrap-server {self._bootstrap} --alter --topic {self._topic}"
+            f" --add-config max.message.bytes={enough}` raises it"
+        )
+
+
+def _size(value: bytes | None, key: bytes | None, headers: Iterable[tuple[str, Any]]) -> int:
+    """Bytes of a record without what Kafka adds."""
+    return len(value or b"") + len(key or b"") + sum(len(name) + len(each or b"") for name, each in headers)
 
 
 def repeated(records: Iterable[Record], times: int) -> Iterator[Record]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.peers.magnetar import MagnetarPeer
 
@@ -130,13 +131,28 @@ class TestProduce:
         assert shell.said("consume", topic, VALUE) == ["ada=1", "carl=2", "bob=3"]
 
     def test_a_message_that_is_too_large_is_told_and_the_others_are_stored(
-        self, shell: Shell, topic: str
+        self, gateway: MagnetarPeer, shell: Shell, topic: str
     ) -> None:
-        done = shell.run("produce", topic, stdin="small\n" + 70_000_000 * "x" + "\n")
+        done = shell.run("produce", topic, stdin="small\n" + 29_000_000 * "x" + "\n")
         assert done.returncode == 1
         assert done.stdout == "partition 0 offset 0\n"
-        assert "Message 2 is not stored" in done.stderr
-        assert "1 message stored, 1 not stored." in done.stderr
+        assert done.stderr == (
+            f"Message 2 is not stored: its 29,000,000 bytes are more than max.message.bytes of {topic} (5,242,880);"
+            f" `kafka-configs.sh --bootstrap-server {gateway.bootstrap} --alter --topic {topic}"
+            " --add-config max.message.bytes=29360128` raises it.\n"
+            "1 message stored, 1 not stored.\n"
+        )
+
+    def test_messages_that_are_too_large_together_are_told_so(
+        self, gateway: MagnetarPeer, shell: Shell, topic: str
+    ) -> None:
+        admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
+        made = admin.create_topics([NewTopic(topic, 1, config={"max.message.bytes": "3000"})])
+        made[topic].result(PATIENCE)
+        done = shell.run("produce", topic, *[letter * 1500 for letter in "abc"], "-X", "linger.ms=500")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"packed with others into a batch above max.message.bytes of {topic} (3,000)" in done.stderr
+        assert len(shell.said("produce", topic, *["abc" * 500] * 3, "-X", "batch.num.messages=1")) == 3
 
 
 class TestConsume:
