@@ -240,6 +240,19 @@ def topic_limit(bootstrap: str, topic: str) -> int | None:
     return _number(bootstrap, "TOPIC", topic, "max.message.bytes")
 
 
+def request_limit(bootstrap: str) -> int | None:
+    """socket.request.max.bytes of the gateway; None where that cannot be known soon."""
+    kafka = library()
+    client = made(kafka.Consumer, configuration(bootstrap, {"group.id": "magnetar-admin"}, ()))
+    try:
+        brokers = answered(lambda seconds: client.list_topics(timeout=seconds).brokers, LOOK_SECONDS)
+    except kafka.KafkaException:
+        return None
+    finally:
+        client.close()
+    return _number(bootstrap, "BROKER", str(min(brokers)), "socket.request.max.bytes") if brokers else None
+
+
 def _number(bootstrap: str, kind: str, name: str, config: str) -> int | None:
     """A config that is a number."""
     kafka = library()

@@ -30,6 +30,8 @@ from gateway.cli.admin_topics import topic_argument
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 FAILURES_TOLD = 10
 MIB = 1_048_576
+LARGE = 8 * MIB
+"""A message above it is worth the question what a request may have."""
 BATCH_OVERHEAD = 1024
 """Bytes that a batch of one record has beside its key, value and headers, at most but for many headers."""
 LONGEST_DELAY_MS = 10 * 86_400_000
@@ -246,11 +248,21 @@ class Sending:
         self._told = InOrder()
         # 0 when it cannot be known
         self._topic_limit: int | None = None
+        self._request_limit: int | None = None
+        self._packed = config["compression.type"] != "none"
         self.sent = self.stored = self.failed = 0
 
     def send(self, record: Record) -> None:
         """Queue one record. Waits while the client's queue is full. Raises NoKafka."""
         number = self.sent = self.sent + 1
+        size = _size(record.value, record.key, record.headers)
+        if size > LARGE and not self._packed and size + BATCH_OVERHEAD > self._most():
+            self._refused(
+                number,
+                f"its {size:,} bytes are more than a request may have, socket.request.max.bytes of the gateway"
+                f" ({self._request_limit:,})",
+            )
+            return
         extra = {} if self._partition is None else {"partition": self._partition}
 
         def became(error: Any, message: Any) -> None:
@@ -337,6 +349,13 @@ class Sending:
         if error.code() == codes.MSG_SIZE_TOO_LARGE:
             return self._too_large(_size(message.value(), message.key(), message.headers() or ()))
         return kafka_side.reason(error)
+
+    def _most(self) -> int:
+        """Bytes that a request may have. The gateway closes a connection with more, and the client tries for ever."""
+        if self._request_limit is None:
+            # asked once
+            self._request_limit = kafka_side.request_limit(self._bootstrap) or sys.maxsize
+        return self._request_limit
 
     def _too_large(self, size: int) -> str:
         """What max.message.bytes of the topic does not take, and how to raise it."""

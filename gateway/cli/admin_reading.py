@@ -16,6 +16,9 @@ from gateway.cli.admin_client import AdminError, Misused
 from gateway.cli.admin_options import counted
 from gateway.cli.admin_records import Record, moment_ms, span_ms
 
+MOST_RECEIVED = 1_000_000_000
+"""Bytes of an answer, and of what a batch unfolds to. What begins with HTTP in its place is read as a larger number."""
+
 AT_ONCE = 500
 """Records that are taken from the client at once, and committed together."""
 
@@ -70,7 +73,11 @@ class Reader:
     def client(self, make: str, own: dict[str, Any]) -> Any:
         """A Consumer or ShareConsumer. Raises AdminError."""
         self.watch = kafka_side.Watch()
-        config = kafka_side.configuration(self.bootstrap, {**self.watch.settings(), **own}, self.settings)
+        config = kafka_side.configuration(
+            self.bootstrap,
+            {**self.watch.settings(), "receive.message.max.bytes": MOST_RECEIVED, **own},
+            self.settings,
+        )
         return kafka_side.made(getattr(kafka_side.library(), make), config)
 
     def polled(self, came: bool) -> None:
@@ -178,7 +185,7 @@ def by_nobody(reader: Reader, start: str, partitions: Iterable[int], write: Writ
             for message in messages:
                 error = message.error()
                 if error is not None:
-                    _check(error, reader)
+                    check(error, reader)
                     unfinished.discard(message.partition())
                     continue
                 number = message.partition()
@@ -270,7 +277,7 @@ def by_group(reader: Reader, group: str, start: str | None, write: Write) -> Non
                 for message in messages:
                     error = message.error()
                     if error is not None:
-                        _check(error, reader)
+                        check(error, reader)
                         at_end.add(message.partition())
                         continue
                     at_end.discard(message.partition())
@@ -296,12 +303,14 @@ def by_group(reader: Reader, group: str, start: str | None, write: Write) -> Non
         consumer.close()
 
 
-def _check(error: Any, reader: Reader) -> None:
+def check(error: Any, reader: Reader) -> None:
     """Raises AdminError for anything but the end of a partition."""
     kafka = kafka_side.library()
     if error.code() == kafka.KafkaError._PARTITION_EOF:
         return
     hint = ""
+    if error.code() in (kafka.KafkaError._BAD_COMPRESSION, kafka.KafkaError._BAD_MSG):
+        hint = " If it is larger than the client takes, `-X receive.message.max.bytes=2000000000` lets it take more."
     if error.code() == kafka.KafkaError.INCONSISTENT_GROUP_PROTOCOL:
         hint = (
             " The name is a share group's (read it with --share), or other members share partitions out differently"

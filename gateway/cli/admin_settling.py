@@ -13,7 +13,7 @@ import click
 
 from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import AdminError
-from gateway.cli.admin_reading import AT_ONCE, Reader, Write, partitions_of, record_of
+from gateway.cli.admin_reading import AT_ONCE, Reader, Write, check, partitions_of, record_of
 from gateway.cli.admin_records import Record
 
 COMMIT_SECONDS = 30.0
@@ -149,7 +149,8 @@ def _settle(reader: Reader, member: Any, messages: Any, rules: Rules, write: Wri
     for message in messages:
         error = message.error()
         if error is not None:
-            raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(error)}.")
+            check(error, reader)
+            continue
         open_ones.append(message)
     going_on = True
     while open_ones:

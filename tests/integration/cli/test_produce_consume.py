@@ -154,8 +154,30 @@ class TestProduce:
         assert f"packed with others into a batch above max.message.bytes of {topic} (3,000)" in done.stderr
         assert len(shell.said("produce", topic, *["abc" * 500] * 3, "-X", "batch.num.messages=1")) == 3
 
+    def test_a_message_above_what_a_request_may_have_is_refused_at_once(
+        self, own_gateway: Callable[..., MagnetarPeer], topic: str
+    ) -> None:
+        shell = Shell(own_gateway("--set", "socket.request.max.bytes=10000000"))
+        done = shell.run("produce", topic, stdin=f"small\n{12_000_000 * 'x'}\nlast\n")
+        assert (done.returncode, done.stdout) == (1, "partition 0 offset 0\npartition 0 offset 1\n")
+        assert done.stderr == (
+            "Message 2 is not stored: its 12,000,000 bytes are more than a request may have,"
+            " socket.request.max.bytes of the gateway (10,000,000).\n2 messages stored, 1 not stored.\n"
+        )
+        # packed it is small
+        assert shell.said("produce", topic, "-z", "zstd", stdin=f"{12_000_000 * 'x'}\n") == [
+            "partition 0 offset 2"
+        ]
+
 
 class TestConsume:
+    def test_a_message_above_what_the_client_takes_by_default(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "-z", "zstd", stdin=f"{101_000_000 * 'x'}\n")
+        assert shell.said("consume", topic, "--format", "%S\\n") == ["101000000"]
+        done = shell.run("consume", topic, "-X", "receive.message.max.bytes=100000000", "--format", "%S\\n")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "-X receive.message.max.bytes=2000000000" in done.stderr
+
     def test_where_to_begin(self, shell: Shell, topic: str) -> None:
         shell.said("produce", topic, *"abcde")
         for start, expected in (
