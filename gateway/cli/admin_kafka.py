@@ -269,9 +269,19 @@ def _number(bootstrap: str, kind: str, name: str, config: str) -> int | None:
 
 def reason(error: BaseException | Any) -> str:
     """What a KafkaError or KafkaException says, for a person, without a last full stop."""
-    found = error.args[0] if isinstance(error, BaseException) and error.args else error
+    found = _inner(error)
     said = found.str() if hasattr(found, "str") else str(found)
     return str(said).strip().rstrip(".")
+
+
+def code(error: BaseException | Any) -> int | None:
+    """The code of a KafkaError or KafkaException."""
+    found = _inner(error)
+    return int(found.code()) if hasattr(found, "code") else None
+
+
+def _inner(error: BaseException | Any) -> Any:
+    return error.args[0] if isinstance(error, BaseException) and error.args else error
 
 
 def json_line(value: dict[str, Any]) -> str:

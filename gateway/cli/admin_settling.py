@@ -19,6 +19,7 @@ from gateway.cli.admin_records import Record
 COMMIT_SECONDS = 30.0
 
 ACCEPT, RELEASE, REJECT = "accepted", "released", "rejected"
+UNCONFIRMED = "not confirmed"
 _TYPES = {ACCEPT: "ACCEPT", RELEASE: "RELEASE", REJECT: "REJECT"}
 _KEYS = {"a": ACCEPT, "r": RELEASE, "x": REJECT}
 
@@ -152,42 +153,54 @@ def _settle(reader: Reader, member: Any, messages: Any, rules: Rules, write: Wri
             check(error, reader)
             continue
         open_ones.append(message)
+    # of those that are no longer open: (partition, what was decided)
+    settled: list[tuple[int, str]] = []
     going_on = True
-    while open_ones:
-        message = open_ones[0]
-        if not going_on or reader.done:
-            break
-        record = record_of(message)
-        record.deliveries = message.delivery_count()
-        try:
+    try:
+        while open_ones:
+            message = open_ones[0]
+            if not going_on or reader.done:
+                break
+            record = record_of(message)
+            record.deliveries = message.delivery_count()
             reader.show(record, write)
             decided = rules.decide(record, pressed)
-        except (KeyboardInterrupt, OSError):
-            # nobody has said what shall become of it, or nobody has seen it
-            _give_back(member, open_ones)
-            raise
-        if decided is None:
-            going_on = False
-            reader.settled[RELEASE] = reader.settled.get(RELEASE, 0) + 1
-            break
-        reader.settled[decided] = reader.settled.get(decided, 0) + 1
-        member.acknowledge(message, getattr(kafka.AcknowledgeType, _TYPES[decided]))
-        open_ones.pop(0)
-        reader.waiting_since = time.monotonic()
+            if decided is None:
+                going_on = False
+                decided = RELEASE
+            member.acknowledge(message, getattr(kafka.AcknowledgeType, _TYPES[decided]))
+            settled.append((message.partition(), decided))
+            open_ones.pop(0)
+            reader.waiting_since = time.monotonic()
+    except (KeyboardInterrupt, OSError):
+        # nobody has said what shall become of the first, or nobody has seen it
+        _give_back(reader, member, open_ones, settled)
+        raise
     if len(messages):
-        _give_back(member, open_ones)
+        _give_back(reader, member, open_ones, settled)
     return going_on
 
 
-def _give_back(member: Any, messages: list[Any]) -> None:
-    """Release what is open, and have everything confirmed. Tells what the gateway did not take."""
+def _give_back(reader: Reader, member: Any, messages: list[Any], settled: list[tuple[int, str]]) -> None:
+    """Release what is open, and have everything confirmed. Counts what the gateway took, and tells what it did not."""
     kafka = kafka_side.library()
     for message in messages:
         member.acknowledge(message, kafka.AcknowledgeType.RELEASE)
-    for place, error in (member.commit_sync(COMMIT_SECONDS) or {}).items():
-        if error is not None:
+    # of partitions for which there is no answer nothing is known
+    confirmed: set[int] = set()
+    try:
+        for place, error in (member.commit_sync(COMMIT_SECONDS) or {}).items():
+            if error is None:
+                confirmed.add(place.partition)
+                continue
+            late = kafka_side.code(error) == kafka.KafkaError.INVALID_RECORD_STATE
+            held = " that was held too long (share.record.lock.duration.ms)" if late else " without an answer"
             click.echo(
                 f"Partition {place.partition}: not all was settled ({kafka_side.reason(error)})."
-                " A message that was held too long (share.record.lock.duration.ms) comes again.",
+                f" A message{held} comes again.",
                 err=True,
             )
+    finally:
+        for partition, decided in settled:
+            what = decided if partition in confirmed else UNCONFIRMED
+            reader.settled[what] = reader.settled.get(what, 0) + 1
