@@ -71,9 +71,14 @@ def named(topic: str) -> tuple[str, int | None]:
         local = topic.removeprefix("public/default/")
     if "/" not in local and len(local) > MAX_NAME:
         raise Misused(f"A topic's name has at most {MAX_NAME} characters; this one has {len(local)}.")
-    if "/" in local or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", local):
+    if "/" in local:
         raise Misused(
             f"{topic!r} is no topic here: write orders, or {HOME}orders. There is only public/default for now."
+        )
+    if local in ("", ".", "..") or not re.fullmatch(r"[a-zA-Z0-9._-]+", local):
+        raise Misused(
+            f"'{local}' is no legal topic name: use 1 to {MAX_NAME} of the characters a-z, A-Z, 0-9, '.', '_' and '-',"
+            " and not '.' or '..'."
         )
     match = _PARTITION.match(local)
     return (match[1], int(match[2])) if match else (local, None)
@@ -233,6 +238,20 @@ def begin_at(bootstrap: str, group: str, start: str, timeout: float) -> None:
             answer.result(timeout)
     except (kafka.KafkaException, TimeoutError) as error:
         raise AdminError(f"{group} cannot be told to begin at {start}: {reason(error)}.") from None
+
+
+def why_not_made(bootstrap: str, topic: str) -> str:
+    """Why the gateway does not make a topic of this name, as it says itself; empty where it says nothing."""
+    kafka = library()
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    # held by a name, for its answers come only as long as it is there
+    client = AdminClient(configuration(bootstrap, {}, ()))
+    try:
+        client.create_topics([NewTopic(topic, -1)], validate_only=True)[topic].result(LOOK_SECONDS)
+    except (kafka.KafkaException, TimeoutError) as error:
+        return reason(error) if code(error) == kafka.KafkaError.TOPIC_EXCEPTION else ""
+    return ""
 
 
 def topic_limit(bootstrap: str, topic: str) -> int | None:

@@ -248,6 +248,7 @@ class Sending:
         self._told = InOrder()
         # 0 when it cannot be known
         self._topic_limit: int | None = None
+        self._not_made: str | None = None
         self._request_limit: int | None = None
         self._packed = config["compression.type"] != "none"
         self.sent = self.stored = self.failed = 0
@@ -346,6 +347,11 @@ class Sending:
             return f"there is no topic {self._topic} (`magnetar-admin topics create-partitioned-topic` makes one)"
         if error.code() == codes._MSG_TIMED_OUT and not self._watch.reached and not self.stored:
             return self._watch.no_kafka(self._bootstrap).reason.rstrip(".")
+        if error.code() == codes.TOPIC_EXCEPTION and self._not_made is None:
+            # asked once
+            self._not_made = kafka_side.why_not_made(self._bootstrap, self._topic)
+        if error.code() == codes.TOPIC_EXCEPTION and self._not_made:
+            return self._not_made
         if error.code() == codes.MSG_SIZE_TOO_LARGE:
             return self._too_large(_size(message.value(), message.key(), message.headers() or ()))
         return kafka_side.reason(error)

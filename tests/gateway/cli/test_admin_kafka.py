@@ -31,6 +31,14 @@ def run(*arguments: str, seconds: float = 60.0) -> Result:
     [
         (["produce", "a/b", "x"], "no topic here"),
         (["produce", "o" * 250, "x"], "at most 249 characters; this one has 250."),
+        *[
+            (
+                ["produce", name, "x"],
+                f"'{name}' is no legal topic name: use 1 to 249 of the characters a-z, A-Z,",
+            )
+            for name in ("bad topic", "ünicode", "a:b", ".", "..", "")
+        ],
+        (["consume", "persistent://public/default/a:b"], "'a:b' is no legal topic name"),
         (["produce", "orders", "x", "--file", "y"], "not both"),
         (["produce", "orders", "x", "--delay", "5s", "--deliver-at", "0"], "not both"),
         (["produce", "orders", "x", "--delay", "soon"], "no time span"),

@@ -130,6 +130,15 @@ class TestProduce:
         shell.said("produce", topic, "-K", ":", "-k", "carl", stdin="2\nbob:3\n")
         assert shell.said("consume", topic, VALUE) == ["ada=1", "carl=2", "bob=3"]
 
+    def test_a_name_that_collides_is_told_with_the_other(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", f"{topic}.b", "x")
+        done = shell.run("produce", f"{topic}_b", "x")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert (
+            f"Message 1 is not stored: Topic '{topic}_b' collides with existing topics: {topic}.b"
+            in done.stderr
+        )
+
     def test_a_message_that_is_too_large_is_told_and_the_others_are_stored(
         self, gateway: MagnetarPeer, shell: Shell, topic: str
     ) -> None:
