@@ -10,7 +10,7 @@ from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import Misused
 from gateway.cli.admin_options import INTERRUPTED, Options, common, counted, pass_options
 from gateway.cli.admin_reading import Reader, by_group, by_nobody
-from gateway.cli.admin_records import Record, Template, as_json, binary, human, span_ms
+from gateway.cli.admin_records import Record, Template, as_json, binary, human, quoted, span_ms
 from gateway.cli.admin_settling import Rules, by_share_group
 from gateway.cli.admin_topics import topic_argument
 
@@ -57,7 +57,7 @@ or a text with %t topic, %p partition, %o offset, %k key, %K its length, %s valu
 @click.option("-f", "--follow", is_flag=True, help="Go on waiting for messages, until Ctrl-C.")
 @click.option(
     "-w", "--wait", default="5s", show_default=True, metavar="TIME",
-    help="Without --follow a group's member ends when nothing came for so long.",
+    help="Without --follow a group's member ends when nothing came for so long; a bare number means seconds.",
 )  # fmt: skip
 @click.option(
     "--format",
@@ -119,6 +119,7 @@ def consume(
     unless a rule releases or rejects it; --reject goes before --release. --ask sets rules aside.
     """
     name, own_partition = kafka_side.named(topic)
+    kafka_side.check_output(options)
     if own_partition is not None:
         partitions = (own_partition,)
     rules = Rules(_pattern(reject), _pattern(release), reject_every, release_every, ask)
@@ -170,7 +171,9 @@ class Writer:
         self._form = form
         self._template = Template(form) if "%" in form else None
         if self._template is None and form not in ("human", "json", "value", "raw"):
-            raise Misused(f"{form!r} is no format: write human, json, value, raw, or a text with %s in it.")
+            raise Misused(
+                f"{quoted(form)} is no format: write human, json, value, raw, or a text with a field in it, such as %s."
+            )
         self._out = binary("stdout")
 
     def write(self, record: Record) -> None:

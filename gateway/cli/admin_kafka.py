@@ -17,6 +17,7 @@ import click
 
 from gateway.cli.admin_client import HOME, AdminError, Misused, pair
 from gateway.cli.admin_options import Options
+from gateway.cli.admin_records import quoted
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -64,6 +65,12 @@ def library() -> Any:
     return confluent_kafka
 
 
+def check_output(options: Options) -> None:
+    """Raises AdminError for a form that streams do not have."""
+    if options.output == "table":
+        raise Misused("Messages come one by one, and not as a table: --output is text or json here.")
+
+
 def named(topic: str) -> tuple[str, int | None]:
     """A Kafka topic, and the partition when the name is Pulsar's of one partition. Raises AdminError."""
     local = topic.removeprefix(HOME)
@@ -77,8 +84,8 @@ def named(topic: str) -> tuple[str, int | None]:
         )
     if local in ("", ".", "..") or not re.fullmatch(r"[a-zA-Z0-9._-]+", local):
         raise Misused(
-            f"'{local}' is no legal topic name: use 1 to {MAX_NAME} of the characters a-z, A-Z, 0-9, '.', '_' and '-',"
-            " and not '.' or '..'."
+            f"{quoted(local)} is no legal topic name: use 1 to {MAX_NAME} of the characters a-z, A-Z, 0-9,"
+            " '.', '_' and '-', and not '.' or '..'."
         )
     match = _PARTITION.match(local)
     return (match[1], int(match[2])) if match else (local, None)

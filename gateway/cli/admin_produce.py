@@ -54,7 +54,9 @@ Examples:
     "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every message."
 )
 @click.option(
-    "--delay", metavar="TIME", help="Deliver so long after sending: 500ms, 5s, 10m, 2h. To share groups only."
+    "--delay",
+    metavar="TIME",
+    help="Deliver so long after sending: 500ms, 5s, 10m, 2h; a bare number means seconds. To share groups only.",
 )
 @click.option(
     "--deliver-at", metavar="TIME", help="Deliver not before: 2026-01-31T12:00:00Z, or ms since 1970."
@@ -120,6 +122,7 @@ def produce(
     when a message was not stored.
     """
     name, own_partition = kafka_side.named(topic)
+    kafka_side.check_output(options)
     if messages and source is not None:
         raise Misused("Name either messages or a --file, not both.")
     if delay is not None and deliver_at is not None:
@@ -134,7 +137,7 @@ def produce(
     _warn_of_long_delay(delay, deliver_at)
     if key_separator == "":
         raise Misused("The separator of key and message is empty: write -K :, or leave it out.")
-    separator = unescaped(key_separator or "")
+    separator = unescaped(key_separator or "", "--key-separator")
     records = _records(messages, source, form, separator, null_when_empty, keyless=key is not None)
     config = {
         "acks": acks,

@@ -25,6 +25,8 @@ AT_ONCE = 500
 OUTAGE_SECONDS = 1.0
 """A gateway that is away for less is not worth a line."""
 
+_OFFSET = re.compile(r"[0-9]{1,12}")
+
 Write = Callable[[Record], None]
 
 
@@ -174,6 +176,8 @@ def by_nobody(reader: Reader, start: str, partitions: Iterable[int], write: Writ
                 has = "one partition, 0" if there == [0] else f"{len(there)} partitions, counted from 0"
                 raise AdminError(f"{reader.topic} has {has}: there is no {number}.")
         begin, ends = _starts(consumer, reader, wanted, start)
+        least = int(start) if _OFFSET.fullmatch(start) else 0
+        _tell_of_offsets_to_come(reader, least, ends)
         unfinished = {number for number in wanted if begin[number] < ends[number]}
         if not unfinished and not reader.follow:
             return
@@ -193,6 +197,9 @@ def by_nobody(reader: Reader, start: str, partitions: Iterable[int], write: Writ
                     # it came while we read
                     unfinished.discard(number)
                     continue
+                if message.offset() < least:
+                    # where the partition ended when this began
+                    continue
                 reader.show(record_of(message), write)
                 if message.offset() + 1 >= ends[number]:
                     unfinished.discard(number)
@@ -200,6 +207,17 @@ def by_nobody(reader: Reader, start: str, partitions: Iterable[int], write: Writ
         raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(error)}.") from None
     finally:
         consumer.close()
+
+
+def _tell_of_offsets_to_come(reader: Reader, least: int, ends: dict[int, int]) -> None:
+    early = [number for number, end in ends.items() if end < least]
+    if reader.follow and early:
+        which = f"partition {early[0]}" if len(early) == 1 else f"{len(early)} partitions"
+        last = max(ends[number] for number in early)
+        click.echo(
+            f"Waiting for offset {least:,} of {which}: {reader.topic} has none from {last:,} on yet.",
+            err=True,
+        )
 
 
 def _starts(
@@ -220,7 +238,7 @@ def _starts(
         return dict(ends), ends
     if re.fullmatch(r"-[0-9]+", start):
         return {number: max(first[number], ends[number] + int(start)) for number in wanted}, ends
-    if re.fullmatch(r"[0-9]{1,12}", start):
+    if _OFFSET.fullmatch(start):
         return {number: min(max(int(start), first[number]), ends[number]) for number in wanted}, ends
     since = _since(start)
     asked = [kafka.TopicPartition(reader.topic, number, since) for number in wanted]

@@ -178,24 +178,30 @@ def _shown(value: bytes | None) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def quoted(text: str) -> str:
+    """In quotes, on one line, and otherwise as it was written."""
+    shown = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return f"'{''.join(shown)}'"
+
+
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\", "e": b"\x1b"}
 
 
-def unescaped(text: str) -> bytes:
-    r"""`\t`, `\n`, `\x1f` and their like as the bytes that they mean."""
-
-    def meant(match: re.Match[str]) -> str:
-        found = match[1]
-        value = bytes([int(found[1:], 16)]) if len(found) == 3 else _ESCAPES[found]
-        return value.decode("latin-1")
-
-    parts = re.split(r"(\\(?:x[0-9a-fA-F]{2}|[ntr0\\e]))", text)
+def unescaped(text: str, where: str = "--format") -> bytes:
+    r"""`\t`, `\n`, `\x1f` and their like as the bytes that they mean. Raises AdminError for what has no meaning."""
     out = b""
-    for part in parts:
-        if match := re.fullmatch(r"\\(x[0-9a-fA-F]{2}|[ntr0\\e])", part):
-            out += meant(match).encode("latin-1")
-        else:
+    for part in re.split(r"(\\(?:x[0-9a-fA-F]{2}|.)?)", text, flags=re.DOTALL):
+        if not part.startswith("\\"):
             out += part.encode("utf-8", "surrogateescape")
+        elif part[1:] in _ESCAPES:
+            out += _ESCAPES[part[1:]]
+        elif len(part) == 4:
+            out += bytes([int(part[2:], 16)])
+        else:
+            raise Misused(
+                f"{quoted(part)} means nothing in {where}."
+                r" There are \n \t \r \0 \e, \x and two hexadecimal digits, and \\ for the backslash itself."
+            )
     return out
 
 
@@ -213,7 +219,7 @@ class Template:
             elif part.startswith("%"):
                 if part[1:] not in _FIELDS:
                     raise Misused(
-                        f"{part!r} means nothing in --format. There are %t %p %o %k %K %s %S %h %T %d and %%."
+                        f"{quoted(part)} means nothing in --format. There are %t %p %o %k %K %s %S %h %T %d and %%."
                     )
                 self._parts.append(part[1:])
             elif part:

@@ -57,6 +57,16 @@ def run(*arguments: str, seconds: float = 60.0) -> Result:
         (["consume", "orders", "-s", "a", "--reject", "("], "no regular expression"),
         (["consume", "orders", "--format", "xml"], "no format"),
         (["consume", "orders", "--format", "%z"], "means nothing"),
+        (
+            ["consume", "orders", "--format", r"\xff\n"],
+            r"'\xff\n' is no format: write human, json, value, raw, or a",
+        ),
+        (["consume", "orders", "--format", "xml"], "a text with a field in it, such as %s."),
+        (["consume", "orders", "--format", r"%s\q"], r"'\q' means nothing in --format. There are"),
+        (["consume", "orders", "--output", "table"], "--output is text or json here."),
+        (["produce", "orders", "x", "--output", "table"], "--output is text or json here."),
+        (["produce", "orders", "x", "-K", r"\x4"], "means nothing in --key-separator"),
+        (["produce", "bad\nname", "x"], r"'bad\nname' is no legal"),
         (["consume", "orders", "--wait", "long"], "no time span"),
     ],
 )
@@ -65,6 +75,11 @@ def test_what_makes_no_sense_is_told_in_one_sentence(arguments: list[str], word:
     assert (result.exit_code, result.stdout) == (2, "")
     assert word in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["produce", "consume"])
+def test_help_says_that_a_bare_number_is_seconds(verb: str) -> None:
+    assert "a bare number means seconds" in " ".join(run(verb, "--help").stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,17 @@ def test_templates_are_kcats() -> None:
 
 
 def test_escapes() -> None:
-    assert unescaped(r"a\tb\\n\x00\q") == b"a\tb\\n\x00\\q"
+    assert unescaped(r"a\tb\\n\x00\xFF\e\0ü\\q") == b"a\tb\\n\x00\xff\x1b\0" + "ü\\q".encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [(r"a\q", r"'\q'"), (r"\x4", r"'\x'"), (r"\xg1", r"'\x'"), ("a\\", "'\\'"), ("\\\n", r"'\\n'")],
+)
+def test_what_is_no_escape_is_refused(text: str, shown: str) -> None:
+    with pytest.raises(AdminError) as refused:
+        unescaped(text, "--key-separator")
+    assert refused.value.reason.startswith(f"{shown} means nothing in --key-separator. There are ")
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,16 @@ class TestConsume:
         _, said = following.communicate(timeout=PATIENCE)
         assert (following.returncode, said) == (0, "2 messages.\n")
 
+    def test_following_from_an_offset_that_is_to_come_waits_for_it(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "0", "1")
+        following = shell.start("consume", topic, "--from", "4", "--follow", "-n", "1", "--format", "value")
+        assert following.stderr is not None
+        assert following.stderr.readline() == (
+            f"Waiting for offset 4 of partition 0: {topic} has none from 2 on yet.\n"
+        )
+        shell.said("produce", topic, *"23456")
+        assert following.communicate(timeout=PATIENCE)[0] == "4\n"
+
     def test_a_reader_that_has_had_enough_gets_no_traceback(self, shell: Shell, topic: str) -> None:
         # far more than a pipe holds
         shell.said("produce", topic, "x" * 1000, "-n", "2000", "-q")
