@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.broker import reach
-from pipeline.errors import SPARK_IS_GONE, PipelineError, died
+from pipeline.errors import INTERRUPTED, SPARK_IS_GONE, PipelineError, died
 from pipeline.progress import Progress, Stop
 from pipeline.session import SparkOptions, connect, log_file, require_pyspark, submitted
 from pipeline.starting import breakable
@@ -20,8 +20,6 @@ from pipeline.starting import breakable
 if TYPE_CHECKING:
     from pipeline.archive import Archived
     from pipeline.replay import Plan, ReplayJob
-
-INTERRUPTED = 130
 
 
 class Instant(click.ParamType[Any]):
@@ -109,7 +107,23 @@ def _print_version(context: click.Context, param: click.Parameter, wanted: bool)
     context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class Commands(click.Group):
+    """The group. Ctrl-C ends a command quietly, where it does not listen for it."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **options)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
     "--version",
     is_flag=True,

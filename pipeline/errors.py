@@ -6,6 +6,9 @@ import re
 
 import click
 
+INTERRUPTED = 130
+"""The exit code of a job that was stopped before its end."""
+
 
 class PipelineError(click.ClickException):
     """A job that cannot go on; the message says what happened and what to do."""
@@ -19,7 +22,7 @@ class PipelineError(click.ClickException):
 class StoppedError(PipelineError):
     """A job that was told to stop before its end."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED
 
 
 OUT_OF_MEMORY = (

@@ -8,11 +8,12 @@ import click
 
 from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import Misused
-from gateway.cli.admin_options import INTERRUPTED, Options, common, counted, pass_options
+from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_reading import Reader, by_group, by_nobody
 from gateway.cli.admin_records import Record, Template, as_json, binary, human, quoted, span_ms
 from gateway.cli.admin_settling import Rules, by_share_group
 from gateway.cli.admin_topics import topic_argument
+from gateway.cli.interruptible import INTERRUPTED
 
 
 @click.command(

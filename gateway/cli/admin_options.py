@@ -13,10 +13,9 @@ import click
 
 from gateway.cli.admin_client import AdminError, Client, Misused
 from gateway.cli.admin_output import FORMS, plain_map, render
+from gateway.cli.interruptible import Interruptible
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,7 +79,7 @@ def common(command: F) -> F:
     )(command)
 
 
-class Verbs(click.Group):
+class Verbs(Interruptible):
     """A noun. Its verbs take the common flags. A failed call is told on stderr with exit code 1, a wrong use with 2."""
 
     def invoke(self, ctx: click.Context) -> Any:

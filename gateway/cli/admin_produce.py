@@ -13,7 +13,7 @@ import click
 
 from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import AdminError, Misused
-from gateway.cli.admin_options import INTERRUPTED, Options, common, counted, pass_options
+from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_records import (
     Headers,
     Record,
@@ -26,6 +26,7 @@ from gateway.cli.admin_records import (
     unescaped,
 )
 from gateway.cli.admin_topics import topic_argument
+from gateway.cli.interruptible import INTERRUPTED
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 FAILURES_TOLD = 10

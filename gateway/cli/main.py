@@ -10,12 +10,13 @@ from typing import Any
 
 import click
 
+from gateway.cli.interruptible import INTERRUPTED, Interruptible
 from gateway.cli.options import STARTED_BADLY, USED_BADLY, load, say, settings_options
 from gateway.config import SETTINGS
 from gateway.version import VERSION
 
 
-class Commands(click.Group):
+class Commands(Interruptible):
     """The group, with `store` brought in when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -89,7 +90,7 @@ def serve(**flags: Any) -> None:
             sys.exit(STARTED_BADLY)
     except KeyboardInterrupt:
         # a Ctrl-C before the server listens for it
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 def announce(line: str) -> None:
