@@ -42,6 +42,15 @@ def test_the_samples(gateway: MagnetarPeer, capsys: pytest.CaptureFixture[str]) 
     assert [record.value for record in feed.records("orders-packing-DLQ")[0]] == [b"1 pear"]
 
 
+def test_the_consumers_sample_tells_of_a_typo(
+    gateway: MagnetarPeer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(SAMPLES[0].replace('"orders"', '"ordrs"'), gateway)
+
+    said = capsys.readouterr().out
+    assert (said.count("\n"), "UNKNOWN_TOPIC_OR_PART" in said) == (1, True), said
+
+
 def test_the_client_is_new_enough() -> None:
     """The lock pins one that the README's least version allows."""
     (least,) = set(re.findall(r"confluent-kafka>=([\d.]+)", README))
