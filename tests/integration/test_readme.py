@@ -1,8 +1,11 @@
-"""The Python samples of the README, as they stand there, against a gateway."""
+"""The Python samples of the README and of the recipes, as they stand there, against a gateway."""
 
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
 import textwrap
 from importlib import metadata
 from pathlib import Path
@@ -15,11 +18,16 @@ from tests.integration.sharing import make_group
 
 pytestmark = pytest.mark.integration
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-SAMPLES = [
-    textwrap.dedent(sample)
-    for sample in re.findall(r"^(    from confluent_kafka .*\n(?:(?:    .*)?\n)*)", README, re.MULTILINE)
-]
+PROJECT = Path(__file__).parents[2]
+README = (PROJECT / "README.md").read_text()
+
+
+def samples(page: str) -> list[str]:
+    found = re.findall(r"^(    from confluent_kafka .*\n(?:(?:    .*)?\n)*)", page, re.MULTILINE)
+    return [textwrap.dedent(sample) for sample in found]
+
+
+SAMPLES = samples(README)
 
 
 def run(sample: str, gateway: MagnetarPeer) -> None:
@@ -49,6 +57,37 @@ def test_the_consumers_sample_tells_of_a_typo(
 
     said = capsys.readouterr().out
     assert (said.count("\n"), "UNKNOWN_TOPIC_OR_PART" in said) == (1, True), said
+
+
+def test_the_recipes_consumer_leaves_with_ctrl_c(gateway: MagnetarPeer) -> None:
+    (sample,) = samples((PROJECT / "docs" / "SEMANTICS.md").read_text())
+    feed = Feed(gateway.bootstrap)
+    feed.create("fruit")
+    feed.produce("fruit", [Record(b"ada", b"1 pear")])
+    make_group(gateway.bootstrap, "courier")
+    code = "def process(message):\n    print(message.value(), flush=True)\n\n" + sample.replace(
+        "127.0.0.1:9092", gateway.bootstrap
+    )
+    working = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert working.stdout is not None
+        assert working.stdout.readline() == "b'1 pear'\n"
+        working.send_signal(signal.SIGINT)
+        said = working.communicate(timeout=60)[1]
+    finally:
+        working.kill()
+
+    assert (working.returncode, "Traceback" in said) == (0, False), said
+
+
+def test_what_the_tour_makes_is_no_change_of_the_checkout() -> None:
+    made = {f"/{name}/" for name in re.findall(r"(?:--output|--input) \./(\w+)", README)}
+    made |= {f"/{name}" for name in re.findall(r"> (\w+\.toml)", README)}
+
+    assert made == {"/archive/", "/magnetar.toml"}
+    assert made <= set((PROJECT / ".gitignore").read_text().split())
 
 
 def test_the_client_is_new_enough() -> None:
