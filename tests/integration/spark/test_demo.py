@@ -39,10 +39,11 @@ def nobody_serves(data: str) -> bool:
     return True
 
 
+@pytest.mark.timeout(900)
 def test_the_whole_tour(tmp_path: Path) -> None:
     process = demo(tmp_path)
     try:
-        said, errors = process.communicate(timeout=240)
+        said, errors = process.communicate(timeout=840)
     finally:
         process.kill()
 
