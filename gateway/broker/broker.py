@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.broker")
 
 DECOMPRESSION_LIMIT = 64 * 1024 * 1024
-"""Bytes that one batch may unfold to where its records must be looked at: 8 KB of zstd can grow to 256 MB."""
+"""Bytes that one batch may unfold to where its records must be looked at, or as many as a request may have if that is
+more: 8 KB of zstd can grow to 256 MB."""
 
 
 _PROBE = b"probe"
@@ -107,7 +108,8 @@ class Broker:
         self._metadata_version = -1
         # bytes that clients have not taken yet, over all connections
         self.unsent_bytes = 0
-        self.decompression_limit = DECOMPRESSION_LIMIT
+        # what can be sent as it is can be looked at
+        self.decompression_limit = max(DECOMPRESSION_LIMIT, settings.integer("socket.request.max.bytes"))
         self.traffic = Traffic()
         self.in_use = InUse(self, self.catalog, self.effective)
         # as APIs and the admin server ask for them
