@@ -344,7 +344,6 @@ class Partition:
         commit.batches += len(batches)
         commit.messages += end - base
         commit.size += size
-        self.bytes_in += size
         self._sent.append((end, size))
         self._batches, self._size, self._carried = [], 0, False
 
@@ -352,6 +351,7 @@ class Partition:
         if not self._sent:
             return None
         self.high_watermark, appended = self._sent.pop(0)
+        self.bytes_in += appended
         return partial(self.grown, appended) if self.watchers else None
 
     def failed(self, error: StoreError) -> None:

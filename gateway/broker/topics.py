@@ -244,6 +244,7 @@ class Topics:
                 raise
             for _, gone in followers:
                 gone()
+            log.info("topic deleted", extra={"topic": name, "partitions": len(topic.partitions)})
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raises KafkaError."""
