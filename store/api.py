@@ -6,6 +6,10 @@ it would be an object and a transaction, in memory it is a list.
 
 A store has one owner: all methods are called from one thread (the event loop's), and `done` callbacks run
 there.
+
+What a store keeps lies in scopes, each with one owner: the instance, a partition, a group (`Scope`). A scope is loaded
+before it is read; then reads of it answer at once (`Store.load`). What lies over many scopes is read page by page
+(`Store.page`).
 """
 
 from __future__ import annotations
@@ -79,6 +83,38 @@ class Family(enum.StrEnum):
     TXN = "txn"
     ACL = "acl"
     USER = "user"
+
+
+class ScopeKind(enum.Enum):
+    """What rows belong to. `store.scopes` says it of each family."""
+
+    INSTANCE = enum.auto()
+    PARTITION = enum.auto()
+    GROUP = enum.auto()
+
+
+class Scope(NamedTuple):
+    """Rows, and a log if it is a partition's, that have one owner and are loaded together.
+
+    `id` is the store's id of a partition, the id of a group; 0 for the instance.
+    """
+
+    kind: ScopeKind
+    id: int | str
+
+
+INSTANCE = Scope(ScopeKind.INSTANCE, 0)
+"""Who is there, which topics, subscriptions and policies: loaded when the store is opened, and stays so."""
+
+
+def of_partition(partition: int) -> Scope:
+    """A log, and what is kept of its producers and of the cursors that read it."""
+    return Scope(ScopeKind.PARTITION, partition)
+
+
+def of_group(group_id: str) -> Scope:
+    """A group, its members and the offsets that it has committed."""
+    return Scope(ScopeKind.GROUP, group_id)
 
 
 class Durability(enum.StrEnum):
@@ -350,15 +386,32 @@ class Store(Protocol):
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
         """`commit` to wait for. Raises what the outcome is."""
 
-    def get(self, family: Family, key: bytes) -> bytes | None: ...
+    def load(self, scope: Scope) -> Pending[None]:
+        """Make what there is of a scope readable with `get`, `scan` and `log`: for as long as this node owns it, and no
+        commit that wrote to it has failed. None at once when it is already, as the instance always is.
+
+        Asked again while it is under way it may give another awaitable. Raises StoreError (from the awaitable).
+        """
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        """A row of a scope that is loaded."""
 
     def scan(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows whose key begins with `prefix`, ascending, from `start` on."""
+        """Rows whose key begins with `prefix`, ascending, from `start` on. All of one scope, which is loaded: of
+        partitions and groups the prefix names it.
+        """
+
+    def page(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Pending[list[tuple[bytes, bytes]]]:
+        """As `scan`, over whatever scopes, loaded or not: what was stored at some moment between the call and the
+        answer. Who writes because of it loads the scope and looks again. Raises StoreError.
+        """
 
     def log(self, partition: int) -> Log:
-        """The log of a partition (cached while fresh). KeyError when there is none."""
+        """The log of a partition (cached while fresh), whose scope is loaded. KeyError when there is none."""
 
     def leader_epoch(self, partition: int) -> int:
         """What an append to this log has to carry, and what clients are told: who owns the log has this number, and

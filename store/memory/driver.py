@@ -23,11 +23,13 @@ from store.api import (
     Fenced,
     Outcome,
     Put,
+    Scope,
     StoreStats,
     Trim,
     Write,
 )
 from store.memory.log import MemoryLog
+from store.pending import Pending
 
 log = logging.getLogger("magnetar.store")
 
@@ -185,6 +187,14 @@ class MemoryStore:
         del keys[first:last]
 
     # reads
+
+    def load(self, scope: Scope) -> Pending[None]:
+        return None
+
+    def page(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Pending[list[tuple[bytes, bytes]]]:
+        return list(self.scan(family, prefix, start, limit))
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self._rows[family].get(key)

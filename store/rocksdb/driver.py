@@ -18,6 +18,7 @@ from store.api import (
     Family,
     Outcome,
     Refused,
+    Scope,
     StoreError,
     StoreStats,
     Trim,
@@ -244,6 +245,14 @@ class RocksStore:
             gone.tail.clear()
 
     # reads
+
+    def load(self, scope: Scope) -> None:
+        """All of it lies here: there is nothing to wait for."""
+
+    def page(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        return list(self._database.scan(family, prefix, start, limit))
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self._database.get(family, key)

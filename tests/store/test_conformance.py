@@ -8,6 +8,7 @@ import pytest
 
 from store import batch, limits
 from store.api import (
+    INSTANCE,
     Buffer,
     CreateLog,
     Delete,
@@ -19,6 +20,8 @@ from store.api import (
     Store,
     Stored,
     Trim,
+    of_group,
+    of_partition,
 )
 from tests.store.making import Clock, Outcomes, append, bases, content, joined, soon, with_store, write
 
@@ -400,7 +403,7 @@ async def test_rows(store: Store, clock: Clock) -> None:
     await write(
         store,
         *(Put(Family.GROUP, key, key * 2) for key in (b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff")),
-        Put(Family.OFFSET, b"a", b"other family"),
+        Put(Family.META, b"a", b"other family"),
     )
     assert store.get(Family.GROUP, b"ab") == b"abab"
     assert store.get(Family.GROUP, b"x") is None
@@ -439,6 +442,46 @@ async def test_later_writes_of_a_commit_win(store: Store, clock: Clock) -> None:
         DeleteRange(Family.META, b"m", b"n"),
     )
     assert [store.get(Family.META, key) for key in (b"k", b"l", b"m")] == [None, b"2", None]
+
+
+@with_store
+async def test_pages_are_what_a_scan_gives_some_at_a_time(store: Store, clock: Clock) -> None:
+    keys = [number.to_bytes(4, "big") + b"producer" for number in range(10)]
+    await write(store, *(Put(Family.DEDUP, key, b"v") for key in keys))
+    assert await soon(store.page(Family.DEDUP)) == [(key, b"v") for key in keys]
+    assert [key for key, _ in await soon(store.page(Family.DEDUP, b"", keys[3], 4))] == keys[3:7]
+    assert [key for key, _ in await soon(store.page(Family.DEDUP, keys[5][:4]))] == [keys[5]]
+    assert await soon(store.page(Family.DEDUP, b"\1")) == []
+    assert await soon(store.page(Family.DEDUP, limit=0)) == []
+
+
+# scopes
+
+
+@with_store
+async def test_the_instance_is_loaded(store: Store, clock: Clock) -> None:
+    assert store.load(INSTANCE) is None
+
+
+@with_store
+async def test_what_was_loaded_stays_so(store: Store, clock: Clock) -> None:
+    for scope in (of_partition(1), of_group("g"), of_group("nobody's")):
+        await soon(store.load(scope))
+    await store.write(
+        [
+            CreateLog(1),
+            append(1, 0),
+            Put(Family.GROUP, b"g", b"row"),
+            Put(Family.DEDUP, b"\0\0\0\1p", b"row"),
+        ],
+        Durability.OS,
+    )
+    for scope in (of_partition(1), of_group("g"), of_group("nobody's")):
+        assert store.load(scope) is None
+    assert store.log(1).end_offset == 1
+    assert store.get(Family.GROUP, b"g") == b"row"
+    assert store.get(Family.GROUP, b"nobody's") is None
+    assert list(store.scan(Family.DEDUP, b"\0\0\0\1")) == [(b"\0\0\0\1p", b"row")]
 
 
 # the order of things
