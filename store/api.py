@@ -372,12 +372,15 @@ class Store(Protocol):
     def commit(
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
-        """Queue one fact. `done` is called exactly once, possibly before this returns, in the order of the
-        commits.
+        """Queue one fact. `done` is called exactly once, possibly before this returns.
 
-        Commits that queue behind a busy writer may be merged into one group. After a commit that was not
-        done, those queued behind it fail too, and the logs concerned are stale. A commit that writes to a log which
-        another owner has taken meanwhile ends with Fenced, whatever else is in it.
+        Of commits that write to one scope (of the instance: to one row) `done` is called in the order in which they
+        came; of others in any order. A commit without writes is done behind all that came before it.
+
+        Commits that queue behind a busy writer may be merged into one group. After a commit that was not done those
+        behind it that write to a scope of its writes fail too, and all of them may; the logs written to are stale, and
+        the scopes are to be loaded again. A commit that writes to a scope which another owner has taken meanwhile ends
+        with Fenced, whatever else is in it.
 
         Programming errors are raised here and queue nothing: ValueError for an append below the log's end, a
         trim beyond it or a partition id used twice, KeyError for a partition without a log.

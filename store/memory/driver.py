@@ -1,13 +1,13 @@
 """The memory driver: every commit is done before `commit` returns, or has changed nothing.
 
-It owns all its logs, unless a test takes one away (`fence`) and gives it back (`take`).
+It owns all its partitions, unless a test takes one away (`fence`) and gives it back (`take`). `late.py` is the
+same, with answers that come later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -27,23 +27,16 @@ from store.api import (
     StoreStats,
     Trim,
     Write,
+    of_partition,
 )
 from store.memory.log import MemoryLog
 from store.pending import Pending
+from store.scopes import of_write
 
 log = logging.getLogger("magnetar.store")
 
 OF_A_LOG = (Family.DEDUP,)
 """Families of other owners whose keys begin with the partition: they go with DropLog."""
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def open(*, clock: Callable[[], int] = wall_ms, epoch: int = 1) -> MemoryStore:
-    """An empty store. `clock` gives ms since 1970; `epoch` is what a start count would be: every leader epoch."""
-    return MemoryStore(clock, epoch)
 
 
 class MemoryStore:
@@ -71,12 +64,7 @@ class MemoryStore:
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
         self._check(writes)
-        outcome = self._fence(writes) if self._epochs else None
-        if outcome is None:
-            now = self._clock()
-            for write in writes:
-                self._apply(write, now)
-            self._commits += 1
+        outcome = self._happen(writes)
         # a commit from within a callback is told after that callback
         self._untold.append((done, outcome))
         if len(self._untold) == 1:
@@ -87,6 +75,16 @@ class MemoryStore:
                 except Exception:
                     log.exception("a callback of a commit failed")
                 self._untold.popleft()
+
+    def _happen(self, writes: Sequence[Write]) -> Outcome:
+        """All of them or none."""
+        outcome = self._fence(writes) if self._epochs else None
+        if outcome is None:
+            now = self._clock()
+            for write in writes:
+                self._apply(write, now)
+            self._commits += 1
+        return outcome
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -102,8 +100,7 @@ class MemoryStore:
         def end(partition: int) -> int:
             known = ends.get(partition, -1)
             if known == -1:
-                log = self._logs.get(partition)
-                known = None if log is None else log.end_offset
+                known = self._end(partition)
             if known is None:
                 raise KeyError(partition)
             return known
@@ -124,28 +121,34 @@ class MemoryStore:
                 end(write.partition)
                 ends[write.partition] = None
 
+    def _end(self, partition: int) -> int | None:
+        """Where a log ends for the next commit; None when there is none."""
+        log = self._logs.get(partition)
+        return None if log is None else log.end_offset
+
     # owners
 
     def fence(self, partition: int) -> None:
-        """As if another owner had taken this log: commits that write to it end with Fenced."""
+        """As if another owner had taken this partition: commits that write to its log or its rows end with Fenced."""
         self._epochs[partition] = self.leader_epoch(partition)
         self._fenced.add(partition)
 
     def take(self, partition: int) -> None:
-        """This store has the log again, two leader epochs on: what still comes under an older one is fenced."""
+        """This store has the partition again, two leader epochs on: what still comes under an older one is fenced."""
         self._epochs[partition] = self.leader_epoch(partition) + 2
         self._fenced.discard(partition)
         self._reopen(partition)
 
     def _fence(self, writes: Sequence[Write]) -> Outcome:
-        """Why another owner's log is not written to."""
+        """Why another owner's partition is not written to."""
         written = {write.partition for write in writes if not isinstance(write, Put | Delete | DeleteRange)}
+        scopes = {of_write(write) for write in writes}
         late = {
             write.partition
             for write in writes
             if isinstance(write, Append) and write.leader_epoch < self._epochs.get(write.partition, 0)
         }
-        fenced = sorted(written & self._fenced | late)
+        fenced = sorted({each for each in self._fenced if of_partition(each) in scopes} | late)
         if not fenced:
             return None
         for partition in written:
@@ -170,7 +173,7 @@ class MemoryStore:
         elif isinstance(write, DeleteRange):
             self._delete(write.family, write.start, write.end)
         elif isinstance(write, CreateLog):
-            self._logs[write.partition] = MemoryLog(write.partition)
+            self._logs[write.partition] = self._new_log(write.partition)
         elif isinstance(write, DropLog):
             self._logs.pop(write.partition).stale = True
             start, end = write.partition.to_bytes(4, "big"), (write.partition + 1).to_bytes(5, "big")[-4:]
@@ -178,6 +181,9 @@ class MemoryStore:
                 self._delete(family, start, end)
         else:
             self._logs[write.partition].trim(write.offset)
+
+    def _new_log(self, partition: int) -> MemoryLog:
+        return MemoryLog(partition)
 
     def _delete(self, family: Family, start: bytes, end: bytes) -> None:
         keys, rows = self._keys[family], self._rows[family]

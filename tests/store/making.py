@@ -10,7 +10,8 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from store import batch
-from store.api import Append, Buffer, Durability, Log, Outcome, Store, Write
+from store.api import Append, Buffer, Durability, Log, Outcome, Scope, Store, Write
+from store.scopes import of_write
 
 T = TypeVar("T")
 
@@ -126,4 +127,11 @@ class Outcomes:
 
 
 async def write(store: Store, *writes: Write, durability: Durability = Durability.OS) -> None:
+    """A commit, done; what it wrote to is loaded, to be looked at."""
     await store.write(writes, durability)
+    await load(store, *filter(None, map(of_write, writes)))
+
+
+async def load(store: Store, *scopes: Scope) -> None:
+    for scope in scopes:
+        await soon(store.load(scope))

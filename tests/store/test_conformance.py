@@ -20,10 +20,11 @@ from store.api import (
     Store,
     Stored,
     Trim,
+    Write,
     of_group,
     of_partition,
 )
-from tests.store.making import Clock, Outcomes, append, bases, content, joined, soon, with_store, write
+from tests.store.making import Clock, Outcomes, append, bases, content, joined, load, soon, with_store, write
 
 # logs
 
@@ -110,6 +111,7 @@ async def test_programming_errors_are_raised_and_change_nothing(store: Store, cl
     with pytest.raises(KeyError):
         await write(store, DropLog(9))
     assert store.get(Family.META, b"k") is None
+    await load(store, of_partition(7))
     with pytest.raises(KeyError):
         store.log(7)
     await write(store, append(1, 2), CreateLog(7))
@@ -382,7 +384,7 @@ async def test_a_dropped_log_is_gone_with_all_it_had(store: Store, clock: Clock)
         store.log(1)
     with pytest.raises(KeyError):
         await write(store, append(1, 1))
-    assert [key[:4] for key, _ in store.scan(Family.DEDUP)] == [b"\0\0\0\2"]
+    assert [key[:4] for key, _ in await soon(store.page(Family.DEDUP))] == [b"\0\0\0\2"]
     assert bases(await content(store.log(2))) == [0]
 
 
@@ -402,32 +404,32 @@ async def test_append_and_drop_in_one_commit(store: Store, clock: Clock) -> None
 async def test_rows(store: Store, clock: Clock) -> None:
     await write(
         store,
-        *(Put(Family.GROUP, key, key * 2) for key in (b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff")),
+        *(Put(Family.CATALOG, key, key * 2) for key in (b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff")),
         Put(Family.META, b"a", b"other family"),
     )
-    assert store.get(Family.GROUP, b"ab") == b"abab"
-    assert store.get(Family.GROUP, b"x") is None
-    assert [key for key, _ in store.scan(Family.GROUP)] == [b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"a")] == [b"a", b"ab", b"abc"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"a", b"ab")] == [b"ab", b"abc"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"b", b"a")] == [b"b"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"a", b"c")] == []
-    assert [key for key, _ in store.scan(Family.GROUP, limit=2)] == [b"a", b"ab"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"\xff")] == [b"\xff", b"\xff\xff"]
-    assert list(store.scan(Family.GROUP, limit=0)) == []
-    await write(store, Delete(Family.GROUP, b"ab"), Delete(Family.GROUP, b"nothing"))
-    await write(store, DeleteRange(Family.GROUP, b"abc", b"\xff"))
-    assert [key for key, _ in store.scan(Family.GROUP)] == [b"a", b"\xff", b"\xff\xff"]
+    assert store.get(Family.CATALOG, b"ab") == b"abab"
+    assert store.get(Family.CATALOG, b"x") is None
+    assert [key for key, _ in store.scan(Family.CATALOG)] == [b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"a")] == [b"a", b"ab", b"abc"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"a", b"ab")] == [b"ab", b"abc"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"b", b"a")] == [b"b"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"a", b"c")] == []
+    assert [key for key, _ in store.scan(Family.CATALOG, limit=2)] == [b"a", b"ab"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"\xff")] == [b"\xff", b"\xff\xff"]
+    assert list(store.scan(Family.CATALOG, limit=0)) == []
+    await write(store, Delete(Family.CATALOG, b"ab"), Delete(Family.CATALOG, b"nothing"))
+    await write(store, DeleteRange(Family.CATALOG, b"abc", b"\xff"))
+    assert [key for key, _ in store.scan(Family.CATALOG)] == [b"a", b"\xff", b"\xff\xff"]
 
 
 @with_store
 async def test_long_scans(store: Store, clock: Clock) -> None:
     keys = [number.to_bytes(4, "big") + b"suffix" for number in range(5000)]
-    await write(store, *(Put(Family.DEDUP, key, b"v") for key in keys))
-    assert [key for key, _ in store.scan(Family.DEDUP)] == keys
-    assert [key for key, _ in store.scan(Family.DEDUP, b"\0\0")] == keys
-    assert [key for key, _ in store.scan(Family.DEDUP, keys[77][:4])] == [keys[77]]
-    assert [key for key, _ in store.scan(Family.DEDUP, b"\0", keys[4321], 3)] == keys[4321:4324]
+    await write(store, *(Put(Family.CATALOG, key, b"v") for key in keys))
+    assert [key for key, _ in store.scan(Family.CATALOG)] == keys
+    assert [key for key, _ in store.scan(Family.CATALOG, b"\0\0")] == keys
+    assert [key for key, _ in store.scan(Family.CATALOG, keys[77][:4])] == [keys[77]]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"\0", keys[4321], 3)] == keys[4321:4324]
 
 
 @with_store
@@ -494,9 +496,42 @@ async def test_done_is_called_once_each_in_order(store: Store, clock: Clock) -> 
     for base in range(50):
         durability = Durability.FSYNC if base % 7 == 0 else Durability.OS
         store.commit([append(1, base)], durability, outcomes.of(str(base)))
-    await write(store, Put(Family.META, b"last", b""))
+    await write(store)
     assert outcomes.seen == [("create", None), *((str(base), None) for base in range(50))]
+    await load(store, of_partition(1))
     assert bases(await content(store.log(1))) == list(range(50))
+
+
+@with_store
+async def test_commits_to_one_scope_are_done_in_the_order_in_which_they_came(
+    store: Store, clock: Clock
+) -> None:
+    await write(store, *map(CreateLog, range(3)))
+    done: list[tuple[str, int]] = []
+
+    def hand_in(name: str, number: int, *writes: Write) -> None:
+        store.commit(writes, Durability.OS, lambda outcome: done.append((name, number)))
+
+    for number in range(20):
+        for partition in range(3):
+            hand_in(f"log {partition}", number, append(partition, number))
+        hand_in("row", number, Put(Family.META, b"k", b"%d" % number))
+        hand_in("group", number, Put(Family.GROUP, b"g", b"%d" % number))
+        cursor = bytes(7) + b"\0" + bytes([number])
+        hand_in("log 0", number, Put(Family.CURSOR, cursor, b""), Put(Family.META, b"k%d" % number, b""))
+        if number % 7 == 3:
+            hand_in("nothing", number)
+            hand_in("behind", number, Put(Family.META, b"l", b""))
+    await write(store)
+    for name in {name for name, _ in done}:
+        numbers = [number for each, number in done if each == name]
+        assert numbers == sorted(numbers), name
+    assert len(done) == 20 * 6 + 2 * 3
+    for number in (3, 10, 17):
+        before = done[: done.index(("nothing", number))]
+        assert len(
+            [each for each in before if each[1] <= number and each[0] not in ("nothing", "behind")]
+        ) == (6 * (number + 1))
 
 
 @with_store
@@ -512,7 +547,7 @@ async def test_a_commit_from_within_done_comes_after_those_before_it(store: Stor
     store.commit([append(1, 0)], Durability.FSYNC, first)
     store.commit([append(1, 1)], Durability.OS, lambda outcome: order.append("second"))
     for _ in range(3):
-        await write(store, Put(Family.META, b"last", b""), durability=Durability.FSYNC)
+        await write(store, durability=Durability.FSYNC)
     assert order[0] is None
     assert sorted(order[1:]) == ["first", "nested", "second", "still first"]
     assert order.index("still first") == order.index("first") + 1 < order.index("nested")
@@ -527,7 +562,7 @@ async def test_a_callback_that_fails_harms_nobody(store: Store, clock: Clock) ->
 
     store.commit([CreateLog(1)], Durability.FSYNC, bad)
     store.commit([append(1, 0)], Durability.OS, outcomes.of("next"))
-    await write(store, Put(Family.META, b"last", b""))
+    await write(store)
     assert outcomes.seen == [("next", None)]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from store import memory
 from store.api import CreateLog, DropLog, Durability, Family, Fenced, Put, Store, Trim
-from tests.store.making import Clock, Outcomes, append, bases, content, with_store, write
+from tests.store.making import Clock, Outcomes, append, bases, content, soon, with_store, write
 
 
 @with_store
@@ -56,6 +56,17 @@ async def test_what_was_written_to_a_log_of_another_owner_is_fenced_with_all_tha
     assert store.log(2).end_offset == 2
     assert other.end_offset == 1, "what is stale shows nothing new"
     assert bases(await content(other)) == [0]
+
+
+@in_a_loop
+async def test_rows_of_a_partition_of_another_owner_are_fenced_too(store: memory.MemoryStore) -> None:
+    await write(store, CreateLog(1), CreateLog(2))
+    store.fence(1)
+    for family, key in [(Family.DEDUP, b"\0\0\0%c"), (Family.ACK, b"\0\0\0\1\0\0\0%c")]:
+        with pytest.raises(Fenced, match="log 1"):
+            await write(store, Put(family, key % 1, b""), Put(family, key % 2, b""))
+        assert await soon(store.page(family)) == []
+        await write(store, Put(family, key % 2, b""))
 
 
 @in_a_loop
