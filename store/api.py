@@ -393,7 +393,8 @@ class Store(Protocol):
         """Make what there is of a scope readable with `get`, `scan` and `log`: for as long as this node owns it, and no
         commit that wrote to it has failed. None at once when it is already, as the instance always is.
 
-        Asked again while it is under way it may give another awaitable. Raises StoreError (from the awaitable).
+        Else it is under way when this returns, awaited or not; all who ask meanwhile get the same awaitable, which any
+        number may await. Raises StoreError (from the awaitable).
         """
 
     def get(self, family: Family, key: bytes) -> bytes | None:

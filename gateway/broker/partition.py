@@ -17,7 +17,7 @@ from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
 from semantics import names
-from store.api import Append, Buffer, Corrupt, Durability, Family, Log, Piece, Store, StoreError
+from store.api import Append, Buffer, Corrupt, Durability, Log, Piece, Store, StoreError
 from store.pending import Pending
 from store.steps import step
 
@@ -127,18 +127,25 @@ class Partition:
 
     stage, prepares = Stage.RECORDS, False
 
-    def __init__(self, home: Home, topic: TopicRuntime, index: int) -> None:
-        if topic.deleting:
-            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
+    def __init__(
+        self,
+        home: Home,
+        topic: TopicRuntime,
+        index: int,
+        store: Store,
+        log: Log,
+        producers: dedup.ProducerTable,
+    ) -> None:
+        """`log`, and `producers` as they are stored with it, are those of this partition."""
         self._home = home
         self.topic = topic
         self.index = index
         self.id = topic.topic.partitions[index]
-        self.store: Store = home.store_of(topic.topic)
-        self.log: Log = self.store.log(self.id)
-        self.leader_epoch = self.store.leader_epoch(self.id)
-        self.high_watermark = self.next_offset = self.log.end_offset
-        self.producers = dedup.ProducerTable(self.id, self.store.scan(Family.DEDUP, dedup.prefix(self.id)))
+        self.store = store
+        self.log = log
+        self.leader_epoch = store.leader_epoch(self.id)
+        self.high_watermark = self.next_offset = log.end_offset
+        self.producers = producers
         # what the open turn has for this partition: batches from which offset on, their bytes and largest timestamp
         self._batches: list[bytes] = []
         self._base = 0

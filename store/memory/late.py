@@ -149,6 +149,7 @@ class LateStore(MemoryStore):
         super().__init__(clock, epoch)
         self._later = Later(seed)
         self._loaded: set[Scope] = {INSTANCE}
+        self._loading: dict[Scope, Awaitable[None]] = {}
         self._queue: list[_Queued] = []
         self._scheduled = False
         self.faults: list[str] = []
@@ -217,7 +218,13 @@ class LateStore(MemoryStore):
     def load(self, scope: Scope) -> Pending[None]:
         if scope in self._loaded:
             return None
-        return self._later.answer(lambda: self._loaded.add(scope))
+        if scope not in self._loading:
+            self._loading[scope] = self._later.answer(lambda: self._load(scope))
+        return self._loading[scope]
+
+    def _load(self, scope: Scope) -> None:
+        del self._loading[scope]
+        self._loaded.add(scope)
 
     def page(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None

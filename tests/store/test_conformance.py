@@ -468,7 +468,10 @@ async def test_the_instance_is_loaded(store: Store, clock: Clock) -> None:
 @with_store
 async def test_what_was_loaded_stays_so(store: Store, clock: Clock) -> None:
     for scope in (of_partition(1), of_group("g"), of_group("nobody's")):
-        await soon(store.load(scope))
+        waits = store.load(scope)
+        assert store.load(scope) is waits
+        for _ in range(2):
+            await soon(waits)
     await store.write(
         [
             CreateLog(1),

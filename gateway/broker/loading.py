@@ -1,0 +1,95 @@
+"""Scopes that are not loaded yet: who meets one waits for it where a request comes in, and asks again from the start.
+
+On a store that has everything at hand nobody ever waits. What cannot wait answers the code that has clients try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from gateway.broker.errors import KafkaError, from_store
+from gateway.wire.errors import Error
+from store.api import Scope, ScopeKind, Store, StoreError
+from store.pending import Pending
+
+T = TypeVar("T")
+
+TRIES = 3
+"""So often somebody waits that something is loaded; one who has lost it again by then is told to try later."""
+
+_CODES = {
+    ScopeKind.PARTITION: Error.NOT_LEADER_OR_FOLLOWER,
+    ScopeKind.GROUP: Error.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
+
+class Loading(KafkaError):
+    """What is asked about is being loaded."""
+
+    def __init__(self, scope: Scope, loaded: Awaitable[None]) -> None:
+        super().__init__(_CODES[scope.kind], "It is being loaded; try again.")
+        self._loaded = loaded
+
+    async def wait(self) -> None:
+        """Until it is loaded. Raises KafkaError when it cannot be."""
+        try:
+            # others wait for the same
+            await asyncio.shield(self._loaded)
+        except StoreError as error:
+            raise from_store(error) from error
+
+
+def check_loaded(store: Store, scope: Scope) -> None:
+    """Raises Loading when a scope is not loaded; its load is under way then."""
+    loaded = store.load(scope)
+    if loaded is not None:
+        raise Loading(scope, loaded)
+
+
+def after(loaded: Pending[None], ask: Callable[[], Pending[T]]) -> Pending[T]:
+    """What `ask` answers once something is over."""
+    return ask() if loaded is None else _after(loaded, ask)
+
+
+async def _after(loaded: Awaitable[None], ask: Callable[[], Pending[T]]) -> T:
+    await loaded
+    found = ask()
+    return await found if isinstance(found, Awaitable) else found
+
+
+async def all_loaded(loading: Sequence[Loading]) -> None:
+    """Until these are loaded; one that cannot be is refused to whoever asks for it next."""
+    for each in loading:
+        with contextlib.suppress(KafkaError):
+            await each.wait()
+
+
+def when_loaded(ask: Callable[[], Pending[T]]) -> Pending[T]:
+    """What `ask` answers, which is asked again when it raised Loading, before it had any effect. Raises KafkaError."""
+    try:
+        return ask()
+    except Loading as loading:
+        return _again(ask, loading)
+
+
+async def until_loaded(ask: Callable[[], T]) -> T:
+    """The same for who waits in any case."""
+    try:
+        return ask()
+    except Loading as loading:
+        return await _again(ask, loading)
+
+
+async def _again(ask: Callable[[], Pending[T]], loading: Loading) -> T:
+    for _ in range(TRIES):
+        await loading.wait()
+        try:
+            found = ask()
+        except Loading as again:
+            loading = again
+        else:
+            return await found if isinstance(found, Awaitable) else found
+    raise loading
