@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.admin import messages, share_stats
+from gateway.admin import groups, messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
@@ -48,6 +48,7 @@ class Named(NamedTuple):
 async def named_subscription(broker: Broker, call: Call) -> Named:
     """The subscription that the path names. Refuses with 404 what is not there."""
     found, name = find(broker, named(call)), call.path[5]
+    await groups.load(broker, name)
     if broker.subscriptions.by_id(name, found.topic.topic_id) is not None:
         return Named(found, name, True)
     indexes = range(len(found.topic.partitions))
@@ -56,8 +57,9 @@ async def named_subscription(broker: Broker, call: Call) -> Named:
     raise RefusedError(404, f"{found.name} has no subscription {name}.")
 
 
-def has_committed(broker: Broker, topic: Topic, group: str) -> bool:
+async def has_committed(broker: Broker, topic: Topic, group: str) -> bool:
     """Whether a group has committed an offset of the topic."""
+    await groups.load(broker, group)
     rows = broker.groups.committed(group, topic, range(len(topic.partitions)))
     return any(row is not None for row in rows)
 

@@ -167,7 +167,7 @@ async def delete(context: Context, call: Call) -> Reply:
             409,
             f"{found.name} is a partition of {found.name.parent} and cannot be deleted without the others.",
         )
-    _check_unused(context, call, found)
+    await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
     await context.broker.delete_topic(found.topic.name)
     return done(messages=messages)
@@ -181,7 +181,7 @@ async def delete_partitioned(context: Context, call: Call) -> Reply:
             409,
             f"{found.name} is not a partitioned topic: use delete instead of delete-partitioned-topic.",
         )
-    _check_unused(context, call, found)
+    await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
     await context.broker.delete_topic(found.topic.name)
     return done(messages=messages)
@@ -193,11 +193,11 @@ def _kept(context: Context, topic: Topic) -> int:
     return sum(log.end_offset - log.start_offset for log in logs)
 
 
-def _check_unused(context: Context, call: Call, found: Found) -> None:
+async def _check_unused(context: Context, call: Call, found: Found) -> None:
     """Without force, a topic with connected consumers stays. Of producers nobody knows: Kafka's have no session."""
     if call.flag("force"):
         return
-    busy = groups.connected(context.broker, found.topic)
+    busy = await groups.connected(context.broker, found.topic)
     if busy:
         shown = ", ".join(busy[:5]) + (" and others" if len(busy) > 5 else "")
         raise RefusedError(

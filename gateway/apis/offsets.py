@@ -147,11 +147,15 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
     version = context.api_version
     ids = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
     pending = [future for future in map(broker.groups.in_flight, ids) if future is not None]
-    if not pending:
+    loading = broker.group_kinds.load(ids)
+    if not pending and loading is None:
         return _fetch(broker, version, request)
 
     async def wait() -> messages.OffsetFetchResponse:
-        await asyncio.wait(pending)
+        if loading is not None:
+            await loading
+        if pending:
+            await asyncio.wait(pending)
         return _fetch(broker, version, request)
 
     return wait()

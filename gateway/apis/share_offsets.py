@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from gateway.apis.groups import legal_group_id
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.loading import until_loaded
 from gateway.broker.subscriptions import positions
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -125,7 +126,7 @@ async def alter_share_group_offsets(
             error_code=Error.INVALID_GROUP_ID, error_message="The group id is invalid.", responses=[]
         )
     try:
-        if broker.share_groups.get(group_id) is None:
+        if await until_loaded(lambda: broker.share_groups.get(group_id)) is None:
             await broker.share_groups.make(group_id)
         async with broker.share_groups.kept_empty(group_id):
             topics = [await _altered(broker, group_id, topic) for topic in request.topics]

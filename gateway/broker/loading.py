@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from gateway.broker.errors import KafkaError, from_store
 from gateway.wire.errors import Error
 from store.api import Scope, ScopeKind, Store, StoreError
-from store.pending import Pending
+from store.pending import Asking, Pending
 
 T = TypeVar("T")
 
@@ -40,6 +40,12 @@ class Loading(KafkaError):
             await asyncio.shield(self._loaded)
         except StoreError as error:
             raise from_store(error) from error
+
+
+def load(store: Store, scopes: Iterable[Scope]) -> Pending[None]:
+    """Until these scopes are loaded."""
+    waits = [Loading(scope, loaded) for scope in scopes if (loaded := store.load(scope)) is not None]
+    return all_loaded(waits) if waits else None
 
 
 def check_loaded(store: Store, scope: Scope) -> None:
@@ -81,6 +87,16 @@ async def until_loaded(ask: Callable[[], T]) -> T:
         return ask()
     except Loading as loading:
         return await _again(ask, loading)
+
+
+def asking(ask: Callable[[], T]) -> Asking[T]:
+    """The same for work that yields what it waits for."""
+    for _ in range(TRIES):
+        try:
+            return ask()
+        except Loading as loading:
+            yield loading.wait()
+    return ask()
 
 
 async def _again(ask: Callable[[], Pending[T]], loading: Loading) -> T:

@@ -7,6 +7,7 @@ again from the store; the consumers stay. See `reading.py` for a fetch, `letters
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -394,8 +395,10 @@ class SubscriptionPartition:
         )
         self._coming = 0
         if any(now - each.attached_at <= RECENT_MS for each in self.consumers.values()):
-            members = self.registry.configs.members_on(group, self.partition.topic.name)
-            self._coming = max(members - len(self.consumers), 0)
+            # of a group that is not loaded nobody comes for now
+            with contextlib.suppress(KafkaError):
+                members = self.registry.configs.members_on(group, self.partition.topic.name)
+                self._coming = max(members - len(self.consumers), 0)
         self._sharers_at = now
 
     def may_serve(self, consumer: str) -> bool:

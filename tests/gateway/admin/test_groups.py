@@ -90,7 +90,7 @@ def test_who_is_connected_to_a_topic(serve: Serve) -> None:
         for name, expected in (("orders", ["here"]), ("other", [])):
             topic = admin.broker.catalog.get(name)
             assert topic is not None
-            assert connected(admin.broker, topic) == expected
+            assert await connected(admin.broker, topic) == expected
 
     serve(test)
 

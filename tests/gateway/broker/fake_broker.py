@@ -11,7 +11,7 @@ from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_configs import GroupConfigs
-from gateway.broker.group_kinds import GroupKinds
+from gateway.broker.group_kinds import GroupKinds, Listed
 from gateway.broker.group_sweep import Sweep
 from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import IDLE_MS
@@ -87,6 +87,13 @@ class FakeSubscriptions:
 
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
         self.gone.append((group, member, graceful))
+
+
+def listing(broker: FakeBroker) -> list[Listed]:
+    """Every group there is."""
+    found = broker.group_kinds.listing()
+    assert isinstance(found, list), "the store has them at hand"
+    return found
 
 
 class FakeBroker:
