@@ -27,6 +27,7 @@ from store.api import Durability, StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.partition import TopicRuntime
 
 Describe = messages.DescribeShareGroupOffsetsResponse
 Alter = messages.AlterShareGroupOffsetsResponse
@@ -49,6 +50,7 @@ async def describe_share_group_offsets(
 
     What is told is stored: no start comes back lower after a crash, and dead letters below it can be read.
     """
+    await _load(broker, request)
     groups = [_described(broker, asked) for asked in request.groups]
     if any(broker.subscriptions.unsaved(asked.group_id) for asked in request.groups):
         with contextlib.suppress(StoreError):
@@ -57,6 +59,25 @@ async def describe_share_group_offsets(
         # What they said is not stored and never will be: what is stored is read again.
         groups = [_described(broker, asked) for asked in request.groups]
     return Describe(groups=groups)
+
+
+async def _load(broker: Broker, request: messages.DescribeShareGroupOffsetsRequest) -> None:
+    """Wait until all partitions that are asked about are loaded."""
+    named: list[tuple[TopicRuntime | None, int]] = []
+    for group in request.groups:
+        if group.topics is not None:
+            for one in group.topics:
+                runtime = broker.topic(one.topic_name.encode())
+                named += [(runtime, index) for index in one.partitions]
+        else:
+            with contextlib.suppress(StoreError):
+                for row in broker.subscriptions.of_group(group.group_id):
+                    runtime = broker.topic_by_id(row.topic_id)
+                    count = len(runtime.partitions) if runtime is not None else 0
+                    named += [(runtime, index) for index in range(count)]
+    loading = broker.in_use.load(named)
+    if loading is not None:
+        await loading
 
 
 def _described(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
-from gateway.broker.loading import TRIES, Loading, all_loaded
+from gateway.broker.loading import TRIES, Loading, all_loaded, promised
 from gateway.promise import Promise
 from gateway.wire import fetch as wire
 from gateway.wire.errors import Error
@@ -103,8 +103,7 @@ class Fetch:
         if speaks and tries and (loading := [each.loading for each in found if each.loading is not None]):
             for each in found:
                 each.drop()
-            answer: Promise[Answer] = Promise()
-            self._loading = node.loop.create_task(self._load(loading, tries - 1, answer))
+            answer, self._loading = promised(node.loop, all_loaded(loading), lambda: self._begin(tries - 1))
             return answer
         if waiting:
             return self._finish_cold(found)
@@ -117,21 +116,6 @@ class Fetch:
             self._parked = Promise()
             return self._parked
         return self._answer(found)
-
-    async def _load(self, loading: list[Loading], tries: int, answer: Promise[Answer]) -> None:
-        """Wait until that is loaded, and begin again."""
-        await all_loaded(loading)
-        self._loading = None
-        try:
-            found = self._begin(tries)
-        except Exception as error:
-            failed: asyncio.Future[Answer] = self._node.loop.create_future()
-            failed.set_exception(error)
-            found = failed
-        if isinstance(found, Promise):
-            found.then(answer.tell)
-        else:
-            answer.tell(found)
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
@@ -367,11 +351,8 @@ class Fetch:
 
     def cancel(self) -> None:
         """The connection is gone."""
-        loading, self._loading = self._loading, None
-        if loading is not None:
-            loading.cancel()
-            if self._state.session_id == 0:
-                self._state.close()
+        if self._loading is not None and self._loading.cancel() and self._state.session_id == 0:
+            self._state.close()
         if self._unpark() is not None and self._state.session_id == 0:
             self._state.close()
 

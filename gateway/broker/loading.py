@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from gateway.broker.errors import KafkaError, from_store
+from gateway.promise import Promise
 from gateway.wire.errors import Error
 from store.api import Scope, ScopeKind, Store, StoreError
 from store.pending import Asking, Pending
@@ -71,6 +72,30 @@ async def all_loaded(loading: Sequence[Loading]) -> None:
     for each in loading:
         with contextlib.suppress(KafkaError):
             await each.wait()
+
+
+def promised(
+    loop: asyncio.AbstractEventLoop, loaded: Awaitable[None], start: Callable[[], Pending[T]]
+) -> tuple[Promise[T], asyncio.Task[None]]:
+    """What `start` answers once something is loaded, as a promise: whoever waits for it may be hurried. And the task
+    that waits: to be cancelled when nobody does any more.
+    """
+    answer: Promise[T] = Promise()
+
+    async def wait() -> None:
+        await loaded
+        try:
+            found = start()
+        except Exception as error:
+            failed: asyncio.Future[T] = loop.create_future()
+            failed.set_exception(error)
+            found = failed
+        if isinstance(found, Promise):
+            found.then(answer.tell)
+        else:
+            answer.tell(found)
+
+    return answer, loop.create_task(wait())
 
 
 def when_loaded(ask: Callable[[], Pending[T]]) -> Pending[T]:

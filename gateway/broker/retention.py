@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.delays_ahead import DelaysAhead
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import load
 from gateway.broker.subscriptions import rows
 from semantics.retention import DELAYED, Hold, Place, Policy, Verdict, decide
 from semantics.subscriptions import rows as cursor_rows
 from semantics.subscriptions.chunks import SHIFT
 from semantics.subscriptions.rows import RowError
-from store.api import Trim, Write
+from store.api import Trim, Write, of_partition
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -138,6 +139,9 @@ class Retention:
         policy = self._policy(topic)
         if policy is None:
             return
+        loading = load(self._node.store, map(of_partition, topic.partitions))
+        if loading is not None:
+            await loading
         now = self._node.clock.wall_ms()
         found: list[tuple[int, list[SegmentInfo]]] = []
         for index, partition in enumerate(topic.partitions):

@@ -27,7 +27,7 @@ from gateway.coordinators.share_events import Beat, Gone, Heartbeat, Leave, Make
 from gateway.coordinators.share_group import ShareGroup
 from gateway.wire.errors import Error
 from store.api import Family, StoreError, of_group
-from store.pending import Asking
+from store.pending import Asking, Pending
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -391,6 +391,10 @@ class ShareGroups(Machines[ShareGroup]):
     def _stepped(self, core: ShareGroup, before: State) -> None:
         if core.state is State.STABLE and before is not State.STABLE:
             self._node.metrics.rebalances.inc()
+
+    def load(self, group_id: str) -> Pending[None]:
+        """Until the group's members are known."""
+        return self._loaded(group_id)
 
     # -- administrators ----------------------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class ShareFetch(Acknowledging):
         "_encoder",
         "_full",
         "_gone",
+        "_hurried",
         "_limit",
         "_refusal",
         "_request",
@@ -94,6 +95,8 @@ class ShareFetch(Acknowledging):
         self._refusal: Error | None = None
         # True when what is acquired cannot be sent any more
         self._gone = False
+        # True when the next request waits behind it
+        self._hurried = False
         # where it has records whose locks begin when the answer leaves
         self._withheld: set[SubscriptionPartition] = set()
         # True when every partition is told of, as in the first answer of a session
@@ -111,6 +114,10 @@ class ShareFetch(Acknowledging):
 
     def start(self) -> Pending[Answer]:
         """The answer; a promise of it when it is parked, or waits until its acknowledgements are stored."""
+        request = self._request
+        return self._when_loaded(request.group_id, request.member_id, request.topics, self._start)
+
+    def _start(self) -> Pending[Answer]:
         request = self._request
         session = self._open()
         if isinstance(session, Error):
@@ -451,7 +458,7 @@ class ShareFetch(Acknowledging):
     def _park(self) -> bool:
         """Wait for data; False when the client does not want to."""
         wait = self._request.max_wait_ms
-        if wait <= 0:
+        if wait <= 0 or self._hurried:
             return False
         session = self._session
         if session is not None:
@@ -478,6 +485,7 @@ class ShareFetch(Acknowledging):
 
     def expire(self) -> None:
         """Answer now, with what there is."""
+        self._hurried = True
         if self._timer is None:
             return
         self._unpark()
@@ -504,6 +512,8 @@ class ShareFetch(Acknowledging):
         """The connection is gone: nobody is told."""
         self._unpark()
         self._promise = None
+        if self._loading is not None:
+            self._loading.cancel()
         if self._session is not None:
             self._session.unsent.discard(self)
             self.put_back()

@@ -213,6 +213,11 @@ class LateStore(MemoryStore):
         super().take(partition)
         self._loaded.discard(of_partition(partition))
 
+    def restart(self) -> None:
+        """As after a start: nothing is loaded but the instance."""
+        self._loaded = {INSTANCE}
+        self._loading.clear()
+
     # reads
 
     def load(self, scope: Scope) -> Pending[None]:
@@ -223,8 +228,8 @@ class LateStore(MemoryStore):
         return self._loading[scope]
 
     def _load(self, scope: Scope) -> None:
-        del self._loading[scope]
-        self._loaded.add(scope)
+        if self._loading.pop(scope, None) is not None:
+            self._loaded.add(scope)
 
     def page(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
@@ -253,6 +258,6 @@ class LateStore(MemoryStore):
             raise NotLoaded(fault)
 
     async def close(self) -> None:
+        """What is queued is done. What is stored stays, for who opens it again: see `restart`."""
         while self._queue:
             await self.write((), Durability.OS)
-        await super().close()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import check_loaded
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.subscriptions import reading, rows
 from gateway.broker.subscriptions.consumers import Consumer, Waiter
@@ -21,7 +22,7 @@ from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Ending, Refusal
-from store.api import Corrupt, Durability, Store, StoreError
+from store.api import Corrupt, Durability, Fenced, Store, StoreError, of_partition
 from store.pending import Pending
 from store.steps import step
 
@@ -186,6 +187,7 @@ class SubscriptionPartition:
         now, wall = clock.monotonic_ms(), clock.wall_ms()
         start, end = partition.log_start, partition.high_watermark
         store = self.store
+        check_loaded(store, of_partition(self.id))
         try:
             stored = list(rows.of_cursor(store, self.prefix))
             if stored:
@@ -211,6 +213,7 @@ class SubscriptionPartition:
         """Give the cursor the next of its due times. Only while nothing of it is on its way to the store."""
         needs = cursor.needs_due
         if needs is not None:
+            check_loaded(self.store, of_partition(self.id))
             found = rows.due(self.store, self.prefix, needs.key, needs.limit)
             changed = cursor.due_loaded(found, len(found) < needs.limit)
             if changed or cursor.needs_due is not None:
@@ -578,13 +581,17 @@ class SubscriptionPartition:
             try:
                 self._load_due(cursor)
                 self._arm()
-            except StoreError as error:
+            except (KafkaError, StoreError) as error:
                 log.error("due times of group %s cannot be read: %s", self.subscription.group, error)
         if self.waiters:
             self.serve()
 
     def failed(self, error: StoreError) -> None:
         wrote = self._sent.pop(0)
+        if isinstance(error, Fenced):
+            # it may be this partition that another has, and its log is then read again, too
+            self.partition.retire()
+            self.partition.topic.forget(self.partition)
         if self.cursor is wrote:
             self.discard()
         self.serve_soon()
