@@ -26,7 +26,7 @@ async def names(context: Context, call: Call) -> Reply:
     that are not its group's, its properties.
     """
     broker = context.broker
-    found = find(broker, named(call))
+    found = await find(broker, named(call))
     there = sorted(await names_of(broker, found))
     if not call.flag("details"):
         return json(there)
@@ -70,7 +70,7 @@ async def create(context: Context, call: Call) -> Reply:
     message wait a minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
     """
     broker = context.broker
-    found, name = whole(find(broker, named(call))), call.path[5]
+    found, name = whole(await find(broker, named(call))), call.path[5]
     kind = call.query.get("type", "").lower()
     if kind and kind not in TYPES:
         raise RefusedError(
