@@ -129,21 +129,25 @@ class Acknowledging:
         self, group: str | None, member: str | None, topics: Sequence[wire.TopicAcks], start: Start
     ) -> Pending[Answer]:
         """What `start` answers, when all is loaded that the request and its session name."""
-        loading = self._load(group, member, topics) if group and member else None
+        node, named = self._node, []
+        session = node.share_sessions.get(group or "", member or "")
+        known: Mapping[Key, Shared] = session.partitions if session is not None else {}
+        for shared in known.values():
+            at = shared.served_by
+            if at is None or at.gone or at.partition.stale:
+                named.append(shared.key)
+        for topic_id, partitions in topics:
+            for index, _ in partitions:
+                if (topic_id, index) not in known:
+                    named.append((topic_id, index))
+        loading = self._load(group, named) if named and group and member else None
         if loading is None:
             return start()
-        answer, self._loading = promised(self._node.loop, loading, start)
+        answer, self._loading = promised(node.loop, loading, start)
         return answer
 
-    def _load(self, group: str, member: str, topics: Sequence[wire.TopicAcks]) -> Pending[None]:
+    def _load(self, group: str, named: Sequence[Key]) -> Pending[None]:
         node = self._node
-        session = node.share_sessions.get(group, member)
-        known: Mapping[Key, Shared] = session.partitions if session is not None else {}
-        named = [key for key, shared in known.items() if not shared.in_charge]
-        for topic_id, partitions in topics:
-            named += [(topic_id, index) for index, _ in partitions if (topic_id, index) not in known]
-        if not named:
-            return None
         places = [(node.in_use.topic_by_id(topic_id), index) for topic_id, index in named]
         waits = [
             each for each in (node.in_use.load(places), node.share_groups.load(group)) if each is not None

@@ -185,8 +185,13 @@ class Commit(Gathered):
 
     def _done(self, outcome: Outcome) -> None:
         """The store is done with it."""
-        self._said, self._outcome = True, outcome
         flying = self._turn.flying
+        if len(flying) == 1:
+            # nearly always: it is the only one
+            flying.clear()
+            self._over(outcome)
+            return
+        self._said, self._outcome = True, outcome
         while (first := next((each for each in flying if each.store is self.store), None)) and first._said:
             flying.remove(first)
             if first._outcome is not None:
@@ -218,10 +223,11 @@ class Commit(Gathered):
         waking = _show(self.records) + _show(self.cursors)
         _answer(self.slots, self.behind)
         waking += _show(self.rows)
-        if self.behind is None:
-            waking += _show(self.waits)
-        else:
-            _fail(self.waits, self.behind, sent=True)
+        if self.waits:
+            if self.behind is None:
+                waking += _show(self.waits)
+            else:
+                _fail(self.waits, self.behind, sent=True)
         self._turn.flush()
         for wake in waking:
             try:

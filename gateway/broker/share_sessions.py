@@ -75,12 +75,6 @@ class Shared:
         # the consumer is attached there; None before it was looked for, or while there is none
         self.served_by: SubscriptionPartition | None = None
 
-    @property
-    def in_charge(self) -> bool:
-        """Whether what serves it is there, over a partition that is in use."""
-        at = self.served_by
-        return at is not None and not at.gone and not at.partition.stale
-
 
 class Unsent(Protocol):
     """A fetch that acquired records and was not answered yet."""
