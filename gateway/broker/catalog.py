@@ -81,6 +81,13 @@ class Catalog:
         topic = self.get(name)
         return topic if topic is not None and topic.topic_id == topic_id else None
 
+    def holds(self, topic: Topic) -> bool:
+        """Whether a topic that was asked for earlier is still there: for who has waited since."""
+        known = self._by_name.get(topic.name)
+        if known is not None:
+            return known.topic_id == topic.topic_id
+        return self._store.get(Family.CATALOG, _ID + topic.topic_id) is not None
+
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
         raw = self._store.get(Family.CATALOG, _PLAIN + plain(name).encode())

@@ -57,12 +57,19 @@ class InUse:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         partition = partitions[index]
         if partition is None:
+            current = self.topic_by_id(runtime.topic_id)
+            if current is None:
+                # The topic went between the look into the catalog and this one.
+                raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+            if current is not runtime:
+                # it has left memory since, and came back
+                return self.partition_of(current, index)
             try:
                 partition = partitions[index] = Partition(self._home, runtime, index)
             except StoreError as error:
                 raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
             except KeyError:
-                # The topic went between the look into the catalog and this one.
+                # its deletion is on its way
                 raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
         return partition
 
@@ -75,9 +82,11 @@ class InUse:
 
     def log_of(self, topic: Topic, index: int) -> Log:
         """The log of a partition, in use or not. Raises KafkaError: the catalog may still have a topic whose deletion
-        the store has done already.
+        the store has done already, or have it no more.
         """
         try:
+            if not self._catalog.holds(topic):
+                raise KeyError(topic.name)
             return self._home.store_of(topic).log(topic.partitions[index])
         except KeyError:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.") from None
