@@ -302,6 +302,37 @@ async def test_a_lost_wal_is_noticed_and_nothing_is_written(data: Path) -> None:
 
 
 @in_a_loop
+async def test_a_log_whose_very_row_was_lost_comes_back_where_it_has_a_name(data: Path) -> None:
+    store = await opened(data)
+    await store.write([Put(Family.GROUP, b"k", b"v")], Durability.FSYNC)
+    store._database.settle()
+    for partition in (1, 2, 3):
+        await store.write([CreateLog(partition), append(partition, 0)], Durability.OS)
+        store.log(partition).configure(segment_bytes=100)
+        await store.write([append(partition, 1)], Durability.OS)
+    await crash(store)
+    with max((data / "db").glob("*.log")).open("r+b") as file:
+        file.write(b"damage")
+    names = {1: "orders-0", 2: "orders-1", 4: "nothing was written to it"}
+    done = verify(data, repair=True, naming=lambda database: names).repaired
+    assert [each for each in done if each.endswith("are back")] == [
+        f"log {partition}: the records from offset {base} to {base} are back"
+        for partition in (1, 2)
+        for base in (0, 1)
+    ]
+    assert len([each for each in done if "quarantine" in each]) == 2, "the two files of log 3"
+    assert verify(data).ok
+    again = await opened(data)
+    assert [bases(await content(again.log(partition))) for partition in (1, 2)] == [[0, 1], [0, 1]]
+    ledgers = [again.log(partition).position_of(1).ledger for partition in (1, 2)]
+    assert len({*ledgers}) == 2
+    await again.write([append(1, 2)], Durability.OS)
+    assert again.log(1).position_of(2).ledger not in ledgers
+    await again.close()
+    assert verify(data).ok
+
+
+@in_a_loop
 async def test_a_machine_that_stops_may_lose_unsynced_commits(data: Path) -> None:
     store = await opened(data)
     await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
