@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from semantics import names
-from store.api import CreateLog, Delete, DropLog, Family, Put, Store, Write
+from store.api import Delete, DropLog, Family, Put, Store, Write
 
 _NAME = b"t/"
 _ID = b"i/"
@@ -169,21 +169,19 @@ class Catalog:
         return Put(Family.META, _NEXT_PARTITION, struct.pack(">Q", self._next_partition))
 
     def writes_create(self, topic: Topic) -> list[Write]:
+        """The rows. Of its logs nothing is written: the first append to one makes it."""
         name = topic.name.encode()
-        writes: list[Write] = [
+        return [
             Put(Family.CATALOG, _NAME + name, _encoder.encode(topic)),
             Put(Family.CATALOG, _ID + topic.topic_id, name),
             Put(Family.CATALOG, _PLAIN + plain(topic.name).encode(), name),
             self.allocation(),
         ]
-        writes.extend([CreateLog(partition) for partition in topic.partitions])
-        return writes
 
-    def writes_update(self, topic: Topic, new_partitions: list[int] | None = None) -> list[Write]:
+    def writes_update(self, topic: Topic, *, grown: bool = False) -> list[Write]:
         writes: list[Write] = [Put(Family.CATALOG, _NAME + topic.name.encode(), _encoder.encode(topic))]
-        if new_partitions:
+        if grown:
             writes.append(self.allocation())
-            writes.extend([CreateLog(partition) for partition in new_partitions])
         return writes
 
     def writes_delete(self, topic: Topic) -> list[Write]:

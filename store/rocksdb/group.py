@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from store.api import (
     Append,
-    CreateLog,
     Delete,
     DeleteRange,
     DropLog,
@@ -109,7 +108,6 @@ class Executor:
         self.put: Callable[[bytes, bytes, Any], None] = _nowhere
         self._batch: Any = None
         self._created: list[tuple[int, int, int]] = []
-        self._fresh: set[int] = set()
         self._ledgers_taken = False
 
     @property
@@ -198,7 +196,6 @@ class Executor:
         handles = self.handles
         self.now = self._clock()
         self.group += 1
-        self._fresh.clear()
         self._ledgers_taken = False
         count = 0
         for commit in commits:
@@ -224,9 +221,6 @@ class Executor:
                     # would look like a lost row
                     if write[1] < write[2]:
                         batch.delete_range(write[1], write[2], handles[write[0]])
-                elif kind is CreateLog:
-                    put(rows.U32.pack(write[0]), _EMPTY_LOG, handles["log"])
-                    self._fresh.add(write[0])
                 elif kind is DropLog:
                     self._drop(write[0], touched, result)
                 else:
@@ -247,13 +241,9 @@ class Executor:
         return log
 
     def _load(self, partition: int) -> LogWriter:
-        if partition in self._fresh:
-            row = rows.LogRow()
-        else:
-            value = self._database.get(Family.LOG, rows.U32.pack(partition))
-            if value is None:
-                raise Refused(f"There is no log {partition}.")
-            row = rows.log_row(value)
+        value = self._database.get(Family.LOG, rows.U32.pack(partition))
+        # the first append makes it
+        row = rows.LogRow() if value is None else rows.log_row(value)
         unsynced = self._unsynced.setdefault(partition, {})
         log = self._writers[partition] = LogWriter(partition, row, self._configured.get(partition), unsynced)
         if partition in self._seals:
@@ -286,13 +276,18 @@ class Executor:
 
     @step("drop.before", "drop.after")
     def _drop(self, partition: int, touched: list[LogWriter], result: Result) -> None:
+        if (
+            partition not in self._writers
+            and self._database.get(Family.LOG, rows.U32.pack(partition)) is None
+        ):
+            removal.drop_unwritten(partition, self._database, self._batch)
+            return
         log = self._touch(partition, touched)
         removal.drop(log, self._database, self._batch, result)
         self._open.leave(log)
         touched.remove(log)
         del self._writers[partition]
         self._seals.discard(partition)
-        self._fresh.discard(partition)
 
     @step("trim.before", "trim.after")
     def _trim(self, log: LogWriter, offset: int, result: Result) -> None:
@@ -492,9 +487,6 @@ class Executor:
 
     def close(self) -> None:
         self._open.close()
-
-
-_EMPTY_LOG = rows.LOG.pack(*rows.LogRow())
 
 
 def _nowhere(key: bytes, value: bytes, handle: Any) -> None:

@@ -15,7 +15,7 @@ from gateway.wire import records
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from store import memory, rocksdb
-from store.api import Append, CreateLog, Durability, Refused, Store
+from store.api import Append, Durability, Refused, Store
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, HeldBroker, Slot, World
 
@@ -42,10 +42,7 @@ class Worlds(World):
         self.broker.__class__ = TwoStores
         self.broker.fast = self.fast  # type: ignore[attr-defined]
         for name in ("t", "fast"):
-            topic = await self.topic(name)
-            if name == "fast":
-                create = [CreateLog(each) for each in topic.partitions]
-                self.fast.inner.commit(create, Durability.OS, lambda outcome: None)
+            await self.topic(name)
 
     def part(self, name: str) -> Partition:
         return self.broker.partition(self.broker.topics.get(name), 0)

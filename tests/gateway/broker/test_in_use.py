@@ -180,7 +180,7 @@ def test_a_topic_that_grew_has_more_partitions_and_keeps_those_it_had(world: Wor
     topic = world.make("t")
     partition = world.in_use.partition(topic, 0)
     grown = Topic("t", topic.topic_id, [*topic.partitions, *world.catalog.allocate(1)], NOW)
-    world.home.turn.write(world.catalog.writes_update(grown, grown.partitions[1:]), lambda outcome: None)
+    world.home.turn.write(world.catalog.writes_update(grown, grown=True), lambda outcome: None)
     world.home.loop.run()
     world.change("t", grown)
     assert world.in_use.partition(grown, 0) is partition
