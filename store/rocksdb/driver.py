@@ -128,6 +128,9 @@ class RocksStore:
             done(outcome)
         finally:
             self._dropping.difference_update(partitions)
+            if outcome is None:
+                for partition in partitions:
+                    self._configured.pop(partition, None)
 
     def _check(self, writes: Sequence[Write]) -> tuple[int, list[int], str]:
         """(bytes of batches, logs that it drops, why the commit is refused or "").

@@ -108,6 +108,7 @@ class Executor:
         self.put: Callable[[bytes, bytes, Any], None] = _nowhere
         self._batch: Any = None
         self._created: list[tuple[int, int, int]] = []
+        self._dropped: list[int] = []
         self._ledgers_taken = False
 
     @property
@@ -125,6 +126,7 @@ class Executor:
         result = Result(commits)
         touched: list[LogWriter] = []
         self._created = []
+        self._dropped = []
         try:
             if self.suspect:
                 self._settle()
@@ -163,6 +165,8 @@ class Executor:
             self.dirty.pop(doomed, None)
             self._unnamed.discard(doomed)
             self._unsynced.get(doomed[0], {}).pop(doomed[1:], None)
+        for partition in self._dropped:
+            self._unsynced.pop(partition, None)
         for log in touched:
             log.finish()
         if self._open.closing:
@@ -288,6 +292,7 @@ class Executor:
         touched.remove(log)
         del self._writers[partition]
         self._seals.discard(partition)
+        self._dropped.append(partition)
 
     @step("trim.before", "trim.after")
     def _trim(self, log: LogWriter, offset: int, result: Result) -> None:

@@ -66,6 +66,21 @@ def test_what_is_asked_of_a_log_that_was_never_written_costs_no_row(folder: Path
     asyncio.run(main())
 
 
+def test_nothing_of_a_dropped_log_stays_in_memory(folder: Path) -> None:
+    async def main() -> None:
+        store = await open_faulty(folder / "data", Faults())
+        for partition in (1, 2, 3):
+            store.log(partition).configure(segment_bytes=1000)
+            if partition < 3:
+                await store.write([append(partition, 0)], Durability.OS)
+        await store.write([DropLog(1), DropLog(3)], Durability.OS)
+        assert store._configured.keys() == store._executor._unsynced.keys() == {2}
+        assert store._logs.keys() == store._executor._writers.keys() == {2}
+        await store.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("threaded", [False, True])
 @pytest.mark.parametrize("step", ["batch", "wal"])
 def test_a_log_whose_drop_failed_goes_on_and_may_be_dropped_again(
