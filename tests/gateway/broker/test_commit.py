@@ -36,7 +36,8 @@ class Worlds(World):
     fast: HeldStore
 
     async def open(self, folder: Path) -> None:
-        self.durable = HeldStore(await rocksdb.open(folder))  # type: ignore[arg-type]
+        # a slow disk must not move its commits to a thread: tests land them one by one
+        self.durable = HeldStore(await rocksdb.open(folder, slow_seconds=60.0))  # type: ignore[arg-type]
         self.fast = HeldStore(memory.open(clock=self.clock.wall_ms))
         await self.start(self.durable)
         self.broker.__class__ = TwoStores
