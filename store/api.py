@@ -128,9 +128,9 @@ class Append(NamedTuple):
     """Record batches for the end of one log, offsets already assigned and patched in.
 
     `batches` holds one RecordBatch v2 each, in offset order; the first starts at the log's end (or beyond it:
-    gaps are legal, going back is not). `max_timestamp` is the largest of the batches, in ms since 1970.
-    Several batches for one log cost least as one Append. An Append is never split over two segments or
-    ledgers. `carried`: the payload must be in the WriteBatch itself because the same fact makes something
+    gaps are legal, going back is not): the first one makes the log. `max_timestamp` is the largest of the batches,
+    in ms since 1970. Several batches for one log cost least as one Append. An Append is never split over two segments
+    or ledgers. `carried`: the payload must be in the WriteBatch itself because the same fact makes something
     disappear elsewhere (a dead letter with its ack), or the segment must be synced first.
     """
 
@@ -162,14 +162,12 @@ class DeleteRange(NamedTuple):
     end: bytes
 
 
-class CreateLog(NamedTuple):
-    """An empty log under a partition id that was never used before. It costs a row and no file."""
-
-    partition: int
-
-
 class DropLog(NamedTuple):
-    """A log and everything the store keeps for it; its files go after the commit."""
+    """A log and everything the store keeps for it; its files go after the commit. Of one that was never written there
+    is nothing to do.
+
+    The partition id is not used again: nothing may be written under it from then on.
+    """
 
     partition: int
 
@@ -184,7 +182,7 @@ class Trim(NamedTuple):
     offset: int
 
 
-Write = Append | Put | Delete | DeleteRange | CreateLog | DropLog | Trim
+Write = Append | Put | Delete | DeleteRange | DropLog | Trim
 
 
 class StoreError(Exception):
@@ -382,8 +380,9 @@ class Store(Protocol):
         the scopes are to be loaded again. A commit that writes to a scope which another owner has taken meanwhile ends
         with Fenced, whatever else is in it.
 
-        Programming errors are raised here and queue nothing: ValueError for an append below the log's end, a
-        trim beyond it or a partition id used twice, KeyError for a partition without a log.
+        Programming errors are raised here and queue nothing: ValueError for an append below the log's end or a
+        trim beyond it, KeyError for what comes behind the DropLog of its log: in one commit, or while that is on
+        its way.
         """
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
@@ -415,7 +414,12 @@ class Store(Protocol):
         """
 
     def log(self, partition: int) -> Log:
-        """The log of a partition (cached while fresh), whose scope is loaded. KeyError when there is none."""
+        """The log of a partition whose scope is loaded (cached while fresh); an empty one where nothing was ever
+        written: no log is made before its first append.
+
+        KeyError from the moment a DropLog is queued until its `done` was told. From then on whoever gave the
+        partition its id has to know that it is gone: the store does not remember.
+        """
 
     def leader_epoch(self, partition: int) -> int:
         """What an append to this log has to carry, and what clients are told: who owns the log has this number, and

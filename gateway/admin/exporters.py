@@ -229,7 +229,9 @@ class _Walk:
                 for index in range(len(topic.partitions))
             ]
             await loaded(self._broker, topic.partitions)
-            spans = [span_of(self._broker.store, partition) for partition in topic.partitions]
+            there = self._broker.catalog.holds(topic)
+            store = self._broker.store
+            spans = [span_of(store, partition) if there else None for partition in topic.partitions]
             for partition, label in zip(topic.partitions, labels, strict=True):
                 if partition in self._kept:
                     self._keeping[partition] = label

@@ -38,21 +38,17 @@ def describe_cluster(
             cluster_id="",
             brokers=[],
         )
-    host, port = broker.advertised(context.peer.listener)
     return messages.DescribeClusterResponse(
         error_code=0,
         error_message=None,
         endpoint_type=BROKERS,
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.placement.controller,
         brokers=[
             messages.DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=broker.node_id,
-                host=host,
-                port=port,
-                rack=broker.settings.optional_text("broker.rack"),
-                is_fenced=False,
+                broker_id=node.id, host=node.host, port=node.port, rack=node.rack, is_fenced=False
             )
+            for node in broker.placement.nodes(context.peer.listener)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -120,10 +116,9 @@ def list_config_resources(
     found = []
     if TOPIC in asked:
         found += [resource(resource_name=name, resource_type=TOPIC) for name in broker.catalog.names()]
-    if BROKER in asked:
-        found.append(resource(resource_name=str(broker.node_id), resource_type=BROKER))
-    if BROKER_LOGGER in asked:
-        found.append(resource(resource_name=str(broker.node_id), resource_type=BROKER_LOGGER))
+    for kind in (BROKER, BROKER_LOGGER):
+        if kind in asked:
+            found += [resource(resource_name=str(node), resource_type=kind) for node in broker.placement.ids]
     if GROUP in asked:
         try:
             named = broker.group_configs.named()

@@ -62,6 +62,13 @@ class InUse:
 
     def _make(self, runtime: TopicRuntime, index: int) -> Partition:
         """Read what is stored of a partition. Raises KafkaError."""
+        current = self.topic_by_id(runtime.topic_id)
+        if current is None:
+            # The topic went between the look into the catalog and this one.
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        if current is not runtime:
+            # it has left memory since, and came back
+            return self.partition_of(current, index)
         if runtime.deleting:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
         number = runtime.topic.partitions[index]
@@ -73,7 +80,7 @@ class InUse:
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         except KeyError:
-            # The topic went between the look into the catalog and this one.
+            # its deletion is on its way
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
         partition = Partition(self._home, runtime, index, store, log, producers)
         runtime.partitions[index] = partition
@@ -109,11 +116,13 @@ class InUse:
 
     def log_of(self, topic: Topic, index: int) -> Log:
         """The log of a partition, in use or not. Raises KafkaError: the catalog may still have a topic whose deletion
-        the store has done already; Loading.
+        the store has done already, or have it no more; Loading.
         """
         store, number = self._home.store_of(topic), topic.partitions[index]
         check_loaded(store, of_partition(number))
         try:
+            if not self._catalog.holds(topic):
+                raise KeyError(topic.name)
             return store.log(number)
         except KeyError:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.") from None

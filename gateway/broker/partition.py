@@ -417,7 +417,7 @@ class Partition:
 
 
 def first_carried(partition: int, leader_epoch: int, batch: bytes, count: int, max_timestamp: int) -> Append:
-    """What `Partition.append_carried` comes to, for a log that is made in the same commit."""
+    """What `Partition.append_carried` comes to, for a topic that is made in the same commit."""
     return Append(partition, 0, count, max_timestamp, [patch(batch, 0, leader_epoch)], leader_epoch, True)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.topics import Topics
     from gateway.config.topic_configs import TopicConfig
-    from store.api import SegmentInfo
+    from store.api import Log, SegmentInfo
 
 log = logging.getLogger("magnetar.housekeeping")
 
@@ -161,14 +161,14 @@ class Retention:
         for index, segments in found:
             partition = topic.partitions[index]
             there.add(partition)
-            stored = self._node.store.log(partition)
+            stored = self._log(topic, partition)
             if not subscribed:
                 verdict = decide(segments, policy, stored.end_offset, now)
-                self._tell(partition, verdict)
+                self._tell(partition, stored, verdict)
                 points[partition] = _Point(verdict.point, [], now)
                 continue
             places, verdict, read_at = await self._decide(topic, index, segments, policy, subscribed, longest)
-            self._tell(partition, verdict)
+            self._tell(partition, self._log(topic, partition), verdict)
             if verdict.point > stored.start_offset:
                 await self._expire(topic, index, verdict.point, subscribed, places)
                 points[partition] = _Point(verdict.point, places, read_at)
@@ -177,6 +177,12 @@ class Retention:
             current = self._catalog.get(topic.name)
             if current is not None and current.topic_id == topic.topic_id:
                 await self._trim(topic, points, subscribed, made)
+
+    def _log(self, topic: Topic, partition: int) -> Log:
+        """Raises KeyError when the topic was deleted meanwhile, or is about to be."""
+        if not self._catalog.holds(topic):
+            raise KeyError(topic.name)
+        return self._node.store.log(partition)
 
     # -- what goes --------------------------------------------------------------------------------------------------
 
@@ -198,7 +204,7 @@ class Retention:
         read_at = 0
         read, looked = True, False
         while True:
-            stored = self._node.store.log(partition)
+            stored = self._log(topic, partition)
             now = self._node.clock.wall_ms()
             if read:
                 read_at = self._node.clock.monotonic_ms()
@@ -300,11 +306,11 @@ class Retention:
         at.tick()
         return _place(row.group, at, before)
 
-    def _tell(self, partition: int, verdict: Verdict) -> None:
+    def _tell(self, partition: int, stored: Log, verdict: Verdict) -> None:
         if not verdict.kept:
             self.kept.pop(partition, None)
             return
-        begin = max(verdict.point, self._node.store.log(partition).start_offset)
+        begin = max(verdict.point, stored.start_offset)
         holds = verdict.holds
         self.kept[partition] = Kept(
             verdict.kept, verdict.policy - begin, holds[:HOLDS], len(holds), self._node.clock.wall_ms()

@@ -7,6 +7,7 @@ same, with answers that come later.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from bisect import bisect_left, insort
 from collections import deque
@@ -14,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from store.api import (
     Append,
-    CreateLog,
     Delete,
     DeleteRange,
     DropLog,
@@ -55,6 +55,8 @@ class MemoryStore:
         self._fenced: set[int] = set()
         self._next_ledger = 1
         self._untold: deque[tuple[Callable[[Outcome], None], Outcome]] = deque()
+        # logs that commits have dropped which nobody was told of yet
+        self._dropping: set[int] = set()
         self._commits = 0
         self._bytes = 0
 
@@ -64,6 +66,7 @@ class MemoryStore:
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
         self._check(writes)
+        done = self._drops(writes, done)
         outcome = self._happen(writes)
         # a commit from within a callback is told after that callback
         self._untold.append((done, outcome))
@@ -86,6 +89,21 @@ class MemoryStore:
             self._commits += 1
         return outcome
 
+    def _drops(self, writes: Sequence[Write], done: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+        """What to call for a commit that may drop logs: until it is told they are neither there nor made anew."""
+        dropped = [write.partition for write in writes if isinstance(write, DropLog)]
+        if not dropped:
+            return done
+        self._dropping.update(dropped)
+        return functools.partial(self._dropped, dropped, done)
+
+    def _dropped(self, partitions: list[int], done: Callable[[Outcome], None], outcome: Outcome) -> None:
+        """Tell of a commit that drops logs."""
+        try:
+            done(outcome)
+        finally:
+            self._dropping.difference_update(partitions)
+
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.commit(writes, durability, future.set_result)
@@ -95,15 +113,13 @@ class MemoryStore:
 
     def _check(self, writes: Sequence[Write]) -> None:
         """Raise what `commit` must raise before anything has changed."""
-        ends: dict[int, int | None] = {}
+        ends: dict[int, int] = {}
+        dropped: set[int] = set()
 
         def end(partition: int) -> int:
-            known = ends.get(partition, -1)
-            if known == -1:
-                known = self._end(partition)
-            if known is None:
+            if partition in self._dropping or partition in dropped:
                 raise KeyError(partition)
-            return known
+            return ends[partition] if partition in ends else self._end(partition)
 
         for write in writes:
             if isinstance(write, Append):
@@ -113,18 +129,14 @@ class MemoryStore:
             elif isinstance(write, Trim):
                 if write.offset > end(write.partition):
                     raise ValueError(f"trim at {write.offset} beyond the end of log {write.partition}")
-            elif isinstance(write, CreateLog):
-                if write.partition in self._logs or ends.get(write.partition, -1) not in (-1, None):
-                    raise ValueError(f"log {write.partition} exists")
-                ends[write.partition] = 0
             elif isinstance(write, DropLog):
                 end(write.partition)
-                ends[write.partition] = None
+                dropped.add(write.partition)
 
-    def _end(self, partition: int) -> int | None:
-        """Where a log ends for the next commit; None when there is none."""
+    def _end(self, partition: int) -> int:
+        """Where a log ends for the next commit."""
         log = self._logs.get(partition)
-        return None if log is None else log.end_offset
+        return 0 if log is None else log.end_offset
 
     # owners
 
@@ -161,7 +173,7 @@ class MemoryStore:
 
     def _apply(self, write: Write, now: int) -> None:
         if isinstance(write, Append):
-            self._next_ledger = self._logs[write.partition].append(write, now, self._next_ledger)
+            self._next_ledger = self._made(write.partition).append(write, now, self._next_ledger)
             self._bytes += sum(map(len, write.batches))
         elif isinstance(write, Put):
             rows = self._rows[write.family]
@@ -172,15 +184,20 @@ class MemoryStore:
             self._delete(write.family, write.key, write.key + b"\0")
         elif isinstance(write, DeleteRange):
             self._delete(write.family, write.start, write.end)
-        elif isinstance(write, CreateLog):
-            self._logs[write.partition] = self._new_log(write.partition)
         elif isinstance(write, DropLog):
-            self._logs.pop(write.partition).stale = True
+            if write.partition in self._logs:
+                self._logs.pop(write.partition).stale = True
             start, end = write.partition.to_bytes(4, "big"), (write.partition + 1).to_bytes(5, "big")[-4:]
             for family in OF_A_LOG:
                 self._delete(family, start, end)
         else:
-            self._logs[write.partition].trim(write.offset)
+            self._made(write.partition).trim(write.offset)
+
+    def _made(self, partition: int) -> MemoryLog:
+        found = self._logs.get(partition)
+        if found is None:
+            found = self._logs[partition] = self._new_log(partition)
+        return found
 
     def _new_log(self, partition: int) -> MemoryLog:
         return MemoryLog(partition)
@@ -218,7 +235,9 @@ class MemoryStore:
         return iter(found)
 
     def log(self, partition: int) -> MemoryLog:
-        return self._logs[partition]
+        if partition in self._dropping:
+            raise KeyError(partition)
+        return self._made(partition)
 
     def leader_epoch(self, partition: int) -> int:
         return self._epochs.get(partition, self.epoch)

@@ -15,9 +15,7 @@ from store.api import (
     INSTANCE,
     Append,
     Buffer,
-    CreateLog,
     Delete,
-    DropLog,
     Durability,
     Family,
     Fenced,
@@ -160,7 +158,7 @@ class LateStore(MemoryStore):
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
         self._check(writes)
-        self._queue.append(_Queued(writes, done))
+        self._queue.append(_Queued(writes, self._drops(writes, done)))
         self._schedule()
 
     def _schedule(self) -> None:
@@ -192,16 +190,12 @@ class LateStore(MemoryStore):
         except Exception:
             log.exception("a callback of a commit failed")
 
-    def _end(self, partition: int) -> int | None:
+    def _end(self, partition: int) -> int:
         end = super()._end(partition)
         for each in self._queue:
             for write in each.writes if each.broken is None else ():
                 if isinstance(write, Append) and write.partition == partition:
                     end = write.next_offset
-                elif isinstance(write, CreateLog) and write.partition == partition:
-                    end = 0
-                elif isinstance(write, DropLog) and write.partition == partition:
-                    end = None
         return end
 
     def _new_log(self, partition: int) -> MemoryLog:

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from store import batch
-from store.api import Append, Buffer, Durability, Log, Outcome, Scope, Store, Write
+from store.api import Append, Buffer, Durability, Log, Outcome, Scope, Store, Write, of_partition
 from store.scopes import of_write
 
 T = TypeVar("T")
@@ -130,6 +130,12 @@ async def write(store: Store, *writes: Write, durability: Durability = Durabilit
     """A commit, done; what it wrote to is loaded, to be looked at."""
     await store.write(writes, durability)
     await load(store, *filter(None, map(of_write, writes)))
+
+
+async def opened(store: Store, partition: int) -> Log:
+    """A log, loaded."""
+    await load(store, of_partition(partition))
+    return store.log(partition)
 
 
 async def load(store: Store, *scopes: Scope) -> None:

@@ -12,7 +12,6 @@ from semantics.subscriptions.rows import Row, RowKind
 from store.api import (
     INSTANCE,
     Append,
-    CreateLog,
     Delete,
     DeleteRange,
     DropLog,
@@ -125,7 +124,6 @@ def test_a_write_belongs_to_a_scope() -> None:
     cases: list[tuple[Write, Scope | None]] = [
         (Append(PARTITION, 0, 1, 0, [b""]), mine),
         (Trim(PARTITION, 0), mine),
-        (CreateLog(PARTITION), mine),
         (DropLog(PARTITION), mine),
         (Put(Family.DEDUP, KEYS[Family.DEDUP], b""), mine),
         (Delete(Family.OFFSET, KEYS[Family.OFFSET]), of_group(GROUP)),

@@ -9,7 +9,7 @@ from functools import wraps
 import pytest
 
 from store import memory
-from store.api import CreateLog, Durability, Family, Fenced, Outcome, Put, of_group, of_partition
+from store.api import Durability, Family, Fenced, Outcome, Put, of_group, of_partition
 from store.memory.late import NotLoaded
 from tests.store.making import append, bases, content, load, write
 
@@ -28,7 +28,7 @@ def in_a_loop(test: Callable[[memory.LateStore], Awaitable[None]]) -> Callable[[
 
 @in_a_loop
 async def test_what_was_not_loaded_cannot_be_read(store: memory.LateStore) -> None:
-    await store.write([CreateLog(1), Put(Family.GROUP, b"g", b"")], Durability.OS)
+    await store.write([Put(Family.GROUP, b"g", b"")], Durability.OS)
     reads: list[tuple[str, Callable[[], object]]] = [
         ("a log is read of partition 1", lambda: store.log(1)),
         ("a row of group is read of group 'g'", lambda: store.get(Family.GROUP, b"g")),
@@ -53,7 +53,7 @@ async def test_nothing_happens_at_once(store: memory.LateStore) -> None:
     store.commit([Put(Family.META, b"k", b"v")], Durability.OS, outcomes.append)
     assert (store.get(Family.META, b"k"), outcomes) == (None, [])
     assert store.load(of_partition(1)) is not None
-    await write(store, CreateLog(1), append(1, 0), append(1, 1))
+    await write(store, append(1, 0), append(1, 1))
     log = store.log(1)
     assert isinstance(log.read(0, 100), Awaitable)
     assert log.read_at_once(0, 100, least=1 << 30) is None
@@ -78,7 +78,8 @@ async def test_commits_that_have_nothing_in_common_overtake_each_other(store: me
 async def test_what_is_queued_behind_a_commit_that_failed_fails_where_it_shares_a_scope(
     store: memory.LateStore,
 ) -> None:
-    await write(store, CreateLog(1), CreateLog(2), Put(Family.GROUP, b"g", b""))
+    await write(store, Put(Family.GROUP, b"g", b""))
+    await load(store, of_partition(1), of_partition(2))
     log, epoch = store.log(1), store.leader_epoch(1)
     store.fence(1)
     outcomes: dict[str, Outcome] = {}
@@ -110,7 +111,7 @@ async def test_what_is_queued_behind_a_commit_that_failed_fails_where_it_shares_
 
 @in_a_loop
 async def test_who_takes_a_partition_loads_it(store: memory.LateStore) -> None:
-    await write(store, CreateLog(1))
+    await load(store, of_partition(1))
     store.fence(1)
     store.take(1)
     with pytest.raises(NotLoaded):

@@ -12,7 +12,7 @@ import pytest
 from google_crc32c import value as crc32c
 
 from store import batch, rocksdb
-from store.api import Append, Corrupt, CreateLog, Durability, StoreError, Trim
+from store.api import Append, Corrupt, Durability, StoreError, Trim
 from store.rocksdb import RocksStore, check
 from store.rocksdb.files import Files
 from store.rocksdb.log import RocksLog
@@ -35,7 +35,6 @@ def batches_of(partition: int) -> list[bytes]:
 async def stored(data: Path, **options: Any) -> tuple[RocksStore, dict[int, list[bytes]]]:
     """Two logs, each in one segment and a bit, written by a process that is gone."""
     store = await rocksdb.open(data)
-    await store.write([CreateLog(1), CreateLog(2)], Durability.OS)
     made = {partition: batches_of(partition) for partition in (1, 2)}
     for partition, own in made.items():
         # some appends bring one batch, some many
@@ -296,7 +295,6 @@ def test_a_file_that_ends_behind_a_gap(folder: Path) -> None:
     async def main() -> None:
         data = folder / "data"
         store = await rocksdb.open(data)
-        await store.write([CreateLog(1)], Durability.OS)
         made = [batch.build(base, b"x" * 100) for base in (0, 5, 6)]
         for each in made:
             base = batch.base_offset(each)

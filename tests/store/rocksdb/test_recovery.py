@@ -16,7 +16,6 @@ import pytest
 from store import batch, rocksdb
 from store.api import (
     Corrupt,
-    CreateLog,
     Delete,
     DeleteRange,
     DropLog,
@@ -27,6 +26,7 @@ from store.api import (
     Refused,
     Trim,
 )
+from store.rocksdb import rows
 from store.rocksdb.files import Files
 from store.rocksdb.recovery import Lost, Rows
 from store.rocksdb.verify import verify
@@ -60,7 +60,7 @@ async def test_the_epoch_is_durable_before_anything_is_appended(data: Path) -> N
 @in_a_loop
 async def test_a_clean_stop_leaves_nothing_to_check(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+    await store.write([append(1, 0)], Durability.OS)
     await store.write([append(1, 1)], Durability.FSYNC)
     await store.close()
     again = await opened(data)
@@ -74,7 +74,6 @@ async def test_a_clean_stop_leaves_nothing_to_check(data: Path) -> None:
 @in_a_loop
 async def test_a_killed_process_loses_nothing(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), CreateLog(2)], Durability.OS)
     store.log(1).configure(segment_bytes=2000)
     for base in range(50):
         await store.write(
@@ -94,7 +93,7 @@ async def test_a_killed_process_loses_nothing(data: Path) -> None:
 @in_a_loop
 async def test_bytes_behind_the_last_commit_go_to_quarantine(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+    await store.write([append(1, 0)], Durability.OS)
     await crash(store)
     (path,) = segment_files(data)
     extra = batch.build(1, b"not committed")
@@ -120,7 +119,7 @@ async def test_bytes_behind_the_last_commit_go_to_quarantine(data: Path) -> None
 @in_a_loop
 async def test_lost_bytes_under_os_end_the_log_and_are_reported(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0, [100] * 5)], Durability.OS)
+    await store.write([append(1, 0, [100] * 5)], Durability.OS)
     await store.checkpoint()
     for base in range(5, 10):
         await store.write([append(1, base, [100], epoch=base)], Durability.OS)
@@ -157,8 +156,6 @@ async def test_producers_of_a_clipped_log_are_forgotten_unless_the_caller_knows_
     other = (2).to_bytes(4, "big") + b"producer"
     await store.write(
         [
-            CreateLog(1),
-            CreateLog(2),
             append(1, 0),
             Put(Family.DEDUP, key, b"x"),
             Put(Family.DEDUP, other, b"x"),
@@ -176,7 +173,6 @@ async def test_producers_of_a_clipped_log_are_forgotten_unless_the_caller_knows_
 @in_a_loop
 async def test_damaged_bytes_under_fsync_make_the_log_refuse(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), CreateLog(2)], Durability.FSYNC)
     await store.write([append(1, 0, [300_000])], Durability.FSYNC)
     await store.write([append(1, 1, [300_000]), append(2, 0)], Durability.FSYNC)
     await crash(store)
@@ -225,7 +221,7 @@ async def test_damaged_bytes_under_fsync_make_the_log_refuse(data: Path) -> None
 async def test_damage_is_no_power_cut_while_the_machine_runs_on(data: Path) -> None:
     """What stands behind the damage was acknowledged and is there: it is not cut off."""
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0, [5000] * 10)], Durability.OS)
+    await store.write([append(1, 0, [5000] * 10)], Durability.OS)
     await crash(store)
     with segment_files(data)[0].open("r+b") as file:
         file.seek(3 * 5061 + 2000)
@@ -244,7 +240,6 @@ async def test_damage_is_no_power_cut_while_the_machine_runs_on(data: Path) -> N
 @in_a_loop
 async def test_the_journal_brings_back_what_the_machine_lost(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(partition) for partition in range(20)], Durability.FSYNC)
     for base in range(5):
         await store.write([append(partition, base) for partition in range(20)], Durability.FSYNC)
     before = {partition: await content(store.log(partition)) for partition in range(20)}
@@ -265,7 +260,7 @@ async def test_the_journal_brings_back_what_the_machine_lost(data: Path) -> None
 @in_a_loop
 async def test_a_lost_wal_is_noticed_and_nothing_is_written(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+    await store.write([append(1, 0)], Durability.FSYNC)
     await store.checkpoint()
     store._database.settle()
     for base in range(1, 6):
@@ -302,9 +297,56 @@ async def test_a_lost_wal_is_noticed_and_nothing_is_written(data: Path) -> None:
 
 
 @in_a_loop
+async def test_a_log_whose_very_row_was_lost_comes_back_where_it_has_a_name(data: Path) -> None:
+    store = await opened(data)
+    await store.write([Put(Family.GROUP, b"k", b"v")], Durability.FSYNC)
+    store._database.settle()
+    for partition in (1, 2, 3):
+        await store.write([append(partition, 0)], Durability.OS)
+        store.log(partition).configure(segment_bytes=100)
+        await store.write([append(partition, 1)], Durability.OS)
+    await crash(store)
+    with max((data / "db").glob("*.log")).open("r+b") as file:
+        file.write(b"damage")
+    names = {1: "orders-0", 2: "orders-1", 4: "nothing was written to it"}
+    done = verify(data, repair=True, naming=lambda database: names).repaired
+    assert [each for each in done if each.endswith("are back")] == [
+        f"log {partition}: the records from offset {base} to {base} are back"
+        for partition in (1, 2)
+        for base in (0, 1)
+    ]
+    assert len([each for each in done if "quarantine" in each]) == 2, "the two files of log 3"
+    assert verify(data).ok
+    again = await opened(data)
+    assert [bases(await content(again.log(partition))) for partition in (1, 2)] == [[0, 1], [0, 1]]
+    ledgers = [again.log(partition).position_of(1).ledger for partition in (1, 2)]
+    assert len({*ledgers}) == 2
+    await again.write([append(1, 2)], Durability.OS)
+    assert again.log(1).position_of(2).ledger not in ledgers
+    await again.close()
+    assert verify(data).ok
+
+
+@in_a_loop
+async def test_logs_that_an_older_version_made_empty_are_as_if_never_written(data: Path) -> None:
+    store = await opened(data)
+    keys = [rows.U32.pack(partition) for partition in (1, 2, 3)]
+    await store.write([Put(Family.LOG, key, rows.LOG.pack(*rows.LogRow())) for key in keys], Durability.OS)
+    await crash(store)
+    again = await opened(data)
+    assert again.notices == []
+    assert [again.log(partition).end_offset for partition in (1, 2, 3)] == [0, 0, 0]
+    await again.write([append(1, 0), DropLog(2)], Durability.OS)
+    assert [key for key, _ in again.scan(Family.LOG)] == [keys[0], keys[2]]
+    await again.close()
+    report = verify(data)
+    assert (report.ok, report.logs) == (True, 2)
+
+
+@in_a_loop
 async def test_a_machine_that_stops_may_lose_unsynced_commits(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+    await store.write([append(1, 0)], Durability.FSYNC)
     size = max((data / "db").glob("*.log")).stat().st_size
     for base in range(1, 6):
         await store.write([append(1, base)], Durability.OS)
@@ -320,7 +362,7 @@ async def test_a_machine_that_stops_may_lose_unsynced_commits(data: Path) -> Non
 @in_a_loop
 async def test_segments_without_a_database(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+    await store.write([append(1, 0)], Durability.OS)
     await store.close()
     shutil.rmtree(data / "db")
     again = await opened(data)
@@ -332,7 +374,7 @@ async def test_segments_without_a_database(data: Path) -> None:
 @in_a_loop
 async def test_files_go_after_the_commit_that_says_so_is_on_disk(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), CreateLog(2), append(2, 0)], Durability.OS)
+    await store.write([append(2, 0)], Durability.OS)
     store.log(1).configure(segment_bytes=200)
     for base in range(6):
         await store.write([append(1, base, [100])], Durability.OS)
@@ -354,7 +396,6 @@ async def test_files_go_after_the_commit_that_says_so_is_on_disk(data: Path) -> 
 @in_a_loop
 async def test_a_damaged_header_is_corrupt_for_those_who_read_it_and_nobody_else(data: Path) -> None:
     store = await opened(data, tail_cache_bytes=0)
-    await store.write([CreateLog(1)], Durability.OS)
     store.log(1).configure(segment_bytes=1000)
     for base in range(12):
         await store.write([append(1, base, [300])], Durability.OS)
@@ -376,7 +417,8 @@ async def test_a_damaged_header_is_corrupt_for_those_who_read_it_and_nobody_else
 async def test_ten_thousand_idle_logs_cost_a_start_little(data: Path) -> None:
     """By what is done, not by the clock: no file is opened, and only what was touched is looked at."""
     store = await opened(data)
-    await store.write([CreateLog(partition) for partition in range(1000)], Durability.OS)
+    # a row each, and no file
+    await store.write([Trim(partition, 0) for partition in range(1000)], Durability.OS)
     for partition in range(100):
         await store.write([append(partition, 0)], Durability.OS)
     await store.checkpoint()
@@ -406,11 +448,7 @@ async def main():
     store = await rocksdb.open(pathlib.Path(sys.argv[1]), checkpoint_batches=200, checkpoint_pause=0.0)
     ends = {}
     for partition in range(1, 5):
-        try:
-            ends[partition] = store.log(partition).end_offset
-        except KeyError:
-            await store.write([CreateLog(partition)], Durability.OS)
-            ends[partition] = 0
+        ends[partition] = store.log(partition).end_offset
         store.log(partition).configure(segment_bytes=50_000)
     number = 0
     free = asyncio.Semaphore(4)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from store.api import (
-    CreateLog,
     Durability,
     Locked,
     StoreError,
@@ -21,7 +20,6 @@ from tests.store.rocksdb.starting import in_a_loop, opened, segment_files
 @in_a_loop
 async def test_verify_counts_and_shows_progress(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), CreateLog(2)], Durability.OS)
     await store.write([append(1, 0, [500] * 100), append(2, 0, [30_000] * 20)], Durability.OS)
     size = store.log(1).size + store.log(2).size
     with pytest.raises(Locked):
@@ -37,7 +35,7 @@ async def test_verify_counts_and_shows_progress(data: Path) -> None:
 @in_a_loop
 async def test_verify_finds_one_wrong_bit_and_extra_bytes(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0, [500] * 100)], Durability.OS)
+    await store.write([append(1, 0, [500] * 100)], Durability.OS)
     await store.close()
     (path,) = segment_files(data)
     with path.open("r+b") as file:
