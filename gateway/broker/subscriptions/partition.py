@@ -157,7 +157,12 @@ class SubscriptionPartition:
         if self.partition.stale or self.gone:
             self._renew()
         cursor = self.cursor
-        return cursor if cursor is not None else self._load()
+        if cursor is not None:
+            return cursor
+        if any(wrote is not None for wrote in self._sent):
+            # the rows are not yet what the cursor before it has said; clients come again at once
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The subscription is being written.")
+        return self._load()
 
     def _find_partition(self) -> Partition:
         if self.subscription.gone:
