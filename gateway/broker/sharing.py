@@ -345,9 +345,16 @@ class ShareFetch(Acknowledging):
         while self._withheld:
             self._withheld.pop().sent(self.consumer)
 
-    async def _finish_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Answer:
+    # Locks are withheld in the call that finds out that the answer must wait. What is awaited begins in a later turn of
+    # the loop, and in between the machine may stand still for longer than a lock.
+
+    def _finish_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Awaitable[Answer]:
+        """The answer once a disk has given what is waited for, and what else there is. To be awaited."""
+        self._withhold()
+        return self._finished_cold(shared, awaited)
+
+    async def _finished_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Answer:
         while True:
-            self._withhold()
             try:
                 self._take(shared, await awaited)
             except (KafkaError, StoreError) as error:
@@ -356,34 +363,35 @@ class ShareFetch(Acknowledging):
             if waits is None:
                 break
             shared, awaited = waits
+            self._withhold()
         if self._gone:
             # it ended meanwhile, and what was found went to others
             self._begin()
         return await self._finish()
 
-    async def _finish(self) -> Answer:
-        """The answer with what was found, when all it follows from is stored."""
+    def _finish(self) -> Awaitable[Answer]:
+        """The answer with what was found, when all it follows from is stored. To be awaited."""
         session = self._session
         assert session is not None
         session.unsent.add(self)
         self._withhold()
+        return self._finished(session)
+
+    async def _finished(self, session: ShareSession) -> Answer:
         try:
-            return await self._finished()
+            if self._ahead:
+                try:
+                    await self._node.write((), Durability.OS)
+                except StoreError:
+                    # what was acquired went with the cursors
+                    self._begin()
+            if self._uncommitted:
+                self._held = self._encode()
+                return await self._promised()
+            return self._encode()
         finally:
             session.unsent.discard(self)
             self._let_run()
-
-    async def _finished(self) -> Answer:
-        if self._ahead:
-            try:
-                await self._node.write((), Durability.OS)
-            except StoreError:
-                # what was acquired went with the cursors
-                self._begin()
-        if self._uncommitted:
-            self._held = self._encode()
-            return await self._promised()
-        return self._encode()
 
     # -- the answer -------------------------------------------------------------------------------------------------
 
