@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from hypothesis import strategies as st
@@ -49,3 +50,19 @@ header_lists = st.lists(st.tuples(names, numbers | maybe_bytes), max_size=4)
 contents = st.lists(
     st.tuples(st.integers(-(2**40), 2**41), maybe_bytes, maybe_bytes, header_lists), min_size=1, max_size=40
 )
+
+
+def due_of(timestamp: int, headers: records.Headers) -> int | None:
+    """The rule in its plainest form."""
+    due = None
+    for name, value in headers:
+        if value is None:
+            continue
+        if name == "pulsar-deliver-at":
+            if value.isdigit() and len(value) < 20:
+                due = int(value)
+            elif len(value) == 8 and value[:2] == b"\0\0":
+                due = struct.unpack(">q", value)[0]
+        elif name == "pulsar-deliver-after" and value.isdigit() and len(value) < 20:
+            due = timestamp + int(value)
+    return due if due is not None and due > 0 else None

@@ -17,26 +17,10 @@ from gateway.wire.delivery import Unreadable
 from gateway.wire.records import Record
 from tests.examples import examples
 from tests.gateway.wire.batches import CODECS, NOW
-from tests.gateway.wire.stored import BASE, HASHED, contents, plain_hash, rows, stored
+from tests.gateway.wire.stored import BASE, HASHED, contents, due_of, plain_hash, rows, stored
 from tests.proofs.fuzz import batches as fuzz_batches
 
 NOTHING = delivery.Scan(None, delivery.NO_DELAYS, [], [])
-
-
-def due_of(timestamp: int, headers: records.Headers) -> int | None:
-    """The rule in its plainest form."""
-    due = None
-    for name, value in headers:
-        if value is None:
-            continue
-        if name == "pulsar-deliver-at":
-            if value.isdigit() and len(value) < 20:
-                due = int(value)
-            elif len(value) == 8 and value[:2] == b"\0\0":
-                due = struct.unpack(">q", value)[0]
-        elif name == "pulsar-deliver-after" and value.isdigit() and len(value) < 20:
-            due = timestamp + int(value)
-    return due if due is not None and due > 0 else None
 
 
 @pytest.mark.parametrize("codec", CODECS)
