@@ -17,64 +17,11 @@ from gateway.cli.admin import main
 from gateway.cli.admin_client import AdminError
 from gateway.cli.admin_kafka import bootstrap_of, configuration, named
 from gateway.cli.admin_options import Options
-from gateway.cli.admin_produce import LONGEST_DELAY_MS
-from gateway.config.group_table import GROUP_CONFIGS
 
 
 def run(*arguments: str, seconds: float = 60.0) -> Result:
     env = {"MAGNETAR_ADMIN_URL": None, "MAGNETAR_BOOTSTRAP": None}
     return CliRunner().invoke(main, ["--request-timeout", str(seconds), "topics", *arguments], env=env)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (["produce", "a/b", "x"], "no topic here"),
-        (["produce", "o" * 250, "x"], "at most 249 characters; this one has 250."),
-        (["produce", "orders", "x", "--file", "y"], "not both"),
-        (["produce", "orders", "x", "--delay", "5s", "--deliver-at", "0"], "not both"),
-        (["produce", "orders", "x", "--delay", "soon"], "no time span"),
-        (["produce", "orders", "x", "--deliver-at", "soon"], "no point in time"),
-        (["produce", "orders", "x", "-H", "novalue"], "no header"),
-        (["produce", "orders", "--file", "/nonexistent/file"], "cannot be read"),
-        (["produce", "orders-partition-1", "x", "-p", "2"], "is partition 1"),
-        (["produce", "orders", "x", "-K", ""], "separator"),
-        (["produce", "orders", "x", "-b", "nowhere:0"], "no address"),
-        (["consume", "orders", "-g", "a", "-s", "b"], "not both"),
-        (["consume", "orders", "-g", "a", "-p", "1"], "--partition"),
-        (["consume", "orders", "-g", "a", "--from", "17"], "reset-cursor"),
-        (["consume", "orders", "-s", ""], "empty"),
-        (["consume", "orders", "--reject", "x"], "--share"),
-        (["consume", "orders", "--ask"], "--share"),
-        (["consume", "orders", "-s", "a", "--reject", "("], "no regular expression"),
-        (["consume", "orders", "--format", "xml"], "no format"),
-        (["consume", "orders", "--format", "%z"], "means nothing"),
-        (["consume", "orders", "--wait", "long"], "no time span"),
-    ],
-)
-def test_what_makes_no_sense_is_told_in_one_sentence(arguments: list[str], word: str) -> None:
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert word in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--delay", "30d"], True),
-        (["--deliver-at", "4102444800000"], True),
-        (["--delay", "10d"], False),
-        (["--deliver-at", "1700000000000"], False),
-        ([], False),
-    ],
-)
-def test_a_delay_that_groups_cut_short_is_told(flags: list[str], told: bool) -> None:
-    assert GROUP_CONFIGS["pulsar.delayed.delivery.max.delay.ms"].setting.default == LONGEST_DELAY_MS
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        result = run("produce", "orders", "x", *flags, "-b", f"127.0.0.1:{unused.getsockname()[1]}")
-    assert ("after 10 days" in result.stderr) is told
 
 
 @pytest.mark.parametrize("verb", [["produce", "orders", "x"], ["consume", "orders"]])
