@@ -141,7 +141,8 @@ def test_an_entry_of_one_message_is_that_message(serve: Serve) -> None:
         await stored(admin, Record(0, NOW, b"ada", b"alone", [("a", b"1")]))
         one = await examined(admin, 1)
         ledger, entry = one.id.split(":")[:2]
-        assert read(await admin.ask("GET", f"{PATH}/ledger/{ledger}/entry/{entry}")) == [one]
+        answer = await admin.ask("GET", f"{PATH}/ledger/{ledger}/entry/{entry}")
+        assert (read(answer), answer.body) == ([one], b"alone")
         assert (one.payload, one.properties, one.known["Key"]) == (b"alone", {"a": "1"}, "ada")
 
     serve(test)

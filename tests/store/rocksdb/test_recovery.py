@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,6 @@ import pytest
 from store import batch, rocksdb
 from store.api import (
     Corrupt,
-    Delete,
-    DeleteRange,
     DropLog,
     Durability,
     Family,
@@ -28,7 +25,6 @@ from store.api import (
 )
 from store.rocksdb import rows
 from store.rocksdb.files import Files
-from store.rocksdb.recovery import Lost, Rows
 from store.rocksdb.verify import verify
 from tests.store.making import append, bases, content, soon
 from tests.store.rocksdb.faults import crash
@@ -87,86 +83,6 @@ async def test_a_killed_process_loses_nothing(data: Path) -> None:
     assert again.get(Family.GROUP, b"k") == b"49"
     assert len(again.log(1).segments()) > 2
     await again.write([append(1, 50)], Durability.OS)
-    await again.close()
-
-
-@in_a_loop
-async def test_bytes_behind_the_last_commit_go_to_quarantine(data: Path) -> None:
-    store = await opened(data)
-    await store.write([append(1, 0)], Durability.OS)
-    await crash(store)
-    (path,) = segment_files(data)
-    extra = batch.build(1, b"not committed")
-    with path.open("ab") as file:
-        file.write(extra)
-    stranger = path.with_name("00000001-00000000000000000001-7.seg")
-    stranger.write_bytes(extra)
-    empty = path.with_name("00000001-00000000000000000001-8.seg")
-    empty.touch()
-    again = await opened(data)
-    assert len(again.notices) == 1
-    assert f"{2 * len(extra)} bytes" in again.notices[0]
-    kept = sorted((data / "quarantine").iterdir())
-    assert [each.read_bytes() for each in kept] == [extra, extra]
-    assert bases(await content(again.log(1))) == [0]
-    assert segment_files(data) == [path]
-    await again.write([append(1, 1)], Durability.OS)
-    assert bases(await content(again.log(1))) == [0, 1]
-    await again.close()
-    assert verify(data).ok
-
-
-@in_a_loop
-async def test_lost_bytes_under_os_end_the_log_and_are_reported(data: Path) -> None:
-    store = await opened(data)
-    await store.write([append(1, 0, [100] * 5)], Durability.OS)
-    await store.checkpoint()
-    for base in range(5, 10):
-        await store.write([append(1, base, [100], epoch=base)], Durability.OS)
-    size = store.log(1).size
-    await crash(store)
-    (path,) = segment_files(data)
-    os.truncate(path, size - 161 - 30)
-    clipped: list[tuple[int, Lost]] = []
-
-    def clip(rows: Rows, partition: int, lost: Lost) -> Iterable[Put | Delete | DeleteRange]:
-        clipped.append((partition, lost))
-        return [Put(Family.GROUP, b"clipped", b"%d" % lost[0][0])]
-
-    again = await opened(data, clip=clip, boot="another")
-    assert clipped == [(1, [(8, 10)])]
-    assert again.get(Family.GROUP, b"clipped") == b"8"
-    assert any("lost the offsets 8 to 9" in notice for notice in again.notices)
-    log = again.log(1)
-    assert bases(await content(log)) == list(range(8))
-    assert log.position_of(7).entry == 7
-    assert [each.entries for each in log.ledgers()] == [8]
-    assert log.epoch_end(99) == (7, 8)
-    await again.write([append(1, 8, epoch=20)], Durability.OS)
-    assert log.position_of(8).entry == 0
-    assert [each.entries for each in log.ledgers()] == [8, 1]
-    await again.close()
-    assert verify(data).ok
-
-
-@in_a_loop
-async def test_producers_of_a_clipped_log_are_forgotten_unless_the_caller_knows_better(data: Path) -> None:
-    store = await opened(data)
-    key = (1).to_bytes(4, "big") + b"producer"
-    other = (2).to_bytes(4, "big") + b"producer"
-    await store.write(
-        [
-            append(1, 0),
-            Put(Family.DEDUP, key, b"x"),
-            Put(Family.DEDUP, other, b"x"),
-        ],
-        Durability.OS,
-    )
-    await crash(store)
-    os.truncate(segment_files(data)[0], 10)
-    again = await opened(data, boot="another")
-    assert [found for found, _ in again.scan(Family.DEDUP)] == [other]
-    assert again.log(1).end_offset == 0
     await again.close()
 
 
@@ -258,76 +174,6 @@ async def test_the_journal_brings_back_what_the_machine_lost(data: Path) -> None
 
 
 @in_a_loop
-async def test_a_lost_wal_is_noticed_and_nothing_is_written(data: Path) -> None:
-    store = await opened(data)
-    await store.write([append(1, 0)], Durability.FSYNC)
-    await store.checkpoint()
-    store._database.settle()
-    for base in range(1, 6):
-        await store.write([append(1, base), Put(Family.GROUP, b"k", b"%d" % base)], Durability.OS)
-    await crash(store)
-    wal = max((data / "db").glob("*.log"))
-    with wal.open("r+b") as file:
-        file.seek(20)
-        file.write(b"damage")
-    before = {path: path.read_bytes() for path in segment_files(data)}
-    for _ in range(2):
-        again = await opened(data)
-        assert again.read_only
-        assert "verify --repair" in again.notices[0]
-        outcomes: list[Outcome] = []
-        again.commit([Put(Family.META, b"k", b"v")], Durability.OS, outcomes.append)
-        assert isinstance(outcomes[0], Refused)
-        assert bases(await content(again.log(1))) == [0]
-        await again.close()
-    assert {path: path.read_bytes() for path in segment_files(data)} == before
-    report = verify(data)
-    assert report.problems[0].acknowledged
-    assert report.repaired == []
-    report = verify(data, repair=True)
-    assert "offset 1 to 5 are back" in report.repaired[0]
-    assert verify(data).ok
-    again = await opened(data)
-    assert not again.read_only
-    assert bases(await content(again.log(1))) == [0, 1, 2, 3, 4, 5]
-    assert again.log(1).position_of(5).entry == 5
-    await again.write([append(1, 6)], Durability.OS)
-    await again.close()
-    assert verify(data).ok
-
-
-@in_a_loop
-async def test_a_log_whose_very_row_was_lost_comes_back_where_it_has_a_name(data: Path) -> None:
-    store = await opened(data)
-    await store.write([Put(Family.GROUP, b"k", b"v")], Durability.FSYNC)
-    store._database.settle()
-    for partition in (1, 2, 3):
-        await store.write([append(partition, 0)], Durability.OS)
-        store.log(partition).configure(segment_bytes=100)
-        await store.write([append(partition, 1)], Durability.OS)
-    await crash(store)
-    with max((data / "db").glob("*.log")).open("r+b") as file:
-        file.write(b"damage")
-    names = {1: "orders-0", 2: "orders-1", 4: "nothing was written to it"}
-    done = verify(data, repair=True, naming=lambda database: names).repaired
-    assert [each for each in done if each.endswith("are back")] == [
-        f"log {partition}: the records from offset {base} to {base} are back"
-        for partition in (1, 2)
-        for base in (0, 1)
-    ]
-    assert len([each for each in done if "quarantine" in each]) == 2, "the two files of log 3"
-    assert verify(data).ok
-    again = await opened(data)
-    assert [bases(await content(again.log(partition))) for partition in (1, 2)] == [[0, 1], [0, 1]]
-    ledgers = [again.log(partition).position_of(1).ledger for partition in (1, 2)]
-    assert len({*ledgers}) == 2
-    await again.write([append(1, 2)], Durability.OS)
-    assert again.log(1).position_of(2).ledger not in ledgers
-    await again.close()
-    assert verify(data).ok
-
-
-@in_a_loop
 async def test_logs_that_an_older_version_made_empty_are_as_if_never_written(data: Path) -> None:
     store = await opened(data)
     keys = [rows.U32.pack(partition) for partition in (1, 2, 3)]
@@ -369,48 +215,6 @@ async def test_segments_without_a_database(data: Path) -> None:
     assert "no database" in again.read_only
     await again.close()
     assert len(segment_files(data)) == 1
-
-
-@in_a_loop
-async def test_files_go_after_the_commit_that_says_so_is_on_disk(data: Path) -> None:
-    store = await opened(data)
-    await store.write([append(2, 0)], Durability.OS)
-    store.log(1).configure(segment_bytes=200)
-    for base in range(6):
-        await store.write([append(1, base, [100])], Durability.OS)
-    await store.write([Trim(1, 3), DropLog(2)], Durability.OS)
-    assert len(segment_files(data)) == 7
-    await store.checkpoint()
-    assert len(segment_files(data)) == 3
-    await store.write([Trim(1, 4)], Durability.OS)
-    await crash(store)
-    assert len(segment_files(data)) == 3
-    again = await opened(data)
-    assert len(segment_files(data)) == 2
-    assert again.notices == []
-    assert list(again.scan(Family.DOOMED)) == []
-    assert bases(await content(again.log(1))) == [4, 5]
-    await again.close()
-
-
-@in_a_loop
-async def test_a_damaged_header_is_corrupt_for_those_who_read_it_and_nobody_else(data: Path) -> None:
-    store = await opened(data, tail_cache_bytes=0)
-    store.log(1).configure(segment_bytes=1000)
-    for base in range(12):
-        await store.write([append(1, base, [300])], Durability.OS)
-    second = segment_files(data)[1]
-    with second.open("r+b") as file:
-        file.write(b"\xff" * 40)
-    log = store.log(1)
-    assert bases(b"".join(await soon(log.read(0, 300)))) == [0]
-    with pytest.raises(Corrupt, match="no record batch"):
-        await soon(log.read(2, 500))
-    assert bases(b"".join(await soon(log.read(4, 500))))[0] == 4
-    segment_files(data)[3].unlink()
-    with pytest.raises(Corrupt, match="missing"):
-        await soon(log.read(6, 500))
-    await store.close()
 
 
 @in_a_loop
