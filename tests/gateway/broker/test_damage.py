@@ -1,4 +1,4 @@
-"""Stored bytes that cannot be read: operators are told now and then, readers are led past them where that is allowed."""
+"""Stored bytes that cannot be read: operators are told now and then, readers are led past them where they may be."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ class Stretch:
         self.told: list[StoreError] = []
 
     def read(self, offset: int, max_bytes: int, *, whole_first: bool) -> list[Piece] | Awaitable[list[Piece]]:
-        found = self._read(offset)
-        return found if self._slow else asyncio.run(found)
+        return self.disk(offset) if self._slow else self._find(offset)
 
-    async def _read(self, offset: int) -> list[Piece]:
+    async def disk(self, offset: int) -> list[Piece]:
+        return self._find(offset)
+
+    def _find(self, offset: int) -> list[Piece]:
         for stretch in self._damaged:
             if offset in stretch:
                 raise Corrupt("Log 7", offset, stretch.stop, "a wrong CRC")
@@ -41,47 +43,40 @@ class Stretch:
         self.told.append(error)
 
 
-def error_of(partition: Stretch, offset: int) -> Corrupt:
-    with pytest.raises(Corrupt) as raised:
-        asyncio.run(partition._read(offset))
-    return raised.value
-
-
 def behind(partition: Stretch, offset: int) -> list[Piece]:
-    return asyncio.run(past(partition, error_of(partition, offset), 100, True))
+    """What a reader gets that has come to damage at an offset."""
+    with pytest.raises(Corrupt) as raised:
+        asyncio.run(partition.disk(offset))
+    return asyncio.run(past(partition, raised.value, 100, True))
 
 
 class TestPast:
     @pytest.mark.parametrize("slow", [True, False])
     def test_damage_behind_damage_is_passed_too_and_all_of_it_is_told(self, slow: bool) -> None:
-        async def main() -> list[Piece]:
-            return await past(partition, first, 100, True)
-
-        partition = Stretch(range(2, 4), range(4, 5), range(7, 9), slow=True)
-        first = error_of(partition, 2)
-        assert asyncio.run(main()) == [b"5"]
+        partition = Stretch(range(2, 4), range(4, 5), range(7, 9), slow=slow)
+        assert behind(partition, 2) == [b"5"]
         assert [(each.first, each.next_offset) for each in partition.told if isinstance(each, Corrupt)] == [
             (2, 4),
             (4, 5),
         ]
 
     def test_nothing_is_behind_damage_at_the_end(self) -> None:
-        partition = Stretch(range(8, 10), slow=True)
+        partition = Stretch(range(8, 10))
         assert behind(partition, 8) == []
         assert len(partition.told) == 1
 
     def test_a_log_that_was_trimmed_meanwhile_is_read_from_its_start(self) -> None:
-        partition = Stretch(range(2, 4), slow=True)
+        partition = Stretch(range(2, 4))
         partition.start_offset = 6
         assert behind(partition, 2) == [b"6"]
 
 
 @pytest.mark.parametrize("skips", [True, False])
 def test_what_a_disk_finds_damaged_is_passed_only_where_the_topic_says_so(skips: bool) -> None:
-    partition = Stretch(range(2, 4), skips=skips, slow=True)
+    partition = Stretch(range(2, 4), skips=skips)
 
     async def main() -> list[Piece]:
-        return await around(partition, partition._read(2), 100, True)
+        return await around(partition, partition.disk(2), 100, True)
 
     if skips:
         assert asyncio.run(main()) == [b"4"]
@@ -126,16 +121,25 @@ class TestTelling:
         Damage(GatewayMetrics(), lambda: 0).unreadable(Stretch(), StoreError("The disk is away."))
         assert "The disk is away. Readers get KAFKA_STORAGE_ERROR and try again." in caplog.text
 
-    def test_what_is_remembered_of_partitions_is_bounded_and_the_oldest_is_told_again(
+    def test_what_is_remembered_of_partitions_is_bounded_and_that_of_the_latest_is_kept(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        damage = Damage(GatewayMetrics(), lambda: 0)
+        now = [0]
+        damage = Damage(GatewayMetrics(), lambda: now[0])
         partition, error = Stretch(), StoreError("away")
-        for number in range(1001):
+
+        def meet(number: int) -> int:
+            """How many lines it makes that this partition cannot be read."""
+            caplog.clear()
             partition.id = number
             damage.unreadable(partition, error)
-        caplog.clear()
-        for number in (1000, 500, 0):
-            partition.id = number
-            damage.unreadable(partition, error)
-        assert len(caplog.records) == 1
+            return len(caplog.records)
+
+        for number in range(999):
+            meet(number)
+        # the first is spoken of again, and is not the oldest any more
+        now[0] = TELL_MS
+        assert meet(0) == 1
+        for number in range(999, 1998):
+            meet(number)
+        assert [meet(number) for number in (0, 1997, 1)] == [0, 0, 1]
