@@ -89,3 +89,18 @@ def test_many_acknowledgements_come_in_one_frame_and_bytes_that_are_none_end_the
         assert await client.at_end()
 
     run(test)
+
+
+def test_a_client_may_acknowledge_by_another_connection_and_another_client_may_not() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 2)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        other = await Client.connect(gateway, "other")
+        refused = await share_acknowledge(other, "m", 1, topic_id, {0: [(0, 0, ACCEPT)]})
+        assert refused.error_code == Error.SHARE_SESSION_NOT_FOUND
+        same = await Client.connect(gateway)
+        assert errors(await share_acknowledge(same, "m", 1, topic_id, {0: [(0, 0, ACCEPT)]})) == {0: 0}
+        other.close()
+        same.close()
+
+    run(test)

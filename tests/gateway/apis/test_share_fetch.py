@@ -95,7 +95,10 @@ def test_many_acknowledgements_come_in_one_frame_and_too_many_are_none() -> None
         assert SMALL_REQUEST < len(large) < 2 * SMALL_REQUEST
         # one of them is of a record that this member holds
         assert (await client.ask(ApiKey.SHARE_FETCH, 2, large)).error_code == 0
-        client.send(ApiKey.SHARE_FETCH, 2, bytes(2 * SMALL_REQUEST))
+        acks = {0: [(n, n, ACCEPT) for n in range(SMALL_REQUEST // 8)]}
+        larger = codec.encode_request(78, 2, share_fetch_body("m", 2, topic_id, acks=acks))
+        assert 2 * SMALL_REQUEST < len(larger) < 3 * SMALL_REQUEST
+        client.send(ApiKey.SHARE_FETCH, 2, larger)
         assert await client.at_end()
 
     run(test)
