@@ -27,7 +27,8 @@ def not_kafka(data: bytes, position: int, size: int, key: int | None) -> str:
     if data.startswith(_HTTP, position):
         return "an HTTP client on a Kafka listener: HTTP is served at admin.listen"
     named = f" for API {key}" if key is not None else ""
-    return f"a frame of {size} bytes{named}: not a Kafka request, or too large"
+    most = "more than socket.request.max.bytes" if key == 0 else "too large"
+    return f"a frame of {size} bytes{named}: not a Kafka request, or {most}"
 
 
 def _speaks_tls(data: bytes, position: int) -> bool:

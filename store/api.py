@@ -6,6 +6,10 @@ it would be an object and a transaction, in memory it is a list.
 
 A store has one owner: all methods are called from one thread (the event loop's), and `done` callbacks run
 there.
+
+What a store keeps lies in scopes, each with one owner: the instance, a partition, a group (`Scope`). A scope is loaded
+before it is read; then reads of it answer at once (`Store.load`). What lies over many scopes is read page by page
+(`Store.page`).
 """
 
 from __future__ import annotations
@@ -81,6 +85,38 @@ class Family(enum.StrEnum):
     USER = "user"
 
 
+class ScopeKind(enum.Enum):
+    """What rows belong to. `store.scopes` says it of each family."""
+
+    INSTANCE = enum.auto()
+    PARTITION = enum.auto()
+    GROUP = enum.auto()
+
+
+class Scope(NamedTuple):
+    """Rows, and a log if it is a partition's, that have one owner and are loaded together.
+
+    `id` is the store's id of a partition, the id of a group; 0 for the instance.
+    """
+
+    kind: ScopeKind
+    id: int | str
+
+
+INSTANCE = Scope(ScopeKind.INSTANCE, 0)
+"""Who is there, which topics, subscriptions and policies: loaded when the store is opened, and stays so."""
+
+
+def of_partition(partition: int) -> Scope:
+    """A log, and what is kept of its producers and of the cursors that read it."""
+    return Scope(ScopeKind.PARTITION, partition)
+
+
+def of_group(group_id: str) -> Scope:
+    """A group, its members and the offsets that it has committed."""
+    return Scope(ScopeKind.GROUP, group_id)
+
+
 class Durability(enum.StrEnum):
     """What an acknowledgement survives: `os` the death of the process, `fsync` the death of the machine."""
 
@@ -92,9 +128,9 @@ class Append(NamedTuple):
     """Record batches for the end of one log, offsets already assigned and patched in.
 
     `batches` holds one RecordBatch v2 each, in offset order; the first starts at the log's end (or beyond it:
-    gaps are legal, going back is not). `max_timestamp` is the largest of the batches, in ms since 1970.
-    Several batches for one log cost least as one Append. An Append is never split over two segments or
-    ledgers. `carried`: the payload must be in the WriteBatch itself because the same fact makes something
+    gaps are legal, going back is not): the first one makes the log. `max_timestamp` is the largest of the batches,
+    in ms since 1970. Several batches for one log cost least as one Append. An Append is never split over two segments
+    or ledgers. `carried`: the payload must be in the WriteBatch itself because the same fact makes something
     disappear elsewhere (a dead letter with its ack), or the segment must be synced first.
     """
 
@@ -126,14 +162,12 @@ class DeleteRange(NamedTuple):
     end: bytes
 
 
-class CreateLog(NamedTuple):
-    """An empty log under a partition id that was never used before. It costs a row and no file."""
-
-    partition: int
-
-
 class DropLog(NamedTuple):
-    """A log and everything the store keeps for it; its files go after the commit."""
+    """A log and everything the store keeps for it; its files go after the commit. Of one that was never written there
+    is nothing to do.
+
+    The partition id is not used again: nothing may be written under it from then on.
+    """
 
     partition: int
 
@@ -148,7 +182,7 @@ class Trim(NamedTuple):
     offset: int
 
 
-Write = Append | Put | Delete | DeleteRange | CreateLog | DropLog | Trim
+Write = Append | Put | Delete | DeleteRange | DropLog | Trim
 
 
 class StoreError(Exception):
@@ -336,29 +370,56 @@ class Store(Protocol):
     def commit(
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
-        """Queue one fact. `done` is called exactly once, possibly before this returns, in the order of the
-        commits.
+        """Queue one fact. `done` is called exactly once, possibly before this returns.
 
-        Commits that queue behind a busy writer may be merged into one group. After a commit that was not
-        done, those queued behind it fail too, and the logs concerned are stale. A commit that writes to a log which
-        another owner has taken meanwhile ends with Fenced, whatever else is in it.
+        Of commits that write to one scope (of the instance: to one row) `done` is called in the order in which they
+        came; of others in any order. A commit without writes is done behind all that came before it.
 
-        Programming errors are raised here and queue nothing: ValueError for an append below the log's end, a
-        trim beyond it or a partition id used twice, KeyError for a partition without a log.
+        Commits that queue behind a busy writer may be merged into one group. After a commit that was not done those
+        behind it that write to a scope of its writes fail too, and all of them may; the logs written to are stale, and
+        the scopes are to be loaded again. A commit that writes to a scope which another owner has taken meanwhile ends
+        with Fenced, whatever else is in it.
+
+        Programming errors are raised here and queue nothing: ValueError for an append below the log's end or a
+        trim beyond it, KeyError for what comes behind the DropLog of its log: in one commit, or while that is on
+        its way.
         """
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
         """`commit` to wait for. Raises what the outcome is."""
 
-    def get(self, family: Family, key: bytes) -> bytes | None: ...
+    def load(self, scope: Scope) -> Pending[None]:
+        """Make what there is of a scope readable with `get`, `scan` and `log`: for as long as this node owns it, and no
+        commit that wrote to it has failed. None at once when it is already, as the instance always is.
+
+        Else it is under way when this returns, awaited or not; all who ask meanwhile get the same awaitable, which any
+        number may await. Raises StoreError (from the awaitable).
+        """
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        """A row of a scope that is loaded."""
 
     def scan(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows whose key begins with `prefix`, ascending, from `start` on."""
+        """Rows whose key begins with `prefix`, ascending, from `start` on. All of one scope, which is loaded: of
+        partitions and groups the prefix names it.
+        """
+
+    def page(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Pending[list[tuple[bytes, bytes]]]:
+        """As `scan`, over whatever scopes, loaded or not: what was stored at some moment between the call and the
+        answer. Who writes because of it loads the scope and looks again. Raises StoreError.
+        """
 
     def log(self, partition: int) -> Log:
-        """The log of a partition (cached while fresh). KeyError when there is none."""
+        """The log of a partition whose scope is loaded (cached while fresh); an empty one where nothing was ever
+        written: no log is made before its first append.
+
+        KeyError from the moment a DropLog is queued until its `done` was told. From then on whoever gave the
+        partition its id has to know that it is gone: the store does not remember.
+        """
 
     def leader_epoch(self, partition: int) -> int:
         """What an append to this log has to carry, and what clients are told: who owns the log has this number, and

@@ -16,6 +16,7 @@ from gateway.admin.context import CLUSTER, Context
 from gateway.admin.groups import Span, backlog, span_of, views
 from gateway.admin.stats import traffic
 from gateway.admin.text import Lines, Piece
+from gateway.admin.topics import loaded
 from gateway.broker.errors import KafkaError
 from gateway.metrics import escape, head, number
 from semantics.names import DEFAULT, from_kafka
@@ -203,7 +204,7 @@ class _Walk:
         families = self._families
         kafka = f'topic="{escape(topic.name)}"'
         families.add("kafka_topic_partitions", kafka, len(topic.partitions))
-        place = self._where(topic)
+        place = await self._where(topic)
         for index, (pulsar, span) in enumerate(zip(place.labels, place.spans, strict=True)):
             if span is None:
                 continue
@@ -218,7 +219,7 @@ class _Walk:
                 _traffic(families, pulsar, partition, self._context)
             await families.pause()
 
-    def _where(self, topic: Topic | None) -> _Place:
+    async def _where(self, topic: Topic | None) -> _Place:
         if topic is None:
             return _NOWHERE
         if self._place[0] != topic.name:
@@ -227,7 +228,10 @@ class _Walk:
                 f'{_NAMESPACE},topic="{escape(str(full.with_partition(index) if topic.partitioned else full))}"'
                 for index in range(len(topic.partitions))
             ]
-            spans = [span_of(self._broker.store, partition) for partition in topic.partitions]
+            await loaded(self._broker, topic.partitions)
+            there = self._broker.catalog.holds(topic)
+            store = self._broker.store
+            spans = [span_of(store, partition) if there else None for partition in topic.partitions]
             for partition, label in zip(topic.partitions, labels, strict=True):
                 if partition in self._kept:
                     self._keeping[partition] = label
@@ -244,7 +248,7 @@ class _Walk:
             families.add("kafka_consumergroup_members", who, group.members)
             if self._shown is not Shown.NONE:
                 for topic, offsets in group.offsets.items():
-                    place = self._where(self._broker.catalog.get(topic))
+                    place = await self._where(self._broker.catalog.get(topic))
                     self._lag(name, f'{who},topic="{escape(topic)}"', offsets, place, group.members > 0)
                     await families.pause()
             await families.pause()
@@ -303,7 +307,9 @@ class _Walk:
         """Subscriptions of share groups; one by one, since the loop is let go in between."""
         async for row in self._broker.subscriptions.every():
             topic = self._broker.catalog.by_id(row.topic_id)
-            place = self._where(topic)
+            place = await self._where(topic)
+            if (loading := self._broker.group_kinds.load((row.group,))) is not None:
+                await loading
             indexes = [index for index, span in enumerate(place.spans) if span is not None]
             try:
                 found = share_stats.of_subscription(self._broker, row, indexes)

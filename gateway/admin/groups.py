@@ -16,6 +16,7 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.group_kinds import Listed
     from store.api import Store
 
 PAGE = 100
@@ -32,11 +33,25 @@ class GroupView(NamedTuple):
     offsets: dict[str, dict[int, int]]
 
 
+async def listing(broker: Broker) -> list[Listed]:
+    """Every group there is, by id. Raises StoreError."""
+    found = broker.group_kinds.listing()
+    return found if isinstance(found, list) else await found
+
+
+async def load(broker: Broker, *group_ids: str) -> None:
+    """Before what groups have committed, or who is in them, is looked at."""
+    loading = broker.group_kinds.load(group_ids)
+    if loading is not None:
+        await loading
+
+
 async def views(broker: Broker) -> AsyncIterator[GroupView]:
     """Every group there is, with everything that it has committed."""
-    for count, listed in enumerate(broker.group_kinds.listing()):
+    for count, listed in enumerate(await listing(broker)):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
+        await load(broker, listed.group_id)
         try:
             rows = broker.groups.all_committed(listed.group_id)
         except (StoreError, KafkaError, ValueError) as error:
@@ -46,12 +61,12 @@ async def views(broker: Broker) -> AsyncIterator[GroupView]:
         yield GroupView(listed.group_id, listed.members, offsets)
 
 
-def connected(broker: Broker, topic: Topic) -> list[str]:
+async def connected(broker: Broker, topic: Topic) -> list[str]:
     """Groups that have members now who subscribed to the topic."""
     kinds = broker.group_kinds
-    return [
-        listed.group_id for listed in kinds.listing() if listed.members and kinds.reads(listed, topic.name)
-    ]
+    groups = [listed for listed in await listing(broker) if listed.members]
+    await load(broker, *[listed.group_id for listed in groups])
+    return [listed.group_id for listed in groups if kinds.reads(listed, topic.name)]
 
 
 class Span(NamedTuple):
@@ -76,9 +91,10 @@ async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) ->
     """Pulsar's stats of the subscriptions on some partitions, by partition and subscription name."""
     indexes = list(spans)
     found: dict[int, dict[str, Any]] = await share_stats.of_topic(broker, topic, indexes)
-    for count, listed in enumerate(broker.group_kinds.listing()):
+    for count, listed in enumerate(await listing(broker)):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
+        await load(broker, listed.group_id)
         try:
             rows = broker.groups.committed(listed.group_id, topic, indexes)
         except (StoreError, KafkaError, ValueError) as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.admin import share_stats
 from gateway.admin.exchange import Call, RefusedError, Reply, json
 from gateway.admin.groups import backlog, span_of, views
-from gateway.admin.topics import find, named
+from gateway.admin.topics import find, loaded, named
 from gateway.broker.errors import KafkaError
 from semantics.names import from_kafka
 from store.api import StoreError
@@ -63,7 +63,7 @@ async def of_topics(context: Context, call: Call) -> Reply:
 
 async def of_one_topic(context: Context, call: Call) -> Reply:
     """The same of one topic, as an object."""
-    found = find(context.broker, named(call))
+    found = await find(context.broker, named(call))
     wanted = call.query.get("subscription")
     one = await _of_topic(context, found.topic, await _groups(context.broker, wanted), wanted)
     if one is None:
@@ -86,6 +86,7 @@ async def _of_topic(
 ) -> Lag | None:
     """None when a subscription is asked for that the topic does not have."""
     broker = context.broker
+    await loaded(broker, topic.partitions)
     spans = [span_of(broker.store, number) for number in topic.partitions]
     subscriptions: list[Lag] = []
     async for row in broker.subscriptions.each_of_topic(topic.topic_id):
@@ -131,6 +132,8 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow) -> Lag:
     live = broker.subscriptions.in_use(row.group, row.topic_id)
     waiting = delayed = 0
     earliest = -1
+    if (loading := broker.group_kinds.load((row.group,))) is not None:
+        await loading
     for index, number in enumerate(topic.partitions):
         try:
             backlog_of, delayed_of, start = _standing(broker, row, live, index, number)

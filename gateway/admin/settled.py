@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import until_loaded
 from gateway.wire import letters, records
 from gateway.wire.batch import BatchError
 from store.api import StoreError
@@ -57,7 +58,7 @@ async def find_letter(at: SubscriptionPartition, offset: int) -> Search:
     if topic is None:
         return Search(None, name, True)
     try:
-        partition = node.in_use.partition(topic, at.index % len(topic.partitions))
+        partition = await until_loaded(lambda: node.in_use.partition(topic, at.index % len(topic.partitions)))
         found, whole = await _search(partition, subscription.topic, at.index, subscription.group, offset)
     except (KafkaError, StoreError, BatchError):
         # what cannot be read there is told to whoever reads that topic

@@ -50,6 +50,8 @@ async def of_topic(broker: Broker, topic: Topic, indexes: list[int]) -> dict[int
     found: dict[int, dict[str, Stats]] = {index: {} for index in indexes}
     looked = 0
     async for row in broker.subscriptions.each_of_topic(topic.topic_id):
+        if (loading := broker.group_kinds.load((row.group,))) is not None:
+            await loading
         for index, stats in of_subscription(broker, row, indexes).items():
             found[index][row.group] = stats
             looked += 1

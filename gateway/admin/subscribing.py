@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.admin import share_stats
+from gateway.admin import groups, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.groups import PAGE
 from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
@@ -26,7 +26,7 @@ async def names(context: Context, call: Call) -> Reply:
     that are not its group's, its properties.
     """
     broker = context.broker
-    found = find(broker, named(call))
+    found = await find(broker, named(call))
     there = sorted(await names_of(broker, found))
     if not call.flag("details"):
         return json(there)
@@ -54,10 +54,10 @@ async def names_of(broker: Broker, found: Found) -> set[str]:
     """Groups that have a cursor on the topic, or have committed an offset of it."""
     topic = found.topic
     there = {row.group async for row in broker.subscriptions.each_of_topic(topic.topic_id)}
-    for count, listed in enumerate(broker.group_kinds.listing()):
+    for count, listed in enumerate(await groups.listing(broker)):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
-        if has_committed(broker, topic, listed.group_id):
+        if await has_committed(broker, topic, listed.group_id):
             there.add(listed.group_id)
     return there
 
@@ -70,7 +70,7 @@ async def create(context: Context, call: Call) -> Reply:
     message wait a minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
     """
     broker = context.broker
-    found, name = whole(find(broker, named(call))), call.path[5]
+    found, name = whole(await find(broker, named(call))), call.path[5]
     kind = call.query.get("type", "").lower()
     if kind and kind not in TYPES:
         raise RefusedError(
@@ -83,7 +83,9 @@ async def create(context: Context, call: Call) -> Reply:
     retries = call.flag("enableRetry")
     topic = found.topic
     there = RefusedError(409, f"{found.name} has a subscription {name} already.")
-    if broker.subscriptions.by_id(name, topic.topic_id) is not None or has_committed(broker, topic, name):
+    if broker.subscriptions.by_id(name, topic.topic_id) is not None or await has_committed(
+        broker, topic, name
+    ):
         raise there
     starts = [start_of(broker.partition(topic, index), call) for index in range(len(topic.partitions))]
     if kind == FAILOVER:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.admin import messages, share_stats
+from gateway.admin import groups, messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
@@ -47,7 +47,8 @@ class Named(NamedTuple):
 
 async def named_subscription(broker: Broker, call: Call) -> Named:
     """The subscription that the path names. Refuses with 404 what is not there."""
-    found, name = find(broker, named(call)), call.path[5]
+    found, name = await find(broker, named(call)), call.path[5]
+    await groups.load(broker, name)
     if broker.subscriptions.by_id(name, found.topic.topic_id) is not None:
         return Named(found, name, True)
     indexes = range(len(found.topic.partitions))
@@ -56,8 +57,9 @@ async def named_subscription(broker: Broker, call: Call) -> Named:
     raise RefusedError(404, f"{found.name} has no subscription {name}.")
 
 
-def has_committed(broker: Broker, topic: Topic, group: str) -> bool:
+async def has_committed(broker: Broker, topic: Topic, group: str) -> bool:
     """Whether a group has committed an offset of the topic."""
+    await groups.load(broker, group)
     rows = broker.groups.committed(group, topic, range(len(topic.partitions)))
     return any(row is not None for row in rows)
 
@@ -205,7 +207,7 @@ async def peek(context: Context, call: Call) -> Reply:
 
 async def examine(context: Context, call: Call) -> Reply:
     """The n-th message of the topic, from its first or (initialPosition=latest) its last."""
-    partition = _partition(context.broker, find(context.broker, named(call)), "examine-messages")
+    partition = _partition(context.broker, await find(context.broker, named(call)), "examine-messages")
     where = call.query.get("initialPosition", "latest").lower()
     number = _number(call.query.get("messagePosition", "1"), "messagePosition")
     if where not in ("earliest", "latest") or number < 1:
@@ -224,7 +226,7 @@ async def examine(context: Context, call: Call) -> Reply:
 
 async def by_id(context: Context, call: Call) -> Reply:
     """The entry of a message id: a Kafka batch, all of its records."""
-    partition = _partition(context.broker, find(context.broker, named(call)), "get-message-by-id")
+    partition = _partition(context.broker, await find(context.broker, named(call)), "get-message-by-id")
     ledger, entry = _number(call.path[5], "the ledger"), _number(call.path[7], "the entry")
     try:
         offset = partition.log.offset_of(ledger, entry)

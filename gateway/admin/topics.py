@@ -9,12 +9,15 @@ catalog says so (`Topic.partitioned`), until a Kafka client gives it more partit
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gateway.admin import groups, stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
+from gateway.broker.loading import load
 from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, from_kafka, kafka_name
+from store.api import of_partition
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -56,8 +59,23 @@ def named(call: Call) -> TopicName:
     return name
 
 
-def find(broker: Broker, name: TopicName) -> Found:
-    """What `name` stands for. A partition goes before a topic that has the very same name."""
+async def find(broker: Broker, name: TopicName) -> Found:
+    """What `name` stands for, loaded: its partitions can be looked at."""
+    found = _find(broker, name)
+    numbers = found.topic.partitions
+    await loaded(broker, numbers if found.index < 0 else numbers[found.index : found.index + 1])
+    return found
+
+
+async def loaded(broker: Broker, partitions: Iterable[int]) -> None:
+    """Until these can be looked at, by the store's ids of them."""
+    loading = load(broker.store, map(of_partition, partitions))
+    if loading is not None:
+        await loading
+
+
+def _find(broker: Broker, name: TopicName) -> Found:
+    """A partition goes before a topic that has the very same name."""
     if name.persistent:
         parent = None
         if name.partition >= 0:
@@ -131,13 +149,13 @@ async def create_partitioned(context: Context, call: Call) -> Reply:
 
 async def partitions_of(context: Context, call: Call) -> Reply:
     """0 partitions is Pulsar's way to say plain."""
-    found = find(context.broker, named(call))
+    found = await find(context.broker, named(call))
     return json({"partitions": len(found.topic.partitions) if found.index < 0 else 0, "deleted": False})
 
 
 async def grow(context: Context, call: Call) -> Reply:
     """More partitions. As many as there are is done already; fewer is refused with 422."""
-    found = find(context.broker, named(call))
+    found = await find(context.broker, named(call))
     if found.index >= 0:
         raise RefusedError(409, f"{found.name} is not a partitioned topic: it cannot have more partitions.")
     have, count = len(found.topic.partitions), _count(call)
@@ -150,13 +168,13 @@ async def grow(context: Context, call: Call) -> Reply:
 
 async def create_missed(context: Context, call: Call) -> Reply:
     """Nothing to do: a topic and its partitions are made in one commit."""
-    find(context.broker, named(call))
+    await find(context.broker, named(call))
     return DONE
 
 
 async def delete(context: Context, call: Call) -> Reply:
     """A plain topic."""
-    found = find(context.broker, named(call))
+    found = await find(context.broker, named(call))
     if found.index < 0:
         raise RefusedError(
             409,
@@ -167,7 +185,7 @@ async def delete(context: Context, call: Call) -> Reply:
             409,
             f"{found.name} is a partition of {found.name.parent} and cannot be deleted without the others.",
         )
-    _check_unused(context, call, found)
+    await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
     await context.broker.delete_topic(found.topic.name)
     return done(messages=messages)
@@ -175,13 +193,13 @@ async def delete(context: Context, call: Call) -> Reply:
 
 async def delete_partitioned(context: Context, call: Call) -> Reply:
     """A partitioned topic with all of its partitions."""
-    found = find(context.broker, named(call))
+    found = await find(context.broker, named(call))
     if found.index >= 0:
         raise RefusedError(
             409,
             f"{found.name} is not a partitioned topic: use delete instead of delete-partitioned-topic.",
         )
-    _check_unused(context, call, found)
+    await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
     await context.broker.delete_topic(found.topic.name)
     return done(messages=messages)
@@ -193,11 +211,11 @@ def _kept(context: Context, topic: Topic) -> int:
     return sum(log.end_offset - log.start_offset for log in logs)
 
 
-def _check_unused(context: Context, call: Call, found: Found) -> None:
+async def _check_unused(context: Context, call: Call, found: Found) -> None:
     """Without force, a topic with connected consumers stays. Of producers nobody knows: Kafka's have no session."""
     if call.flag("force"):
         return
-    busy = groups.connected(context.broker, found.topic)
+    busy = await groups.connected(context.broker, found.topic)
     if busy:
         shown = ", ".join(busy[:5]) + (" and others" if len(busy) > 5 else "")
         raise RefusedError(
@@ -238,7 +256,7 @@ def _count(call: Call) -> int:
 
 async def topic_stats(context: Context, call: Call) -> Reply:
     """One plain topic or one partition; 404 on a topic with several partitions, as in Pulsar."""
-    found = _one(find(context.broker, named(call)), "partitioned-stats", "stats")
+    found = _one(await find(context.broker, named(call)), "partitioned-stats", "stats")
     spans = {found.index: stats.span(context, found.topic, found.index)}
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
     return json(stats.of_partition(context, found.topic, found.index, subscriptions[found.index]))
@@ -246,7 +264,7 @@ async def topic_stats(context: Context, call: Call) -> Reply:
 
 async def partitioned_stats(context: Context, call: Call) -> Reply:
     """The sums over a partitioned topic, and with `perPartition` those of each partition."""
-    found = _whole(find(context.broker, named(call)), "stats")
+    found = _whole(await find(context.broker, named(call)), "stats")
     spans = {index: stats.span(context, found.topic, index) for index in range(len(found.topic.partitions))}
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
     each: dict[str, stats.Stats] = {}
@@ -260,13 +278,13 @@ async def partitioned_stats(context: Context, call: Call) -> Reply:
 
 async def internal_stats(context: Context, call: Call) -> Reply:
     """Ledgers of one plain topic or one partition."""
-    found = _one(find(context.broker, named(call)), "partitioned-stats-internal", "stats-internal")
+    found = _one(await find(context.broker, named(call)), "partitioned-stats-internal", "stats-internal")
     return json(stats.internal(context, found.topic, found.index))
 
 
 async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
     """Ledgers of each partition."""
-    found = _whole(find(context.broker, named(call)), "stats-internal")
+    found = _whole(await find(context.broker, named(call)), "stats-internal")
     each: dict[str, stats.Stats] = {}
     for index in range(len(found.topic.partitions)):
         each[str(found.name.with_partition(index))] = stats.internal(context, found.topic, index)

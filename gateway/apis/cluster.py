@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.apis.metadata import CLUSTER_OPERATIONS, NOT_ASKED
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import until_loaded
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -36,21 +38,17 @@ def describe_cluster(
             cluster_id="",
             brokers=[],
         )
-    host, port = broker.advertised(context.peer.listener)
     return messages.DescribeClusterResponse(
         error_code=0,
         error_message=None,
         endpoint_type=BROKERS,
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.placement.controller,
         brokers=[
             messages.DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=broker.node_id,
-                host=host,
-                port=port,
-                rack=broker.settings.optional_text("broker.rack"),
-                is_fenced=False,
+                broker_id=node.id, host=node.host, port=node.port, rack=node.rack, is_fenced=False
             )
+            for node in broker.placement.nodes(context.peer.listener)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -59,20 +57,22 @@ def describe_cluster(
 
 
 @handles(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5)
-def describe_log_dirs(
+async def describe_log_dirs(
     broker: Broker, context: Context, request: messages.DescribeLogDirsRequest
 ) -> messages.DescribeLogDirsResponse:
     """The data folder, and what the partitions asked for take of it."""
     topics = []
     if request.topics is None:
-        for topic in broker.catalog.topics():
-            topics.append(_sizes(broker, topic, list(range(len(topic.partitions)))))
+        async for topic in broker.catalog.every():
+            topics.append(await _sizes(broker, topic, list(range(len(topic.partitions)))))
     else:
         for asked in request.topics:
             known = broker.catalog.get(asked.topic)
             if known is not None:
                 topics.append(
-                    _sizes(broker, known, [i for i in asked.partitions if 0 <= i < len(known.partitions)])
+                    await _sizes(
+                        broker, known, [i for i in asked.partitions if 0 <= i < len(known.partitions)]
+                    )
                 )
     folder, total, usable = broker.disk()
     return Dirs(
@@ -85,13 +85,13 @@ def describe_log_dirs(
     )
 
 
-def _sizes(
+async def _sizes(
     broker: Broker, topic: Topic, indexes: list[int]
 ) -> messages.DescribeLogDirsResponse.DescribeLogDirsTopic:
     partitions = []
     for index in indexes:
         try:
-            size = broker.log_of(topic, index).size
+            size = (await until_loaded(partial(broker.log_of, topic, index))).size
         except KafkaError:
             # going at this moment, or damaged: it has no size
             continue
@@ -116,10 +116,9 @@ def list_config_resources(
     found = []
     if TOPIC in asked:
         found += [resource(resource_name=name, resource_type=TOPIC) for name in broker.catalog.names()]
-    if BROKER in asked:
-        found.append(resource(resource_name=str(broker.node_id), resource_type=BROKER))
-    if BROKER_LOGGER in asked:
-        found.append(resource(resource_name=str(broker.node_id), resource_type=BROKER_LOGGER))
+    for kind in (BROKER, BROKER_LOGGER):
+        if kind in asked:
+            found += [resource(resource_name=str(node), resource_type=kind) for node in broker.placement.ids]
     if GROUP in asked:
         try:
             named = broker.group_configs.named()

@@ -104,7 +104,7 @@ def _check_node(broker: Broker, name: str) -> None:
     if name != str(broker.node_id):
         raise KafkaError(
             Error.INVALID_REQUEST,
-            f"There is no broker '{name}'; the only one is {broker.node_id} (empty for all).",
+            f"Broker '{name}' cannot be asked here: this is {broker.node_id} (empty for all).",
         )
 
 

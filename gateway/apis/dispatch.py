@@ -59,8 +59,11 @@ async def _encode_later(context: Context, answer: Awaitable[Any]) -> bytes:
 def _metadata(
     broker: Broker, handler: Handler, context: Context, frame: bytes, position: int
 ) -> Pending[bytes]:
-    """Metadata, kept by the bytes of the question: the same answer holds until the catalog changes."""
+    """Metadata, kept by the bytes of the question: the same answer holds until the catalog or the placement changes."""
     version = context.api_version
+    if broker.metadata_placement != broker.placement.version:
+        broker.metadata_cache.clear()
+        broker.metadata_placement = broker.placement.version
     question = (version, context.peer.listener, frame[position:])
     body = broker.metadata_cache.get(question)
     if body is None:

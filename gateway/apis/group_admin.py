@@ -10,10 +10,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import after
 from gateway.broker.machines import Caller
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
@@ -22,9 +24,11 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store.api import StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.group_kinds import Listed
 
 ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """What may be done to a group when nothing is forbidden: read, delete, describe, describe and alter configs."""
@@ -33,10 +37,14 @@ ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 @handles(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6)
 def describe_groups(
     broker: Broker, context: Context, request: messages.DescribeGroupsRequest
-) -> messages.DescribeGroupsResponse:
+) -> Pending[messages.DescribeGroupsResponse]:
     operations = ALL_OPERATIONS if request.include_authorized_operations else -(1 << 31)
-    return messages.DescribeGroupsResponse(
-        groups=[_described(broker, context.api_version, group_id, operations) for group_id in request.groups]
+    version = context.api_version
+    return after(
+        broker.group_kinds.load(request.groups),
+        lambda: messages.DescribeGroupsResponse(
+            groups=[_described(broker, version, group_id, operations) for group_id in request.groups]
+        ),
     )
 
 
@@ -86,14 +94,27 @@ def _described(
 @handles(ApiKey.LIST_GROUPS, "ListGroups", 0, 5)
 def list_groups(
     broker: Broker, context: Context, request: messages.ListGroupsRequest
+) -> Pending[messages.ListGroupsResponse]:
+    try:
+        found = broker.group_kinds.listing()
+    except StoreError:
+        return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
+    return _listed(request, found) if isinstance(found, list) else _listed_later(request, found)
+
+
+async def _listed_later(
+    request: messages.ListGroupsRequest, groups: Awaitable[list[Listed]]
 ) -> messages.ListGroupsResponse:
+    try:
+        return _listed(request, await groups)
+    except StoreError:
+        return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
+
+
+def _listed(request: messages.ListGroupsRequest, groups: list[Listed]) -> messages.ListGroupsResponse:
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
     listed = messages.ListGroupsResponse.ListedGroup
-    try:
-        groups = broker.group_kinds.listing()
-    except StoreError:
-        return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
     return messages.ListGroupsResponse(
         groups=[
             listed(
@@ -132,10 +153,14 @@ def delete_groups(broker: Broker, context: Context, request: messages.DeleteGrou
 
 @handles(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0)
 def offset_delete(broker: Broker, context: Context, request: messages.OffsetDeleteRequest) -> Any:
+    if not request.group_id:
+        return messages.OffsetDeleteResponse(error_code=Error.INVALID_GROUP_ID)
+    return after(broker.group_kinds.load((request.group_id,)), lambda: _offset_delete(broker, request))
+
+
+def _offset_delete(broker: Broker, request: messages.OffsetDeleteRequest) -> Any:
     response = messages.OffsetDeleteResponse
     group_id = request.group_id
-    if not group_id:
-        return response(error_code=Error.INVALID_GROUP_ID)
     try:
         group = broker.groups.get(group_id)
     except KafkaError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import after
 from gateway.broker.offsets_by_time import first_at_or_after, largest
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -37,6 +38,17 @@ Answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse
 
 @handles(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11)
 def list_offsets(
+    broker: Broker, context: Context, request: messages.ListOffsetsRequest
+) -> Pending[messages.ListOffsetsResponse]:
+    named = [
+        (broker.topic(topic.name.encode()), asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+    ]
+    return after(broker.in_use.load(named), lambda: _list_offsets(broker, context, request))
+
+
+def _list_offsets(
     broker: Broker, context: Context, request: messages.ListOffsetsRequest
 ) -> Pending[messages.ListOffsetsResponse]:
     response = messages.ListOffsetsResponse(topics=[])
@@ -125,8 +137,19 @@ async def _search(
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4)
 def offset_for_leader_epoch(
     broker: Broker, context: Context, request: messages.OffsetForLeaderEpochRequest
-) -> messages.OffsetForLeaderEpochResponse:
+) -> Pending[messages.OffsetForLeaderEpochResponse]:
     """Where an epoch ended: how a client finds out that what it read was cut off (KIP-320)."""
+    named = [
+        (broker.topic(topic.topic.encode()), asked.partition)
+        for topic in request.topics
+        for asked in topic.partitions
+    ]
+    return after(broker.in_use.load(named), lambda: _ends(broker, request))
+
+
+def _ends(
+    broker: Broker, request: messages.OffsetForLeaderEpochRequest
+) -> messages.OffsetForLeaderEpochResponse:
     result = messages.OffsetForLeaderEpochResponse.EpochEndOffset
     response = messages.OffsetForLeaderEpochResponse(topics=[])
     for topic in request.topics:

@@ -1,7 +1,7 @@
 """03 Metadata, versions 0 to 13, and 75 DescribeTopicPartitions, version 0 (KIP-966).
 
 Metadata makes missing topics when the client and auto.create.topics.enable allow it, and answers with them at once;
-Kafka makes the client ask again. One node leads everything.
+Kafka makes the client ask again. The placement knows who leads what. Each partition is kept by its leader alone.
 """
 
 from __future__ import annotations
@@ -42,9 +42,12 @@ def metadata(
     asked = request.topics
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     response = Response(
-        brokers=[_broker(broker, context)],
+        brokers=[
+            Response.MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in broker.placement.nodes(context.peer.listener)
+        ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.placement.controller,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
@@ -142,15 +145,8 @@ async def _create(
                 answer.error_code = errors.get(answer.name, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _broker(broker: Broker, context: Context) -> messages.MetadataResponse.MetadataResponseBroker:
-    host, port = broker.advertised(context.peer.listener)
-    return Response.MetadataResponseBroker(
-        node_id=broker.node_id, host=host, port=port, rack=broker.settings.optional_text("broker.rack")
-    )
-
-
 def _topic(broker: Broker, topic: Topic, operations: int) -> messages.MetadataResponse.MetadataResponseTopic:
-    nodes = [broker.node_id]
+    numbers = topic.partitions
     epoch_of = broker.store_of(topic).leader_epoch
     partition = Response.MetadataResponsePartition
     return Response.MetadataResponseTopic(
@@ -163,12 +159,12 @@ def _topic(broker: Broker, topic: Topic, operations: int) -> messages.MetadataRe
                 error_code=0,
                 partition_index=index,
                 leader_id=nodes[0],
-                leader_epoch=epoch_of(number),
+                leader_epoch=epoch_of(numbers[index]),
                 replica_nodes=nodes,
                 isr_nodes=nodes,
                 offline_replicas=[],
             )
-            for index, number in enumerate(topic.partitions)
+            for index, nodes in enumerate(broker.placement.replicas(topic))
         ],
         topic_authorized_operations=operations,
     )
@@ -231,7 +227,7 @@ def _undescribed(
 def _described(
     broker: Broker, topic: Topic, start: int, stop: int
 ) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
-    nodes = [broker.node_id]
+    replicas = broker.placement.replicas(topic)
     epoch_of = broker.store_of(topic).leader_epoch
     return Described.DescribeTopicPartitionsResponseTopic(
         error_code=0,
@@ -242,10 +238,10 @@ def _described(
             Described.DescribeTopicPartitionsResponsePartition(
                 error_code=0,
                 partition_index=index,
-                leader_id=broker.node_id,
+                leader_id=replicas[index][0],
                 leader_epoch=epoch_of(topic.partitions[index]),
-                replica_nodes=nodes,
-                isr_nodes=nodes,
+                replica_nodes=replicas[index],
+                isr_nodes=replicas[index],
                 eligible_leader_replicas=[],
                 last_known_elr=[],
                 offline_replicas=[],

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from gateway.apis.groups import MAX_GROUP_ID
 from gateway.apis.registry import Context, handles
 from gateway.broker.machines import Caller
+from gateway.broker.placement import Advertised
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
 from gateway.coordinators.offsets import Committed
@@ -147,11 +148,15 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
     version = context.api_version
     ids = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
     pending = [future for future in map(broker.groups.in_flight, ids) if future is not None]
-    if not pending:
+    loading = broker.group_kinds.load(ids)
+    if not pending and loading is None:
         return _fetch(broker, version, request)
 
     async def wait() -> messages.OffsetFetchResponse:
-        await asyncio.wait(pending)
+        if loading is not None:
+            await loading
+        if pending:
+            await asyncio.wait(pending)
         return _fetch(broker, version, request)
 
     return wait()
@@ -253,7 +258,7 @@ def _fetched(partition: type[Any], index: int, error: int, committed: Committed 
 def find_coordinator(
     broker: Broker, context: Context, request: messages.FindCoordinatorRequest
 ) -> messages.FindCoordinatorResponse:
-    """This node coordinates every group."""
+    """The placement knows which node coordinates a group."""
     version = context.api_version
     kind = request.key_type if version >= 1 else GROUP
     error, text = Error.NONE, ""
@@ -262,20 +267,31 @@ def find_coordinator(
         error, text = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
     elif kind != GROUP:
         error, text = Error.INVALID_REQUEST, Error.INVALID_REQUEST.sentence
-    host, port = ("", -1) if error else broker.advertised(context.peer.listener)
-    node_id = -1 if error else broker.node_id
-    if version < 4:
-        return messages.FindCoordinatorResponse(
-            error_code=error,
-            error_message=text or Error.NONE.name,
-            node_id=node_id,
-            host=host,
-            port=port,
-        )
+    nodes = {} if error else {node.id: node for node in broker.placement.nodes(context.peer.listener)}
     coordinator = messages.FindCoordinatorResponse.Coordinator
-    return messages.FindCoordinatorResponse(
-        coordinators=[
-            coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=text)
-            for key in request.coordinator_keys
-        ]
-    )
+
+    def find(key: str) -> messages.FindCoordinatorResponse.Coordinator:
+        code, why, node = error, text, _NO_NODE
+        if not error:
+            found = nodes.get(broker.placement.coordinator(key))
+            if found is not None:
+                node = found
+            else:
+                code, why = Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_NOT_AVAILABLE.sentence
+        return coordinator(
+            key=key, node_id=node.id, host=node.host, port=node.port, error_code=code, error_message=why
+        )
+
+    if version < 4:
+        one = find(request.key)
+        return messages.FindCoordinatorResponse(
+            error_code=one.error_code,
+            error_message=one.error_message or Error.NONE.name,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
+    return messages.FindCoordinatorResponse(coordinators=[find(key) for key in request.coordinator_keys])
+
+
+_NO_NODE = Advertised(-1, "", -1, None)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.apis.registry import register_produce
 from gateway.broker.errors import KafkaError, RecordsRefused, from_store
+from gateway.broker.loading import TRIES, Loading, all_loaded
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
 from gateway.wire import produce as wire
@@ -113,8 +114,8 @@ def produce(
 ) -> Pending[Answer]:
     """A slot to be settled by the turn's commit, an answer that needs no commit, or None when none is due.
 
-    An awaitable of the same while batches are prepared in a thread: nothing is taken yet, and what comes next on the
-    connection has to wait.
+    An awaitable of the same while batches are prepared in a thread, or a partition is loaded: nothing is taken yet, and
+    what comes next on the connection has to wait.
     """
     now = broker.clock.wall_ms()
     # One batch for one partition: what nearly every request of a busy producer is.
@@ -137,6 +138,9 @@ def produce(
                         broker, connection, version, correlation_id, request, end - position, work
                     )
                 base_offset = partition.append(batch, found, now)
+            except Loading:
+                request = wire.decode(version, frame, position, end)
+                return _produce_any(broker, connection, version, correlation_id, request, end - position)
             except KafkaError as error:
                 return wire.encode(version, correlation_id, [(name, [_refusal(index, error)])])
             except BatchError as error:
@@ -156,16 +160,55 @@ def produce(
             broker.turn.await_commit(slot, partition.store)
             return slot
     request = wire.decode(version, frame, position, end)
-    long = _long_work(broker, version, request)
-    if long and _may_wait(broker, end - position):
-        return _produce_later(broker, connection, version, correlation_id, request, end - position, long)
-    return _produce_many(broker, connection, version, correlation_id, request, now, end - position, {})
+    return _produce_any(broker, connection, version, correlation_id, request, end - position)
 
 
-def _long_work(broker: Broker, version: int, request: wire.ProduceRequest) -> Work | None:
-    """What is to be prepared, if that takes long altogether."""
+def _produce_any(
+    broker: Broker,
+    connection: Client,
+    version: int,
+    correlation_id: int,
+    request: wire.ProduceRequest,
+    size: int,
+    tries: int = TRIES,
+) -> Pending[Answer]:
+    """A request for whatever partitions, in whatever state; that they are loaded is waited for so often."""
+    long, loading = _look_ahead(broker, version, request)
+    if loading and tries:
+        broker.preparing_bytes += size
+        return _produce_loaded(broker, connection, version, correlation_id, request, size, tries - 1, loading)
+    if long and _may_wait(broker, size):
+        return _produce_later(broker, connection, version, correlation_id, request, size, long)
+    now = broker.clock.wall_ms()
+    return _produce_many(broker, connection, version, correlation_id, request, now, size, {})
+
+
+async def _produce_loaded(
+    broker: Broker,
+    connection: Client,
+    version: int,
+    correlation_id: int,
+    request: wire.ProduceRequest,
+    size: int,
+    tries: int,
+    loading: list[Loading],
+) -> Answer:
+    """The same when its partitions are loaded. Must be awaited: until then the memory of the request counts."""
+    try:
+        await all_loaded(loading)
+    finally:
+        broker.preparing_bytes -= size
+    answer = _produce_any(broker, connection, version, correlation_id, request, size, tries)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _look_ahead(
+    broker: Broker, version: int, request: wire.ProduceRequest
+) -> tuple[Work | None, list[Loading]]:
+    """(what is to be prepared, if that takes long altogether; partitions that are being loaded)"""
+    loading: list[Loading] = []
     if request.transactional_id is not None or not -1 <= request.acks <= 1:
-        return None
+        return None, loading
     work: Work = {}
     cost = 0
     for name, partitions in request.topics:
@@ -181,12 +224,15 @@ def _long_work(broker: Broker, version: int, request: wire.ProduceRequest) -> Wo
             try:
                 rules = (partition or broker.partition_of(runtime, index)).rules
                 cost += rules.cost(header(batch))
+            except Loading as error:
+                loading.append(error)
+                continue
             except (KafkaError, BatchError):
                 # it is refused in its turn
                 continue
             if (name, index) not in work and not rules.plain:
                 work[name, index] = rules, batch
-    return work if cost > AT_ONCE_US else None
+    return work if cost > AT_ONCE_US else None, loading
 
 
 def _may_wait(broker: Broker, size: int) -> bool:

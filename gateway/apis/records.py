@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import after, until_loaded
 from gateway.broker.topics import check_name
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error, message
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -34,7 +36,7 @@ async def delete_records(
                 raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
             if not runtime.config.delete:
                 raise KafkaError(Error.POLICY_VIOLATION, "cleanup.policy of this topic does not have delete.")
-            partition = broker.partition_of(runtime, result.partition_index)
+            partition = await until_loaded(lambda: broker.partition_of(runtime, result.partition_index))
             result.low_watermark = await broker.topics.delete_records(partition, offset)
         except KafkaError as error:
             result.error_code = error.code
@@ -56,6 +58,17 @@ async def delete_records(
 @handles(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0)
 def describe_producers(
     broker: Broker, context: Context, request: messages.DescribeProducersRequest
+) -> Pending[messages.DescribeProducersResponse]:
+    named = [
+        (broker.topic(topic.name.encode()), index)
+        for topic in request.topics
+        for index in topic.partition_indexes
+    ]
+    return after(broker.in_use.load(named), lambda: _describe_producers(broker, request))
+
+
+def _describe_producers(
+    broker: Broker, request: messages.DescribeProducersRequest
 ) -> messages.DescribeProducersResponse:
     response = Producers(topics=[])
     for topic in request.topics:

@@ -19,11 +19,13 @@ from gateway.apis.groups import legal_group_id
 from gateway.apis.metadata import NOT_ASKED
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import after
 from gateway.broker.machines import Caller
 from gateway.coordinators.share_events import Beat
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -109,10 +111,13 @@ def _all(partitions: int) -> list[int]:
 @handles(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", 1, 1)
 def share_group_describe(
     broker: Broker, context: Context, request: messages.ShareGroupDescribeRequest
-) -> messages.ShareGroupDescribeResponse:
+) -> Pending[messages.ShareGroupDescribeResponse]:
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    return messages.ShareGroupDescribeResponse(
-        groups=[_described(broker, group_id, operations) for group_id in request.group_ids]
+    return after(
+        broker.group_kinds.load(request.group_ids),
+        lambda: messages.ShareGroupDescribeResponse(
+            groups=[_described(broker, group_id, operations) for group_id in request.group_ids]
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from gateway.apis.groups import legal_group_id
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.loading import until_loaded
 from gateway.broker.subscriptions import positions
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -26,6 +27,7 @@ from store.api import Durability, StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.partition import TopicRuntime
 
 Describe = messages.DescribeShareGroupOffsetsResponse
 Alter = messages.AlterShareGroupOffsetsResponse
@@ -48,6 +50,7 @@ async def describe_share_group_offsets(
 
     What is told is stored: no start comes back lower after a crash, and dead letters below it can be read.
     """
+    await _load(broker, request)
     groups = [_described(broker, asked) for asked in request.groups]
     if any(broker.subscriptions.unsaved(asked.group_id) for asked in request.groups):
         with contextlib.suppress(StoreError):
@@ -56,6 +59,25 @@ async def describe_share_group_offsets(
         # What they said is not stored and never will be: what is stored is read again.
         groups = [_described(broker, asked) for asked in request.groups]
     return Describe(groups=groups)
+
+
+async def _load(broker: Broker, request: messages.DescribeShareGroupOffsetsRequest) -> None:
+    """Wait until all partitions that are asked about are loaded."""
+    named: list[tuple[TopicRuntime | None, int]] = []
+    for group in request.groups:
+        if group.topics is not None:
+            for one in group.topics:
+                runtime = broker.topic(one.topic_name.encode())
+                named += [(runtime, index) for index in one.partitions]
+        else:
+            with contextlib.suppress(StoreError):
+                for row in broker.subscriptions.of_group(group.group_id):
+                    runtime = broker.topic_by_id(row.topic_id)
+                    count = len(runtime.partitions) if runtime is not None else 0
+                    named += [(runtime, index) for index in range(count)]
+    loading = broker.in_use.load(named)
+    if loading is not None:
+        await loading
 
 
 def _described(
@@ -125,7 +147,7 @@ async def alter_share_group_offsets(
             error_code=Error.INVALID_GROUP_ID, error_message="The group id is invalid.", responses=[]
         )
     try:
-        if broker.share_groups.get(group_id) is None:
+        if await until_loaded(lambda: broker.share_groups.get(group_id)) is None:
             await broker.share_groups.make(group_id)
         async with broker.share_groups.kept_empty(group_id):
             topics = [await _altered(broker, group_id, topic) for topic in request.topics]

@@ -95,7 +95,7 @@ def _partitions(broker: Broker, asked: Creatable) -> int:
     if asked.replication_factor not in (-1, 1):
         raise KafkaError(
             Error.INVALID_REPLICATION_FACTOR,
-            f"Replication factor {asked.replication_factor}: this cluster has one node, so it can only be 1.",
+            f"Replication factor {asked.replication_factor}: a partition is kept by one node, so it can only be 1.",
         )
     if asked.num_partitions == 0:
         raise KafkaError(Error.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
@@ -103,11 +103,16 @@ def _partitions(broker: Broker, asked: Creatable) -> int:
 
 
 def check_replicas(broker: Broker, nodes: list[int]) -> None:
-    """Raises KafkaError unless this node alone is named."""
-    if nodes != [broker.node_id]:
+    """Raises KafkaError unless the only node there is is named: who gets a partition is not a client's to say."""
+    ids = list(broker.placement.ids)
+    if len(ids) > 1:
         raise KafkaError(
             Error.INVALID_REPLICA_ASSIGNMENT,
-            f"Replicas {nodes}: the only node of this cluster is {broker.node_id}.",
+            f"Replicas {nodes}: partitions are placed by the cluster, and cannot be assigned to nodes.",
+        )
+    if nodes != ids:
+        raise KafkaError(
+            Error.INVALID_REPLICA_ASSIGNMENT, f"Replicas {nodes}: the only node of this cluster is {ids[0]}."
         )
 
 

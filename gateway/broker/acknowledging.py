@@ -5,12 +5,14 @@ What is acknowledged takes effect at once, in the order of the requests, and is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import le, lt
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.share_sessions import FINAL_EPOCH, Client, Key
+from gateway.broker.loading import promised
+from gateway.broker.share_sessions import FINAL_EPOCH, Client, Key, Shared
 from gateway.promise import Promise
 from gateway.wire import share as wire
 from gateway.wire.errors import Error
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 Answer = Sequence[Piece]
 AckEncoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[wire.AckAnswer]]]], bytes]
 """(error code, sentence, lock ms, what came of each topic's acknowledgements) -> the frame"""
+Start = Callable[[], Pending[Answer]]
 Result = tuple[int, str | None]
 """Error code and what to say of it."""
 
@@ -100,6 +103,7 @@ class Acknowledging:
         "_acks",
         "_client",
         "_held",
+        "_loading",
         "_node",
         "_promise",
         "_uncommitted",
@@ -118,6 +122,37 @@ class Acknowledging:
         self._held: Answer | None = None
         # the answer, while somebody waits for it
         self._promise: Promise[Answer] | None = None
+        # what waits until its partitions are loaded
+        self._loading: asyncio.Task[None] | None = None
+
+    def _when_loaded(
+        self, group: str | None, member: str | None, topics: Sequence[wire.TopicAcks], start: Start
+    ) -> Pending[Answer]:
+        """What `start` answers, when all is loaded that the request and its session name."""
+        node, named = self._node, []
+        session = node.share_sessions.get(group or "", member or "")
+        known: Mapping[Key, Shared] = session.partitions if session is not None else {}
+        for shared in known.values():
+            at = shared.served_by
+            if at is None or at.gone or at.partition.stale:
+                named.append(shared.key)
+        for topic_id, partitions in topics:
+            for index, _ in partitions:
+                if (topic_id, index) not in known:
+                    named.append((topic_id, index))
+        loading = self._load(group, named) if named and group and member else None
+        if loading is None:
+            return start()
+        answer, self._loading = promised(node.loop, loading, start)
+        return answer
+
+    def _load(self, group: str, named: Sequence[Key]) -> Pending[None]:
+        node = self._node
+        places = [(node.in_use.topic_by_id(topic_id), index) for topic_id, index in named]
+        waits = [
+            each for each in (node.in_use.load(places), node.share_groups.load(group)) if each is not None
+        ]
+        return _each(waits) if waits else None
 
     def _acknowledge(self, group: str, member: str, topics: Sequence[wire.TopicAcks], renewing: bool) -> None:
         """Apply what the request acknowledges, partition by partition: all of one or nothing of it."""
@@ -201,6 +236,11 @@ class Acknowledging:
         return self._promised()
 
 
+async def _each(waits: Sequence[Awaitable[None]]) -> None:
+    for each in waits:
+        await each
+
+
 class ShareAcknowledge(Acknowledging):
     """One ShareAcknowledge request."""
 
@@ -220,6 +260,10 @@ class ShareAcknowledge(Acknowledging):
 
     def start(self) -> Pending[Answer]:
         """The answer; a promise of it while the acknowledgements are being stored."""
+        request = self._request
+        return self._when_loaded(request.group_id, request.member_id, request.topics, self._start)
+
+    def _start(self) -> Pending[Answer]:
         request, sessions = self._request, self._node.share_sessions
         group, member = request.group_id, request.member_id
         if group is None:
@@ -247,6 +291,8 @@ class ShareAcknowledge(Acknowledging):
     def cancel(self) -> None:
         """The connection is gone: nobody is told."""
         self._promise = None
+        if self._loading is not None:
+            self._loading.cancel()
 
     def _failed(self) -> Answer:
         return self._encode()

@@ -24,6 +24,7 @@ from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.group_kinds import GroupKinds
 from gateway.broker.groups import Groups
 from gateway.broker.in_use import InUse
+from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.receiving import Receiving
 from gateway.broker.retention import Retention
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.broker")
 
 DECOMPRESSION_LIMIT = 64 * 1024 * 1024
-"""Bytes that one batch may unfold to where its records must be looked at: 8 KB of zstd can grow to 256 MB."""
+"""Bytes that one batch may unfold to where its records must be looked at, or as many as a request may have if that is
+more: 8 KB of zstd can grow to 256 MB."""
 
 
 _PROBE = b"probe"
@@ -96,18 +98,24 @@ class Broker:
         self.share_sessions = ShareSessions(self, lambda group: self.share_groups.look(group))
         # listener name -> (host, port) that clients are told
         self.endpoints: dict[str, tuple[str, int]] = {}
+        # who leads and coordinates what
+        self.placement: Placement = OneNode(
+            settings.integer("node.id"), self.endpoints, settings.optional_text("broker.rack")
+        )
         # connections with answers ready, until the end of the group's callbacks
         self.answering: list[Answering] = []
         # one batch at a time is prepared in a thread: see preparing.py
         self.preparing = asyncio.Lock()
         # bytes of requests that wait for that
         self.preparing_bytes = 0
-        # answers to Metadata by (version, listener, request bytes), as long as the catalog stays as it is
+        # answers to Metadata by (version, listener, request bytes), as long as the catalog stays as it is, and the
+        # placement at the version that they are of
         self.metadata_cache: dict[tuple[int, str, bytes], bytes] = {}
-        self._metadata_version = -1
+        self.metadata_placement = self.placement.version
         # bytes that clients have not taken yet, over all connections
         self.unsent_bytes = 0
-        self.decompression_limit = DECOMPRESSION_LIMIT
+        # what can be sent as it is can be looked at
+        self.decompression_limit = max(DECOMPRESSION_LIMIT, settings.integer("socket.request.max.bytes"))
         self.traffic = Traffic()
         self.in_use = InUse(self, self.catalog, self.effective)
         # as APIs and the admin server ask for them
@@ -158,10 +166,6 @@ class Broker:
     def effective(self, configs: dict[str, str]) -> TopicConfig:
         """A topic's configuration as it is in force."""
         return effective(configs, self.settings)
-
-    def advertised(self, listener: str) -> tuple[str, int]:
-        """Host and port that clients which came in by this listener are told."""
-        return self.endpoints[listener]
 
     @property
     def failing(self) -> bool:

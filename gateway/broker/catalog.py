@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from semantics import names
-from store.api import CreateLog, Delete, DropLog, Family, Put, Store, Write
+from store.api import Delete, DropLog, Family, Put, Store, Write
 
 _NAME = b"t/"
 _ID = b"i/"
@@ -80,6 +80,13 @@ class Catalog:
             name = raw.decode()
         topic = self.get(name)
         return topic if topic is not None and topic.topic_id == topic_id else None
+
+    def holds(self, topic: Topic) -> bool:
+        """Whether a topic that was asked for earlier is still there: for who has waited since."""
+        known = self._by_name.get(topic.name)
+        if known is not None:
+            return known.topic_id == topic.topic_id
+        return self._store.get(Family.CATALOG, _ID + topic.topic_id) is not None
 
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
@@ -162,21 +169,19 @@ class Catalog:
         return Put(Family.META, _NEXT_PARTITION, struct.pack(">Q", self._next_partition))
 
     def writes_create(self, topic: Topic) -> list[Write]:
+        """The rows. Of its logs nothing is written: the first append to one makes it."""
         name = topic.name.encode()
-        writes: list[Write] = [
+        return [
             Put(Family.CATALOG, _NAME + name, _encoder.encode(topic)),
             Put(Family.CATALOG, _ID + topic.topic_id, name),
             Put(Family.CATALOG, _PLAIN + plain(topic.name).encode(), name),
             self.allocation(),
         ]
-        writes.extend([CreateLog(partition) for partition in topic.partitions])
-        return writes
 
-    def writes_update(self, topic: Topic, new_partitions: list[int] | None = None) -> list[Write]:
+    def writes_update(self, topic: Topic, *, grown: bool = False) -> list[Write]:
         writes: list[Write] = [Put(Family.CATALOG, _NAME + topic.name.encode(), _encoder.encode(topic))]
-        if new_partitions:
+        if grown:
             writes.append(self.allocation())
-            writes.extend([CreateLog(partition) for partition in new_partitions])
         return writes
 
     def writes_delete(self, topic: Topic) -> list[Write]:

@@ -2,6 +2,10 @@
 
 One commit is one fact: all of it is stored or nothing. When it is done three things happen in this order: what was
 stored becomes visible, the answers leave, and those who wait for it are woken.
+
+A store may be done with a commit before others that have nothing in common with it. Those who wait for a turn wait for
+all before it, too: a batch that was sent twice, say, and is stored by a turn before. So what a store said early is kept
+until all before it are over.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Protocol
 
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.participant import Gathered, Participant
-from store.api import Durability, Outcome, Refused, Store, StoreError
+from store.api import Durability, Outcome, Refused, Store, StoreError, Unknown
 from store.steps import step
 
 log = logging.getLogger("magnetar.broker")
@@ -59,8 +63,8 @@ class Sender(Protocol):
         ...
 
     @property
-    def flying(self) -> set[Commit]:
-        """Commits that a store has not answered yet."""
+    def flying(self) -> list[Commit]:
+        """Commits that are not over yet, the oldest first."""
         ...
 
     def busy(self, store: Store) -> bool:
@@ -82,9 +86,12 @@ class Commit(Gathered):
     """See the module."""
 
     __slots__ = (
+        "_outcome",
+        "_said",
         "_started",
         "_turn",
         "began",
+        "behind",
         "broken",
         "cursors",
         "joined",
@@ -92,6 +99,7 @@ class Commit(Gathered):
         "rows",
         "slots",
         "store",
+        "waits",
     )
 
     def __init__(self, turn: Sender, store: Store) -> None:
@@ -104,8 +112,15 @@ class Commit(Gathered):
         # the same by stage
         self.joined = (self.rows, self.cursors, self.records)
         self.slots: list[Slot] = []
+        # those without writes of their own: as the slots, they wait for it and for all before it
+        self.waits: list[Participant] = []
         # why nothing of it is stored
         self.broken = ""
+        # what one before it failed of, while the store stored this one
+        self.behind: StoreError | None = None
+        # what the store said while others before it were not over
+        self._said = False
+        self._outcome: Outcome = None
         # when the first request of its turn came, and when it went to the store, in ns
         self.began = self._started = 0
 
@@ -116,7 +131,7 @@ class Commit(Gathered):
         All of them are asked, whatever one does: each is told how it ended.
         """
         broken = ""
-        for stage in self.joined:
+        for stage in (*self.joined, self.waits):
             for participant in stage:
                 try:
                     participant.writes(self)
@@ -128,7 +143,7 @@ class Commit(Gathered):
     def send(self, broken: str) -> None:
         """Hand it to the store; or nothing of it when something of the turn is `broken`."""
         turn = self._turn
-        if not (self.writes or self.slots or self.rows or broken or turn.busy(self.store)):
+        if not (self.writes or self.slots or self.rows or self.waits or broken or turn.busy(self.store)):
             # cursors that had nothing to write
             self._settle()
             return
@@ -141,13 +156,13 @@ class Commit(Gathered):
             # it continues one that is not stored
             self._refuse(ahead)
             return
-        turn.flying.add(self)
+        turn.flying.append(self)
         try:
             self.store.commit(self.writes, self.durability, self._done)
         except Exception as error:
             # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
             log.exception("the store did not take a group")
-            turn.flying.discard(self)
+            turn.flying.remove(self)
             self._refuse(f"the group was not taken: {error}")
 
     def _refuse(self, broken: str) -> None:
@@ -155,7 +170,7 @@ class Commit(Gathered):
         self.broken = broken
         refused = Refused(broken)
         behind = self._turn.busy(self.store)
-        self._turn.flying.add(self)
+        self._turn.flying.append(self)
         if behind:
             try:
                 self.store.commit((), Durability.OS, lambda outcome: self._done(outcome or refused))
@@ -163,12 +178,33 @@ class Commit(Gathered):
             except Exception:
                 # It is closed, say: better out of order than never.
                 log.exception("the store did not take an empty group")
+                self._turn.flying.remove(self)
+                self._over(refused)
+                return
         self._done(refused)
 
     def _done(self, outcome: Outcome) -> None:
+        """The store is done with it."""
+        flying = self._turn.flying
+        if len(flying) == 1:
+            # nearly always: it is the only one
+            flying.clear()
+            self._over(outcome)
+            return
+        self._said, self._outcome = True, outcome
+        while (first := next((each for each in flying if each.store is self.store), None)) and first._said:
+            flying.remove(first)
+            if first._outcome is not None:
+                behind = behind_of(first._outcome)
+                for each in flying:
+                    if each.store is self.store and each.behind is None:
+                        each.behind = behind
+            first._over(first._outcome)
+
+    def _over(self, outcome: Outcome) -> None:
+        """So are all before it."""
         turn, slots = self._turn, self.slots
         watch = turn.watch
-        turn.flying.discard(self)
         now = turn.host.clock_ns()
         watch.ended((now - self._started) * 1e-9, len(slots), len(self.records))
         if outcome is not None:
@@ -185,8 +221,13 @@ class Commit(Gathered):
     def _settle(self) -> None:
         """It is stored."""
         waking = _show(self.records) + _show(self.cursors)
-        _answer(self.slots, None)
+        _answer(self.slots, self.behind)
         waking += _show(self.rows)
+        if self.waits:
+            if self.behind is None:
+                waking += _show(self.waits)
+            else:
+                _fail(self.waits, self.behind, sent=True)
         self._turn.flush()
         for wake in waking:
             try:
@@ -205,6 +246,12 @@ class Commit(Gathered):
         """Tell those who wait for it."""
         _answer(self.slots, error)
         _fail(self.rows, error, sent)
+        _fail(self.waits, error, sent)
+
+
+def behind_of(error: StoreError) -> StoreError:
+    """What those are told that wait behind one that failed so."""
+    return error if type(error) is not Unknown else StoreError("a write before this one failed")
 
 
 # One that breaks must not keep the others of its turn waiting.

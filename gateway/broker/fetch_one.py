@@ -6,7 +6,7 @@ It declines (None, and nothing has happened) whatever is not as plain: `fetching
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.errors import KafkaError
@@ -90,7 +90,8 @@ async def fetch_again(
     if runtime is None:
         return Error.UNKNOWN_TOPIC_ID, _NOTHING
     try:
-        partition = node.in_use.partition_of(runtime, index)
+        found = node.in_use.open(runtime.topic, index)
+        partition = await found if isinstance(found, Awaitable) else found
     except KafkaError as error:
         return error.code, _NOTHING
     most = max(min(limit, max_bytes, node.fetch_max_bytes), 0)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
+from gateway.broker.loading import TRIES, Loading, all_loaded, promised
 from gateway.promise import Promise
 from gateway.wire import fetch as wire
 from gateway.wire.errors import Error
@@ -52,6 +53,8 @@ class Fetch:
         "_connection",
         "_encoder",
         "_full",
+        "_hurried",
+        "_loading",
         "_max_bytes",
         "_missing",
         "_node",
@@ -78,21 +81,34 @@ class Fetch:
         self._told: list[_Found] = []
         # the answer while it is parked
         self._parked: Promise[Answer] | None = None
+        # what waits until its partitions are loaded; whether the answer is to come then, with what there is
+        self._loading: asyncio.Task[None] | None = None
+        self._hurried = False
 
     def start(self) -> Pending[Answer]:
         """The answer; a promise of it when it is parked."""
         request = self._request
-        node = self._node
         state = self._open()
         if isinstance(state, Error):
             return self._encoder(state, 0, [])
         self._state = state
         # Everything is told in the first answer of a session, and in every answer without one.
         self._full = request.session_epoch <= 0
+        return self._begin(TRIES)
+
+    def _begin(self, tries: int) -> Pending[Answer]:
+        """The answer, or a promise of it. So often it waits until all of its partitions are loaded."""
+        request, node, state = self._request, self._node, self._state
         found, waiting, size, speaks = self._look()
+        if speaks and tries and (loading := [each.loading for each in found if each.loading is not None]):
+            for each in found:
+                each.drop()
+            answer, self._loading = promised(node.loop, all_loaded(loading), lambda: self._begin(tries - 1))
+            return answer
         if waiting:
             return self._finish_cold(found)
-        if size < request.min_bytes and not speaks and request.max_wait_ms > 0 and state.wanted:
+        wait = request.max_wait_ms > 0 and not self._hurried
+        if size < request.min_bytes and not speaks and wait and state.wanted:
             self._appended = size
             state.parked = self
             self._timer = node.loop.call_later(request.max_wait_ms / 1000, self.expire)
@@ -195,6 +211,10 @@ class Fetch:
                 return _Found(wanted, missing)
             try:
                 partition = in_use.partition_of(runtime, wanted.index)
+            except Loading as loading:
+                result = _Found(wanted, loading.code)
+                result.loading = loading
+                return result
             except KafkaError as error:
                 return _Found(wanted, error.code)
             if partition.stale:
@@ -322,6 +342,7 @@ class Fetch:
 
     def expire(self) -> None:
         """Answer now, with what there is."""
+        self._hurried = True
         parked = self._unpark()
         if parked is None:
             return
@@ -330,6 +351,8 @@ class Fetch:
 
     def cancel(self) -> None:
         """The connection is gone."""
+        if self._loading is not None and self._loading.cancel() and self._state.session_id == 0:
+            self._state.close()
         if self._unpark() is not None and self._state.session_id == 0:
             self._state.close()
 
@@ -352,6 +375,7 @@ class _Found:
         "error",
         "high",
         "limit",
+        "loading",
         "partition",
         "size",
         "start",
@@ -367,10 +391,19 @@ class _Found:
         self.buffers: Sequence[Piece] = _NOTHING
         self.size = 0
         self.waits: Awaitable[Sequence[Piece]] | None = None
+        self.loading: Loading | None = None
         # of whom how much was asked for
         self.partition: Readable | None = None
         self.limit = 0
         self.whole_first = False
+
+    def drop(self) -> None:
+        """It is looked for again."""
+        if self.waits is not None:
+            asyncio.ensure_future(self.waits).cancel()
+        for each in self.buffers:
+            if isinstance(each, Stored):
+                each.release()
 
     def coming(self) -> int:
         """Bytes that a disk may give at most."""

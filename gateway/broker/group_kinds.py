@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import after, check_loaded, load
 from gateway.coordinators import group_rows
 from gateway.coordinators.group_rows import GroupHead, Kind, RowError
 from gateway.wire.errors import Error
-from store.api import Family, StoreError
-from store.pending import Pending
+from store.api import Family, StoreError, of_group
+from store.pending import Asking, Pending
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
@@ -66,8 +67,9 @@ class GroupKind(Protocol):
         """Delete a group, which must be empty: the error code, or a future of it."""
         ...
 
-    def sweep(self, group_id: str, head: GroupHead) -> Iterable[None]:
-        """See to one of its groups, by its row: what is over goes. A step each, and others have their turn in between.
+    def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
+        """See to one of its groups, by its row: what is over goes. Others have their turn in between. `head` was read
+        some time before.
 
         Raises KafkaError, StoreError, RowError.
         """
@@ -100,19 +102,31 @@ class GroupKinds:
         ):
             raise self._kinds[asking].refusal(group_id)
 
+    def load(self, group_ids: Iterable[str]) -> Pending[None]:
+        """Until the groups of these ids are loaded: they, their members, their offsets."""
+        return load(self._node.store, map(of_group, group_ids))
+
     def owner(self, group_id: str) -> GroupKind | None:
-        """The kind that has a group of that id. Raises KafkaError."""
+        """The kind that has a group of that id. Raises KafkaError; Loading."""
         for kind in self._kinds.values():
             if kind.claims(group_id):
                 return kind
+        check_loaded(self._node.store, of_group(group_id))
         with reading(group_id):
             row = self._node.store.get(Family.GROUP, group_rows.key(group_id))
             return self._kinds.get(group_rows.head(row).kind) if row is not None else None
 
-    def listing(self) -> list[Listed]:
+    def listing(self) -> Pending[list[Listed]]:
         """Every group there is, by id. Raises StoreError."""
+        rows = self._node.store.page(Family.GROUP)
+        return self._listing(rows) if isinstance(rows, list) else self._listing_of(rows)
+
+    async def _listing_of(self, rows: Awaitable[list[tuple[bytes, bytes]]]) -> list[Listed]:
+        return self._listing(await rows)
+
+    def _listing(self, rows: list[tuple[bytes, bytes]]) -> list[Listed]:
         found: dict[str, Listed] = {}
-        for key, row in self._node.store.scan(Family.GROUP):
+        for key, row in rows:
             group_id = key.decode()
             try:
                 head = group_rows.head(row)
@@ -135,16 +149,20 @@ class GroupKinds:
 
     def deletion(self, group_id: str) -> Pending[int]:
         """Delete a group, which must be empty: the error code, or a future of it."""
+        return after(self.load((group_id,)), lambda: self._deletion(group_id))
+
+    def _deletion(self, group_id: str) -> Pending[int]:
         try:
             kind = self.owner(group_id)
         except KafkaError as error:
             return error.code
         return kind.deletion(group_id) if kind is not None else Error.GROUP_ID_NOT_FOUND
 
-    def sweep(self, group_id: str, head: GroupHead) -> Iterable[None]:
+    def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
         """See to one group, by its row. Raises KafkaError, StoreError, RowError."""
         kind = self._kinds.get(head.kind)
-        return kind.sweep(group_id, head) if kind is not None else ()
+        if kind is not None:
+            yield from kind.sweep(group_id, head)
 
     def release_idle(self) -> None:
         """Let go of groups that nobody asked for since the last call."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.coordinators import group_rows
 from gateway.coordinators.group_rows import RowError
 from store.api import Family, Store, StoreError
+from store.pending import Asking, drive
 
 if TYPE_CHECKING:
     from gateway.broker.group_kinds import GroupKinds
@@ -37,30 +37,33 @@ class Sweep:
     async def run(self) -> None:
         """One sweep."""
         try:
-            for _ in self.walk():
-                await asyncio.sleep(0)
+            rest = drive(self.walk())
+            if rest is not None:
+                await rest
         except StoreError as error:
             log.error("groups cannot be looked after: %s", error)
 
-    def walk(self) -> Iterator[None]:
-        """One sweep; yields when others should have their turn. Raises StoreError."""
-        for rows in pages(self._node.store, Family.GROUP, b""):
-            yield
+    def walk(self) -> Asking[None]:
+        """One sweep; others have their turn in between. Raises StoreError."""
+        start = b""
+        while True:
+            rows = yield from page(self._node.store, Family.GROUP, b"", start)
+            if rows:
+                yield asyncio.sleep(0)
             for key, value in rows:
                 group_id = key.decode()
                 try:
                     yield from self._kinds.sweep(group_id, group_rows.head(value))
                 except (RowError, StoreError, KafkaError, ValueError) as error:
                     log.error("group %s cannot be looked after: %s", group_id, error)
+            if len(rows) < ROWS:
+                return
+            start = rows[-1][0] + b"\0"
 
 
-def pages(store: Store, family: Family, prefix: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
-    """The rows under a prefix, some at a time: no iterator of the store stays open in between."""
-    start = prefix
-    while True:
-        rows = list(store.scan(family, prefix, start, ROWS))
-        if rows:
-            yield rows
-        if len(rows) < ROWS:
-            return
-        start = rows[-1][0] + b"\0"
+def page(store: Store, family: Family, prefix: bytes, start: bytes) -> Asking[list[tuple[bytes, bytes]]]:
+    """Rows under a prefix from a key on: ROWS, or fewer when there are no more."""
+    rows = store.page(family, prefix, start, ROWS)
+    if not isinstance(rows, list):
+        rows = yield rows
+    return rows

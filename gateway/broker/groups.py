@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import Listed
+from gateway.broker.loading import after, asking, check_loaded
 from gateway.broker.machines import Caller, Live, Machines
 from gateway.broker.offset_expiry import OffsetExpiry
 from gateway.coordinators import group_rows, offsets
@@ -31,8 +32,8 @@ from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
 from gateway.wire.errors import Error
 from store.api import Delete as DeleteRow
-from store.api import Family, Write
-from store.pending import Pending
+from store.api import Family, Write, of_group
+from store.pending import Asking, Pending
 from store.steps import step
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ class Groups(Machines[ClassicGroup]):
 
     def run(self, group_id: str, event: Request) -> Any:
         """Take a request to its group. `event.token` is its Caller; returns the response, or a promise of it."""
+        return after(self._loaded(group_id), lambda: self._ran(group_id, event))
+
+    def _ran(self, group_id: str, event: Request) -> Any:
         caller: Caller = event.token
         try:
             live = self._find(group_id)
@@ -96,7 +100,7 @@ class Groups(Machines[ClassicGroup]):
         return response
 
     def get(self, group_id: str) -> ClassicGroup | None:
-        """The group, to look at; None if there is none. Raises KafkaError if it cannot be read."""
+        """The group, to look at; None if there is none. Raises KafkaError if it cannot be read; Loading."""
         live = self._find(group_id)
         if live is None or live.core.state is State.DEAD:
             return None
@@ -104,7 +108,6 @@ class Groups(Machines[ClassicGroup]):
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
-    @step("offsets.before", "offsets.taken")
     def commit_offsets(
         self,
         group_id: str,
@@ -120,6 +123,21 @@ class Groups(Machines[ClassicGroup]):
         A group that does not exist is made by a commit without a generation; with one it is
         GROUP_ID_NOT_FOUND. `rows` are Puts made with `gateway.coordinators.offsets`.
         """
+        return after(
+            self._loaded(group_id),
+            lambda: self._commit_offsets(group_id, member_id, instance_id, generation, rows, caller),
+        )
+
+    @step("offsets.before", "offsets.taken")
+    def _commit_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        rows: list[Write],
+        caller: Caller,
+    ) -> Any:
         node = self._node
         try:
             live = self._find(group_id)
@@ -146,7 +164,7 @@ class Groups(Machines[ClassicGroup]):
         return caller.result()
 
     def delete_offsets(self, group_id: str, keys: Iterable[bytes], caller: Caller) -> Any:
-        """Forget committed offsets by their keys. The group must exist; the answer is a Plain."""
+        """Forget committed offsets by their keys. The group must exist, and be loaded; the answer is a Plain."""
         live = self._find(group_id)
         assert live is not None
         rows: list[Write] = [DeleteRow(Family.OFFSET, key) for key in keys]
@@ -168,7 +186,7 @@ class Groups(Machines[ClassicGroup]):
         return future
 
     def committed(self, group_id: str, topic: Topic, partitions: Sequence[int]) -> list[Committed | None]:
-        """What a group has committed in a topic, None where it has not. Raises StoreError."""
+        """What a group that is loaded has committed in a topic, None where it has not. Raises StoreError."""
         get = self._node.store.get
         prefix = offsets.topic_prefix(offsets.group_prefix(group_id), topic.name)
         found: list[Committed | None] = []
@@ -179,7 +197,7 @@ class Groups(Machines[ClassicGroup]):
         return found
 
     def all_committed(self, group_id: str) -> list[tuple[Topic, list[tuple[int, Committed]]]]:
-        """Everything a group has committed in topics that exist, by topic. Raises StoreError."""
+        """Everything a group that is loaded has committed in topics that exist, by topic. Raises StoreError."""
         catalog = self._catalog
         found: list[tuple[Topic, list[tuple[int, Committed]]]] = []
         name: str | None = None
@@ -230,11 +248,11 @@ class Groups(Machines[ClassicGroup]):
         answer: Pending[int] = self.run(group_id, Delete(Caller(lambda plain: plain.error)))
         return answer
 
-    def sweep(self, group_id: str, head: GroupHead) -> Iterator[None]:
+    def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
         """Offsets expire, and an empty group without any goes. Raises KafkaError, StoreError."""
         if head.state != State.EMPTY:
             # Its members may never come back, and only in memory do their sessions run out.
-            self.get(group_id)
+            yield from asking(lambda: self.get(group_id))
         core = self.look(group_id)
         if core is not None:
             rule = offsets.retention(core.protocol_type, core.state, core.since, core.subscribed)
@@ -243,6 +261,8 @@ class Groups(Machines[ClassicGroup]):
             rule = offsets.retention(head.protocol_type, State(head.state), head.since, None)
             empty = head.state == State.EMPTY
         none_left = yield from self._expiry.expire(group_id, rule, lambda: self.busy(group_id))
+        if none_left and empty:
+            yield from asking(lambda: check_loaded(self._node.store, of_group(group_id)))
         if none_left and empty and not self.busy(group_id):
             log.info("group %s has no members and no offsets any more: deleted", group_id)
             self.deletion(group_id)

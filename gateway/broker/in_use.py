@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from gateway.broker import producers as dedup
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import Loading, all_loaded, check_loaded, when_loaded
 from gateway.broker.partition import Home, Partition, TopicRuntime
 from gateway.wire.errors import Error
-from store.api import Log, StoreError
+from store.api import Family, Log, StoreError, of_partition
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -51,34 +54,76 @@ class InUse:
         return runtime
 
     def partition_of(self, runtime: TopicRuntime, index: int) -> Partition:
-        """Raises KafkaError when the topic has no such partition."""
+        """Raises KafkaError when the topic has no such partition; Loading when it is not loaded yet."""
         partitions = runtime.partitions
         if not 0 <= index < len(partitions):
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
-        partition = partitions[index]
-        if partition is None:
-            try:
-                partition = partitions[index] = Partition(self._home, runtime, index)
-            except StoreError as error:
-                raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
-            except KeyError:
-                # The topic went between the look into the catalog and this one.
-                raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
+        return partitions[index] or self._make(runtime, index)
+
+    def _make(self, runtime: TopicRuntime, index: int) -> Partition:
+        """Read what is stored of a partition. Raises KafkaError."""
+        current = self.topic_by_id(runtime.topic_id)
+        if current is None:
+            # The topic went between the look into the catalog and this one.
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        if current is not runtime:
+            # it has left memory since, and came back
+            return self.partition_of(current, index)
+        if runtime.deleting:
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
+        number = runtime.topic.partitions[index]
+        store = self._home.store_of(runtime.topic)
+        check_loaded(store, of_partition(number))
+        try:
+            log = store.log(number)
+            producers = dedup.ProducerTable(number, store.scan(Family.DEDUP, dedup.prefix(number)))
+        except StoreError as error:
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
+        except KeyError:
+            # its deletion is on its way
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
+        partition = Partition(self._home, runtime, index, store, log, producers)
+        runtime.partitions[index] = partition
         return partition
 
     def partition(self, topic: Topic, index: int) -> Partition:
-        """Raises KafkaError when the topic has no such partition, or is another by now."""
+        """Raises KafkaError when the topic has no such partition, or is another by now; Loading."""
         runtime = self.topic(topic.name.encode())
         if runtime is None or runtime.topic_id != topic.topic_id:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         return self.partition_of(runtime, index)
 
+    def open(self, topic: Topic, index: int) -> Pending[Partition]:
+        """The same, once it is loaded. Raises KafkaError."""
+        return when_loaded(lambda: self.partition(topic, index))
+
+    def load(self, named: Iterable[tuple[TopicRuntime | None, int]]) -> Pending[None]:
+        """Until those partitions are loaded that a request names, as far as they are there."""
+        loading: list[Loading] = []
+        for runtime, index in named:
+            if (
+                runtime is None
+                or not 0 <= index < len(runtime.partitions)
+                or runtime.partitions[index] is not None
+            ):
+                continue
+            try:
+                store = self._home.store_of(runtime.topic)
+                check_loaded(store, of_partition(runtime.topic.partitions[index]))
+            except Loading as error:
+                loading.append(error)
+        return all_loaded(loading) if loading else None
+
     def log_of(self, topic: Topic, index: int) -> Log:
         """The log of a partition, in use or not. Raises KafkaError: the catalog may still have a topic whose deletion
-        the store has done already.
+        the store has done already, or have it no more; Loading.
         """
+        store, number = self._home.store_of(topic), topic.partitions[index]
+        check_loaded(store, of_partition(number))
         try:
-            return self._home.store_of(topic).log(topic.partitions[index])
+            if not self._catalog.holds(topic):
+                raise KeyError(topic.name)
+            return store.log(number)
         except KeyError:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.") from None
         except StoreError as error:

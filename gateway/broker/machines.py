@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from gateway.broker.group_kinds import reading
+from gateway.broker.loading import check_loaded
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Note, Tick
 from gateway.coordinators.group_rows import Kind, State
 from gateway.promise import Promise
 from gateway.wire.errors import Error
-from store.api import Family, Outcome, Write
+from store.api import Family, Outcome, Write, of_group
 from store.pending import Pending
 
 if TYPE_CHECKING:
@@ -139,12 +140,19 @@ class Machines(Generic[CoreT]):
         """A machine from its row. Raises RowError, KafkaError."""
         raise NotImplementedError
 
+    def _loaded(self, group_id: str) -> Pending[None]:
+        """Until the group is in memory, or what there is of it can be read: whoever asks for it waits for that first,
+        and then they go on in the order in which they came.
+        """
+        return None if group_id in self._live else self._kinds.load((group_id,))
+
     def _find(self, group_id: str) -> Live[CoreT] | None:
-        """The group, from memory or its row; None if there is none. Raises KafkaError."""
+        """The group, from memory or its row; None if there is none. Raises KafkaError; Loading."""
         live = self._live.get(group_id)
         if live is not None:
             live.used = True
             return live
+        check_loaded(self._node.store, of_group(group_id))
         with reading(group_id):
             row = self._node.store.get(Family.GROUP, group_rows.key(group_id))
             self._kinds.check(self.kind, group_id, row)

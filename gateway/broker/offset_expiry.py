@@ -4,13 +4,16 @@ when. A commit names the id of its topic and is not seen once that is gone; here
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gateway.broker.group_sweep import pages
+from gateway.broker.group_sweep import ROWS, page
+from gateway.broker.loading import asking, check_loaded
 from gateway.coordinators import offsets
-from store.api import Delete, Family, Outcome, Write
+from store.api import Delete, Family, Outcome, of_group
+from store.pending import Asking
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog
@@ -28,34 +31,45 @@ class OffsetExpiry:
         self._catalog = catalog
         self._watch = watch
 
-    def expire(
-        self, group_id: str, rule: offsets.Retention | None, busy: Callable[[], bool]
-    ) -> Generator[None, None, bool]:
-        """Delete what is over; yields when others should have their turn. Whether the group has no offsets now.
+    def expire(self, group_id: str, rule: offsets.Retention | None, busy: Callable[[], bool]) -> Asking[bool]:
+        """Delete what is over; others have their turn in between. Whether the group has no offsets now.
 
         `busy` says whether something of the group is on its way to the store. Raises StoreError.
         """
-        count = 0
-        for rows in pages(self._node.store, Family.OFFSET, offsets.group_prefix(group_id)):
-            if count:
-                yield
-            count += 1
-            if busy():
-                # A row read now may be replaced by a commit under way: its deletion would come behind that.
-                return False
-            dead = self._dead(rows, rule)
-            if dead:
-                self._node.commit(dead, _done)
-            if len(dead) < len(rows):
-                return False
-        # After several pages commits may have come in between: the next sweep finds the group without any.
-        return count <= 1
+        store, prefix = self._node.store, offsets.group_prefix(group_id)
+        start, count = prefix, 0
+        while True:
+            rows = yield from page(store, Family.OFFSET, prefix, start)
+            if rows:
+                if count:
+                    yield asyncio.sleep(0)
+                count += 1
+                if busy():
+                    # A row read now may be replaced by a commit under way: its deletion would come behind that.
+                    return False
+                dead = self._dead(rows, rule)
+                if dead:
+                    yield from asking(lambda: check_loaded(store, of_group(group_id)))
+                    if busy():
+                        return False
+                    # as they are now: somebody may have committed since they were read
+                    now = [
+                        (key, value) for key in dead if (value := store.get(Family.OFFSET, key)) is not None
+                    ]
+                    dead = self._dead(now, rule)
+                    self._node.commit([Delete(Family.OFFSET, key) for key in dead], _done)
+                if len(dead) < len(rows):
+                    return False
+            if len(rows) < ROWS:
+                # After several pages commits may have come in between: the next sweep finds the group without any.
+                return count <= 1
+            start = rows[-1][0] + b"\0"
 
-    def _dead(self, rows: list[tuple[bytes, bytes]], rule: offsets.Retention | None) -> list[Write]:
-        """The deletions of those rows that are over."""
+    def _dead(self, rows: list[tuple[bytes, bytes]], rule: offsets.Retention | None) -> list[bytes]:
+        """The keys of those rows that are over."""
         wall = self._node.clock.wall_ms()
         keep_for = self._node.settings.integer("offsets.retention.minutes") * 60_000
-        dead: list[Write] = []
+        dead: list[bytes] = []
         name, topic_id = "", b""
         for key, value in rows:
             place, committed = offsets.place(key), offsets.decode(value)
@@ -67,7 +81,7 @@ class OffsetExpiry:
                 and self._watch.trusted
                 and offsets.expired(rule, name, committed, wall, keep_for)
             ):
-                dead.append(Delete(Family.OFFSET, key))
+                dead.append(key)
         return dead
 
 

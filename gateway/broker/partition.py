@@ -17,7 +17,7 @@ from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
 from semantics import names
-from store.api import Append, Buffer, Corrupt, Durability, Family, Log, Piece, Store, StoreError
+from store.api import Append, Buffer, Corrupt, Durability, Log, Piece, Store, StoreError
 from store.pending import Pending
 from store.steps import step
 
@@ -127,18 +127,25 @@ class Partition:
 
     stage, prepares = Stage.RECORDS, False
 
-    def __init__(self, home: Home, topic: TopicRuntime, index: int) -> None:
-        if topic.deleting:
-            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
+    def __init__(
+        self,
+        home: Home,
+        topic: TopicRuntime,
+        index: int,
+        store: Store,
+        log: Log,
+        producers: dedup.ProducerTable,
+    ) -> None:
+        """`log`, and `producers` as they are stored with it, are those of this partition."""
         self._home = home
         self.topic = topic
         self.index = index
         self.id = topic.topic.partitions[index]
-        self.store: Store = home.store_of(topic.topic)
-        self.log: Log = self.store.log(self.id)
-        self.leader_epoch = self.store.leader_epoch(self.id)
-        self.high_watermark = self.next_offset = self.log.end_offset
-        self.producers = dedup.ProducerTable(self.id, self.store.scan(Family.DEDUP, dedup.prefix(self.id)))
+        self.store = store
+        self.log = log
+        self.leader_epoch = store.leader_epoch(self.id)
+        self.high_watermark = self.next_offset = log.end_offset
+        self.producers = producers
         # what the open turn has for this partition: batches from which offset on, their bytes and largest timestamp
         self._batches: list[bytes] = []
         self._base = 0
@@ -344,7 +351,6 @@ class Partition:
         commit.batches += len(batches)
         commit.messages += end - base
         commit.size += size
-        self.bytes_in += size
         self._sent.append((end, size))
         self._batches, self._size, self._carried = [], 0, False
 
@@ -352,6 +358,7 @@ class Partition:
         if not self._sent:
             return None
         self.high_watermark, appended = self._sent.pop(0)
+        self.bytes_in += appended
         return partial(self.grown, appended) if self.watchers else None
 
     def failed(self, error: StoreError) -> None:
@@ -410,7 +417,7 @@ class Partition:
 
 
 def first_carried(partition: int, leader_epoch: int, batch: bytes, count: int, max_timestamp: int) -> Append:
-    """What `Partition.append_carried` comes to, for a log that is made in the same commit."""
+    """What `Partition.append_carried` comes to, for a topic that is made in the same commit."""
     return Append(partition, 0, count, max_timestamp, [patch(batch, 0, leader_epoch)], leader_epoch, True)
 
 

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from gateway.broker.loading import load
 from gateway.broker.producers import ProducerTable, expired
 from store.api import Family, Write
+from store.scopes import of_key
 
 if TYPE_CHECKING:
     from gateway.broker.clock_watch import ClockWatch
@@ -32,28 +34,33 @@ class ProducerExpiry:
             return
         before = node.clock.wall_ms() - node.settings.integer("producer.id.expiration.ms")
         await self._write([each for table in self._tables() for each in table.expire(before)])
-        old: list[bytes] = []
-        for number, (key, value) in enumerate(node.store.scan(Family.DEDUP)):
-            if expired(key, value, before):
-                old.append(key)
-            if number % _ROWS == _ROWS - 1:
-                await self._delete(old, before)
-                old.clear()
-                await asyncio.sleep(0)
-        await self._delete(old, before)
+        start = b""
+        while True:
+            page = node.store.page(Family.DEDUP, b"", start, _ROWS)
+            rows = page if isinstance(page, list) else await page
+            await self._delete([key for key, value in rows if expired(key, value, before)], before)
+            if len(rows) < _ROWS:
+                return
+            start = rows[-1][0] + b"\0"
+            await asyncio.sleep(0)
 
     async def _delete(self, keys: list[bytes], before: int) -> None:
         """Those rows of partitions that are not in use. A producer may have written since they were read: then the row
         is another, or its partition is in use, and a deletion that came behind would take what it is known by.
         """
-        in_use = {table.partition for table in self._tables()}
+        store = self._node.store
+        while (loading := load(store, {of_key(Family.DEDUP, key) for key in self._unused(keys)})) is not None:
+            await loading
         writes: list[Write] = []
-        for key in keys:
-            if int.from_bytes(key[:4], "big") not in in_use:
-                value = self._node.store.get(Family.DEDUP, key)
-                if value is not None:
-                    writes += expired(key, value, before)
+        for key in self._unused(keys):
+            value = store.get(Family.DEDUP, key)
+            if value is not None:
+                writes += expired(key, value, before)
         await self._write(writes)
+
+    def _unused(self, keys: list[bytes]) -> list[bytes]:
+        in_use = {table.partition for table in self._tables()}
+        return [key for key in keys if int.from_bytes(key[:4], "big") not in in_use]
 
     async def _write(self, writes: list[Write]) -> None:
         if writes:

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.delays_ahead import DelaysAhead
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import load
 from gateway.broker.subscriptions import rows
 from semantics.retention import DELAYED, Hold, Place, Policy, Verdict, decide
 from semantics.subscriptions import rows as cursor_rows
 from semantics.subscriptions.chunks import SHIFT
 from semantics.subscriptions.rows import RowError
-from store.api import Trim, Write
+from store.api import Trim, Write, of_partition
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.topics import Topics
     from gateway.config.topic_configs import TopicConfig
-    from store.api import SegmentInfo
+    from store.api import Log, SegmentInfo
 
 log = logging.getLogger("magnetar.housekeeping")
 
@@ -138,6 +139,9 @@ class Retention:
         policy = self._policy(topic)
         if policy is None:
             return
+        loading = load(self._node.store, map(of_partition, topic.partitions))
+        if loading is not None:
+            await loading
         now = self._node.clock.wall_ms()
         found: list[tuple[int, list[SegmentInfo]]] = []
         for index, partition in enumerate(topic.partitions):
@@ -157,14 +161,14 @@ class Retention:
         for index, segments in found:
             partition = topic.partitions[index]
             there.add(partition)
-            stored = self._node.store.log(partition)
+            stored = self._log(topic, partition)
             if not subscribed:
                 verdict = decide(segments, policy, stored.end_offset, now)
-                self._tell(partition, verdict)
+                self._tell(partition, stored, verdict)
                 points[partition] = _Point(verdict.point, [], now)
                 continue
             places, verdict, read_at = await self._decide(topic, index, segments, policy, subscribed, longest)
-            self._tell(partition, verdict)
+            self._tell(partition, self._log(topic, partition), verdict)
             if verdict.point > stored.start_offset:
                 await self._expire(topic, index, verdict.point, subscribed, places)
                 points[partition] = _Point(verdict.point, places, read_at)
@@ -173,6 +177,12 @@ class Retention:
             current = self._catalog.get(topic.name)
             if current is not None and current.topic_id == topic.topic_id:
                 await self._trim(topic, points, subscribed, made)
+
+    def _log(self, topic: Topic, partition: int) -> Log:
+        """Raises KeyError when the topic was deleted meanwhile, or is about to be."""
+        if not self._catalog.holds(topic):
+            raise KeyError(topic.name)
+        return self._node.store.log(partition)
 
     # -- what goes --------------------------------------------------------------------------------------------------
 
@@ -194,7 +204,7 @@ class Retention:
         read_at = 0
         read, looked = True, False
         while True:
-            stored = self._node.store.log(partition)
+            stored = self._log(topic, partition)
             now = self._node.clock.wall_ms()
             if read:
                 read_at = self._node.clock.monotonic_ms()
@@ -296,11 +306,11 @@ class Retention:
         at.tick()
         return _place(row.group, at, before)
 
-    def _tell(self, partition: int, verdict: Verdict) -> None:
+    def _tell(self, partition: int, stored: Log, verdict: Verdict) -> None:
         if not verdict.kept:
             self.kept.pop(partition, None)
             return
-        begin = max(verdict.point, self._node.store.log(partition).start_offset)
+        begin = max(verdict.point, stored.start_offset)
         holds = verdict.holds
         self.kept[partition] = Kept(
             verdict.kept, verdict.policy - begin, holds[:HOLDS], len(holds), self._node.clock.wall_ms()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.group_kinds import Listed
+from gateway.broker.loading import after, asking, check_loaded, until_loaded
 from gateway.broker.machines import Caller, Live, Machines
 from gateway.broker.share_sessions import Client
 from gateway.broker.subscriptions import letter_names
@@ -25,7 +26,8 @@ from gateway.coordinators.group_rows import GroupHead, Kind, RowError, State
 from gateway.coordinators.share_events import Beat, Gone, Heartbeat, Leave, Make, TopicView
 from gateway.coordinators.share_group import ShareGroup
 from gateway.wire.errors import Error
-from store.api import Family, StoreError
+from store.api import Family, StoreError, of_group
+from store.pending import Asking, Pending
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -130,6 +132,36 @@ class ShareGroups(Machines[ShareGroup]):
 
         `makes_retries` False: RETRY topics that are missing have been seen to.
         """
+        return after(
+            self._loaded(group_id),
+            lambda: self._heartbeat(
+                group_id,
+                member_id,
+                epoch,
+                names,
+                rack,
+                client_id,
+                client_host,
+                connection,
+                caller,
+                makes_retries=makes_retries,
+            ),
+        )
+
+    def _heartbeat(
+        self,
+        group_id: str,
+        member_id: str,
+        epoch: int,
+        names: tuple[str, ...] | None,
+        rack: str | None,
+        client_id: str,
+        client_host: str,
+        connection: int,
+        caller: Caller,
+        *,
+        makes_retries: bool,
+    ) -> Any:
         try:
             live = self._find(group_id)
             if live is None and epoch != 0:
@@ -184,6 +216,11 @@ class ShareGroups(Machines[ShareGroup]):
 
     def leave(self, group_id: str, member_id: str, client_id: str, client_host: str, caller: Caller) -> Any:
         """A heartbeat with epoch -1; the answer is a Beat."""
+        return after(
+            self._loaded(group_id), lambda: self._left(group_id, member_id, client_id, client_host, caller)
+        )
+
+    def _left(self, group_id: str, member_id: str, client_id: str, client_host: str, caller: Caller) -> Any:
         try:
             live = self._find(group_id)
             if live is None:
@@ -355,19 +392,26 @@ class ShareGroups(Machines[ShareGroup]):
         if core.state is State.STABLE and before is not State.STABLE:
             self._node.metrics.rebalances.inc()
 
+    def load(self, group_id: str) -> Pending[None]:
+        """Until the group's members are known."""
+        return self._loaded(group_id)
+
     # -- administrators ----------------------------------------------------------------------------------------------
 
     def get(self, group_id: str) -> ShareGroup | None:
         """The group, to look at; None if there is none.
 
-        Raises KafkaError: GROUP_ID_NOT_FOUND if it is of another type.
+        Raises KafkaError: GROUP_ID_NOT_FOUND if it is of another type; Loading.
         """
         live = self._find(group_id)
         return None if live is None or live.core.state is State.DEAD else live.core
 
     def members(self, group_id: str) -> int:
-        """How many members it has; 0 for what is no share group. An empty group is not taken into memory for that."""
+        """How many members it has; 0 for what is no share group. An empty group is not taken into memory for that.
+        Raises Loading.
+        """
         if group_id not in self._live:
+            check_loaded(self._node.store, of_group(group_id))
             with contextlib.suppress(StoreError, RowError):
                 row = self._node.store.get(Family.GROUP, group_rows.key(group_id))
                 if row is None or group_rows.head(row).state == State.EMPTY:
@@ -378,7 +422,7 @@ class ShareGroups(Machines[ShareGroup]):
         return 0
 
     def members_on(self, group_id: str, topic: str) -> int:
-        """How many members of a share group subscribe to a topic."""
+        """How many members of a share group subscribe to a topic. Raises Loading."""
         if not self.members(group_id):
             return 0
         with contextlib.suppress(KafkaError):
@@ -397,9 +441,9 @@ class ShareGroups(Machines[ShareGroup]):
 
     async def make(self, group_id: str) -> None:
         """Have the group, empty if it is new. Raises KafkaError."""
-        live = self._find(group_id) or self._enter(
-            ShareGroup(group_id, self._max_size, self._node.clock.wall_ms())
-        )
+        live = await until_loaded(lambda: self._find(group_id))
+        if live is None:
+            live = self._enter(ShareGroup(group_id, self._max_size, self._node.clock.wall_ms()))
         await self._ask(live, Make)
 
     async def delete(self, group_id: str) -> None:
@@ -425,7 +469,7 @@ class ShareGroups(Machines[ShareGroup]):
 
         Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND (none, or of another type).
         """
-        live = self._find(group_id)
+        live = await until_loaded(lambda: self._find(group_id))
         if live is None or live.core.state is State.DEAD:
             raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if live.core.members:
@@ -479,13 +523,12 @@ class ShareGroups(Machines[ShareGroup]):
             return error.code
         return Error.NONE
 
-    def sweep(self, group_id: str, head: GroupHead) -> Iterable[None]:
+    def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
         """It commits no offsets, and stays until it is deleted: its subscriptions hold what it has not read. But its
         members may never come back, and only in memory do their sessions run out. Raises KafkaError.
         """
         if head.state != State.EMPTY:
-            self.get(group_id)
-        return ()
+            yield from asking(lambda: self.get(group_id))
 
     # -- in memory and out -------------------------------------------------------------------------------------------
 

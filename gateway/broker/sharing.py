@@ -63,6 +63,7 @@ class ShareFetch(Acknowledging):
         "_encoder",
         "_full",
         "_gone",
+        "_hurried",
         "_limit",
         "_refusal",
         "_request",
@@ -94,6 +95,8 @@ class ShareFetch(Acknowledging):
         self._refusal: Error | None = None
         # True when what is acquired cannot be sent any more
         self._gone = False
+        # True when the next request waits behind it
+        self._hurried = False
         # where it has records whose locks begin when the answer leaves
         self._withheld: set[SubscriptionPartition] = set()
         # True when every partition is told of, as in the first answer of a session
@@ -111,6 +114,10 @@ class ShareFetch(Acknowledging):
 
     def start(self) -> Pending[Answer]:
         """The answer; a promise of it when it is parked, or waits until its acknowledgements are stored."""
+        request = self._request
+        return self._when_loaded(request.group_id, request.member_id, request.topics, self._start)
+
+    def _start(self) -> Pending[Answer]:
         request = self._request
         session = self._open()
         if isinstance(session, Error):
@@ -338,9 +345,16 @@ class ShareFetch(Acknowledging):
         while self._withheld:
             self._withheld.pop().sent(self.consumer)
 
-    async def _finish_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Answer:
+    # Locks are withheld in the call that finds out that the answer must wait. What is awaited begins in a later turn of
+    # the loop, and in between the machine may stand still for longer than a lock.
+
+    def _finish_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Awaitable[Answer]:
+        """The answer once a disk has given what is waited for, and what else there is. To be awaited."""
+        self._withhold()
+        return self._finished_cold(shared, awaited)
+
+    async def _finished_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Answer:
         while True:
-            self._withhold()
             try:
                 self._take(shared, await awaited)
             except (KafkaError, StoreError) as error:
@@ -349,34 +363,35 @@ class ShareFetch(Acknowledging):
             if waits is None:
                 break
             shared, awaited = waits
+            self._withhold()
         if self._gone:
             # it ended meanwhile, and what was found went to others
             self._begin()
         return await self._finish()
 
-    async def _finish(self) -> Answer:
-        """The answer with what was found, when all it follows from is stored."""
+    def _finish(self) -> Awaitable[Answer]:
+        """The answer with what was found, when all it follows from is stored. To be awaited."""
         session = self._session
         assert session is not None
         session.unsent.add(self)
         self._withhold()
+        return self._finished(session)
+
+    async def _finished(self, session: ShareSession) -> Answer:
         try:
-            return await self._finished()
+            if self._ahead:
+                try:
+                    await self._node.write((), Durability.OS)
+                except StoreError:
+                    # what was acquired went with the cursors
+                    self._begin()
+            if self._uncommitted:
+                self._held = self._encode()
+                return await self._promised()
+            return self._encode()
         finally:
             session.unsent.discard(self)
             self._let_run()
-
-    async def _finished(self) -> Answer:
-        if self._ahead:
-            try:
-                await self._node.write((), Durability.OS)
-            except StoreError:
-                # what was acquired went with the cursors
-                self._begin()
-        if self._uncommitted:
-            self._held = self._encode()
-            return await self._promised()
-        return self._encode()
 
     # -- the answer -------------------------------------------------------------------------------------------------
 
@@ -451,7 +466,7 @@ class ShareFetch(Acknowledging):
     def _park(self) -> bool:
         """Wait for data; False when the client does not want to."""
         wait = self._request.max_wait_ms
-        if wait <= 0:
+        if wait <= 0 or self._hurried:
             return False
         session = self._session
         if session is not None:
@@ -478,6 +493,7 @@ class ShareFetch(Acknowledging):
 
     def expire(self) -> None:
         """Answer now, with what there is."""
+        self._hurried = True
         if self._timer is None:
             return
         self._unpark()
@@ -504,6 +520,8 @@ class ShareFetch(Acknowledging):
         """The connection is gone: nobody is told."""
         self._unpark()
         self._promise = None
+        if self._loading is not None:
+            self._loading.cancel()
         if self._session is not None:
             self._session.unsent.discard(self)
             self.put_back()

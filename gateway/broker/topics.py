@@ -244,6 +244,7 @@ class Topics:
                 raise
             for _, gone in followers:
                 gone()
+            log.info("topic deleted", extra={"topic": name, "partitions": len(topic.partitions)})
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raises KafkaError."""
@@ -273,7 +274,7 @@ class Topics:
         added = self._catalog.allocate(count - have)
         # a plain topic is none any more
         grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added], partitioned=True)
-        await self._write(self._catalog.writes_update(grown, added), name, grown)
+        await self._write(self._catalog.writes_update(grown, grown=True), name, grown)
 
     async def configure(
         self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False

@@ -16,10 +16,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from gateway.broker.commit import Commit, Host, Slot
+from gateway.broker.commit import Commit, Host, Slot, behind_of
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.participant import Gathered, Participant, Stage
-from store.api import Durability, Outcome, Store, StoreError, Unknown, Write
+from store.api import Durability, Outcome, Store, StoreError, Write
 
 log = logging.getLogger("magnetar.broker")
 
@@ -115,8 +115,8 @@ class Turn:
         self._scheduled = False
         # when its first request came, in ns
         self._began = 0
-        # commits that a store has not answered yet
-        self.flying: set[Commit] = set()
+        # commits that are not over yet, the oldest first
+        self.flying: list[Commit] = []
         self._open = _Open(self)
         # those that are asked to prepare, in the order in which they came
         self._preparing: list[Participant] = []
@@ -204,23 +204,23 @@ class Turn:
         first, count = commits[0], len(commits)
         if count == 1:
             first.slots += slots
-            first.rows += [Rows(first.store, (), done, durability) for done, durability in callbacks]
+            first.waits += [Rows(first.store, (), done, durability) for done, durability in callbacks]
             return
         for slot in slots:
             waits = Together(slot.settle, count)
             first.slots.append(waits)
             for commit in commits[1:]:
-                commit.rows.append(Rows(commit.store, (), waits.settle, Durability.OS))
+                commit.waits.append(Rows(commit.store, (), waits.settle, Durability.OS))
         for done, durability in callbacks:
             waits = Together(done, count)
             for commit in commits:
-                commit.rows.append(Rows(commit.store, (), waits.settle, durability))
+                commit.waits.append(Rows(commit.store, (), waits.settle, durability))
 
     # -- on the way ---------------------------------------------------------------------------------------------------
 
     @property
     def in_flight(self) -> int:
-        """Commits that a store has not answered yet."""
+        """Commits that are not over yet."""
         return len(self.flying)
 
     def busy(self, store: Store) -> bool:
@@ -233,7 +233,7 @@ class Turn:
         What the open turn has for that store goes with it: its offsets continue those that were not stored.
         """
         self.watch.failed(error)
-        behind = error if type(error) is not Unknown else StoreError("a write before this one failed")
+        behind = behind_of(error)
         left = self._open.pop(commit.store, None) or Commit(self, commit.store)
         self._preparing = [each for each in self._preparing if each.store is not commit.store]
         if self._open:
@@ -244,7 +244,7 @@ class Turn:
             ]
         else:
             left.slots += self._slots
-            left.rows += [Rows(left.store, (), done, durability) for done, durability in self._callbacks]
+            left.waits += [Rows(left.store, (), done, durability) for done, durability in self._callbacks]
             self._slots, self._callbacks, self.bytes = [], [], 0
         commit.lose(error, sent=True)
         left.lose(behind, sent=False)

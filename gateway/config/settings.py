@@ -246,6 +246,12 @@ class Settings:
                 f"{self._where('advertised.listeners', 'listeners')}: advertised.listeners {error}."
             )
             bound = []
+        admin = self.admin
+        if admin is not None and admin.port and any((each.host, each.port) == admin for each in bound):
+            problems.append(
+                f"{self._where('listeners', 'admin.listen')}: {admin} cannot serve Kafka's protocol and HTTP: "
+                "listen on two ports."
+            )
         if not self.flag("insecure"):
             served = [("listeners", listener.host, str(listener)) for listener in bound]
             if self.admin is not None:

@@ -1,20 +1,20 @@
 """The memory driver: every commit is done before `commit` returns, or has changed nothing.
 
-It owns all its logs, unless a test takes one away (`fence`) and gives it back (`take`).
+It owns all its partitions, unless a test takes one away (`fence`) and gives it back (`take`). `late.py` is the
+same, with answers that come later.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from store.api import (
     Append,
-    CreateLog,
     Delete,
     DeleteRange,
     DropLog,
@@ -23,25 +23,20 @@ from store.api import (
     Fenced,
     Outcome,
     Put,
+    Scope,
     StoreStats,
     Trim,
     Write,
+    of_partition,
 )
 from store.memory.log import MemoryLog
+from store.pending import Pending
+from store.scopes import of_write
 
 log = logging.getLogger("magnetar.store")
 
 OF_A_LOG = (Family.DEDUP,)
 """Families of other owners whose keys begin with the partition: they go with DropLog."""
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def open(*, clock: Callable[[], int] = wall_ms, epoch: int = 1) -> MemoryStore:
-    """An empty store. `clock` gives ms since 1970; `epoch` is what a start count would be: every leader epoch."""
-    return MemoryStore(clock, epoch)
 
 
 class MemoryStore:
@@ -60,6 +55,8 @@ class MemoryStore:
         self._fenced: set[int] = set()
         self._next_ledger = 1
         self._untold: deque[tuple[Callable[[Outcome], None], Outcome]] = deque()
+        # logs that commits have dropped which nobody was told of yet
+        self._dropping: set[int] = set()
         self._commits = 0
         self._bytes = 0
 
@@ -69,12 +66,8 @@ class MemoryStore:
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
         self._check(writes)
-        outcome = self._fence(writes) if self._epochs else None
-        if outcome is None:
-            now = self._clock()
-            for write in writes:
-                self._apply(write, now)
-            self._commits += 1
+        done = self._drops(writes, done)
+        outcome = self._happen(writes)
         # a commit from within a callback is told after that callback
         self._untold.append((done, outcome))
         if len(self._untold) == 1:
@@ -86,6 +79,31 @@ class MemoryStore:
                     log.exception("a callback of a commit failed")
                 self._untold.popleft()
 
+    def _happen(self, writes: Sequence[Write]) -> Outcome:
+        """All of them or none."""
+        outcome = self._fence(writes) if self._epochs else None
+        if outcome is None:
+            now = self._clock()
+            for write in writes:
+                self._apply(write, now)
+            self._commits += 1
+        return outcome
+
+    def _drops(self, writes: Sequence[Write], done: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+        """What to call for a commit that may drop logs: until it is told they are neither there nor made anew."""
+        dropped = [write.partition for write in writes if isinstance(write, DropLog)]
+        if not dropped:
+            return done
+        self._dropping.update(dropped)
+        return functools.partial(self._dropped, dropped, done)
+
+    def _dropped(self, partitions: list[int], done: Callable[[Outcome], None], outcome: Outcome) -> None:
+        """Tell of a commit that drops logs."""
+        try:
+            done(outcome)
+        finally:
+            self._dropping.difference_update(partitions)
+
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.commit(writes, durability, future.set_result)
@@ -95,16 +113,13 @@ class MemoryStore:
 
     def _check(self, writes: Sequence[Write]) -> None:
         """Raise what `commit` must raise before anything has changed."""
-        ends: dict[int, int | None] = {}
+        ends: dict[int, int] = {}
+        dropped: set[int] = set()
 
         def end(partition: int) -> int:
-            known = ends.get(partition, -1)
-            if known == -1:
-                log = self._logs.get(partition)
-                known = None if log is None else log.end_offset
-            if known is None:
+            if partition in self._dropping or partition in dropped:
                 raise KeyError(partition)
-            return known
+            return ends[partition] if partition in ends else self._end(partition)
 
         for write in writes:
             if isinstance(write, Append):
@@ -114,36 +129,38 @@ class MemoryStore:
             elif isinstance(write, Trim):
                 if write.offset > end(write.partition):
                     raise ValueError(f"trim at {write.offset} beyond the end of log {write.partition}")
-            elif isinstance(write, CreateLog):
-                if write.partition in self._logs or ends.get(write.partition, -1) not in (-1, None):
-                    raise ValueError(f"log {write.partition} exists")
-                ends[write.partition] = 0
             elif isinstance(write, DropLog):
                 end(write.partition)
-                ends[write.partition] = None
+                dropped.add(write.partition)
+
+    def _end(self, partition: int) -> int:
+        """Where a log ends for the next commit."""
+        log = self._logs.get(partition)
+        return 0 if log is None else log.end_offset
 
     # owners
 
     def fence(self, partition: int) -> None:
-        """As if another owner had taken this log: commits that write to it end with Fenced."""
+        """As if another owner had taken this partition: commits that write to its log or its rows end with Fenced."""
         self._epochs[partition] = self.leader_epoch(partition)
         self._fenced.add(partition)
 
     def take(self, partition: int) -> None:
-        """This store has the log again, two leader epochs on: what still comes under an older one is fenced."""
+        """This store has the partition again, two leader epochs on: what still comes under an older one is fenced."""
         self._epochs[partition] = self.leader_epoch(partition) + 2
         self._fenced.discard(partition)
         self._reopen(partition)
 
     def _fence(self, writes: Sequence[Write]) -> Outcome:
-        """Why another owner's log is not written to."""
+        """Why another owner's partition is not written to."""
         written = {write.partition for write in writes if not isinstance(write, Put | Delete | DeleteRange)}
+        scopes = {of_write(write) for write in writes}
         late = {
             write.partition
             for write in writes
             if isinstance(write, Append) and write.leader_epoch < self._epochs.get(write.partition, 0)
         }
-        fenced = sorted(written & self._fenced | late)
+        fenced = sorted({each for each in self._fenced if of_partition(each) in scopes} | late)
         if not fenced:
             return None
         for partition in written:
@@ -156,7 +173,7 @@ class MemoryStore:
 
     def _apply(self, write: Write, now: int) -> None:
         if isinstance(write, Append):
-            self._next_ledger = self._logs[write.partition].append(write, now, self._next_ledger)
+            self._next_ledger = self._made(write.partition).append(write, now, self._next_ledger)
             self._bytes += sum(map(len, write.batches))
         elif isinstance(write, Put):
             rows = self._rows[write.family]
@@ -167,15 +184,23 @@ class MemoryStore:
             self._delete(write.family, write.key, write.key + b"\0")
         elif isinstance(write, DeleteRange):
             self._delete(write.family, write.start, write.end)
-        elif isinstance(write, CreateLog):
-            self._logs[write.partition] = MemoryLog(write.partition)
         elif isinstance(write, DropLog):
-            self._logs.pop(write.partition).stale = True
+            if write.partition in self._logs:
+                self._logs.pop(write.partition).stale = True
             start, end = write.partition.to_bytes(4, "big"), (write.partition + 1).to_bytes(5, "big")[-4:]
             for family in OF_A_LOG:
                 self._delete(family, start, end)
         else:
-            self._logs[write.partition].trim(write.offset)
+            self._made(write.partition).trim(write.offset)
+
+    def _made(self, partition: int) -> MemoryLog:
+        found = self._logs.get(partition)
+        if found is None:
+            found = self._logs[partition] = self._new_log(partition)
+        return found
+
+    def _new_log(self, partition: int) -> MemoryLog:
+        return MemoryLog(partition)
 
     def _delete(self, family: Family, start: bytes, end: bytes) -> None:
         keys, rows = self._keys[family], self._rows[family]
@@ -185,6 +210,14 @@ class MemoryStore:
         del keys[first:last]
 
     # reads
+
+    def load(self, scope: Scope) -> Pending[None]:
+        return None
+
+    def page(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Pending[list[tuple[bytes, bytes]]]:
+        return list(self.scan(family, prefix, start, limit))
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self._rows[family].get(key)
@@ -202,7 +235,9 @@ class MemoryStore:
         return iter(found)
 
     def log(self, partition: int) -> MemoryLog:
-        return self._logs[partition]
+        if partition in self._dropping:
+            raise KeyError(partition)
+        return self._made(partition)
 
     def leader_epoch(self, partition: int) -> int:
         return self._epochs.get(partition, self.epoch)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from store import batch, limits
 from store.api import Append, Buffer, LedgerInfo, Piece, Position, SegmentInfo
+from store.pending import Pending
 
 
 @dataclass(slots=True)
@@ -122,7 +123,10 @@ class MemoryLog:
 
     # reading
 
-    def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> list[Buffer]:
+    def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Pending[list[Buffer]]:
+        return self._read(offset, max_bytes, whole_first=whole_first)
+
+    def _read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> list[Buffer]:
         if not self.start_offset <= offset <= self.end_offset:
             raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         found: list[Buffer] = []
@@ -141,19 +145,27 @@ class MemoryLog:
     def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
         if not self.start_offset <= offset < self.end_offset:
             return None
-        return [*self.read(offset, max_bytes)]
+        return [*self._read(offset, max_bytes)]
 
-    def lend(self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True) -> list[Piece]:
-        return [*self.read(offset, max_bytes, whole_first=whole_first)]
+    def lend(
+        self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
+    ) -> Pending[list[Piece]]:
+        return [*self._read(offset, max_bytes, whole_first=whole_first)]
 
-    def batch_at_or_after(self, timestamp: int, from_offset: int = 0) -> list[Buffer]:
+    def batch_at_or_after(self, timestamp: int, from_offset: int = 0) -> Pending[list[Buffer]]:
+        return self._batch_at_or_after(timestamp, from_offset)
+
+    def _batch_at_or_after(self, timestamp: int, from_offset: int) -> list[Buffer]:
         first = bisect_right(self._nexts, max(self.start_offset, from_offset))
         for index in range(first, len(self._batches)):
             if batch.max_timestamp(self._batches[index]) >= timestamp:
                 return [self._batches[index]]
         return []
 
-    def max_timestamp_batch(self) -> list[Buffer]:
+    def max_timestamp_batch(self) -> Pending[list[Buffer]]:
+        return self._max_timestamp_batch()
+
+    def _max_timestamp_batch(self) -> list[Buffer]:
         first = bisect_right(self._nexts, self.start_offset)
         return [max(self._batches[first:], key=batch.max_timestamp)] if first < len(self._batches) else []
 

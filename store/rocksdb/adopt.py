@@ -1,12 +1,14 @@
 """Records whose rows RocksDB lost, taken back from the segments: a RecordBatch describes itself.
 
 What comes back is the logs. Rows of other families that were in the same commits (deduplication, offsets of groups,
-the catalog) are gone, and a log whose very row was lost has nobody that knows its topic: its files go to quarantine.
+the catalog) are gone. A log is made by its first append, so its very row may be lost, too: it comes back when somebody
+has a name for it. The files of one without a row and without a name go to quarantine.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -33,27 +35,34 @@ class Adopter:
         files: Files,
         logs: dict[int, LogRow],
         pieces: dict[int, dict[int, Piece]],
+        named: Container[int],
     ) -> None:
+        """`logs` and `pieces` are what RocksDB knows, `named` the logs that clients have a name for."""
         self._database = database
         self._files = files
         self._logs = logs
+        self._named = named
         self._pieces = pieces
         self._batch = database.batch()
         self._handles: dict[str, Any] = database.handles
         self._quarantine = Quarantine(path, int(database.get(Family.META, rows.EPOCH_COUNTER) or b"0"))
         self._moves: list[tuple[str, int]] = []
+        counter = database.get(Family.META, rows.NEXT_LEDGER)
+        self._next_ledger = rows.U64.unpack(counter)[0] if counter else 1
 
     def run(self, strangers: list[Stranger]) -> list[str]:
         """What was done, in sentences."""
         done = []
         for partition, base, number, known, path in sorted(strangers):
             row = self._logs.get(partition)
+            if row is None and partition in self._named:
+                row = LogRow()
             if row is None or (not known and base < row.end):
                 self._moves.append((path, 0))
                 continue
             before = row.end
             position = self._take(partition, row, base, number, known)
-            after = self._logs[partition].end
+            after = self._logs.get(partition, row).end
             if after > before:
                 done.append(f"log {partition}: the records from offset {before} to {after - 1} are back")
             if position < os.path.getsize(path):
@@ -105,6 +114,11 @@ class Adopter:
         self._logs[partition] = row
         return checked.position
 
+    def new_ledger(self) -> int:
+        self._next_ledger += 1
+        self._batch.put(rows.NEXT_LEDGER, rows.U64.pack(self._next_ledger), self._handles["meta"])
+        return self._next_ledger - 1
+
     def _begin_segment(self, partition: int, row: LogRow, base: int, number: int) -> LogRow:
         """A file that no row speaks of becomes the active segment; the one that was is closed."""
         if row.flags & rows.ACTIVE:
@@ -135,10 +149,8 @@ class _Rows:
     def __call__(self, position: int, base: int, following: int, timestamp: int) -> None:
         batch, handles = self._adopter._batch, self._adopter._handles
         if not self.ledger:
-            counter = self._adopter._database.get(Family.META, rows.NEXT_LEDGER)
-            self.ledger = rows.U64.unpack(counter)[0] if counter else 1
+            self.ledger = self._adopter.new_ledger()
             self.first = base
-            batch.put(rows.NEXT_LEDGER, rows.U64.pack(self.ledger + 1), handles["meta"])
             key = rows.PARTITION_OFFSET.pack(self._partition, self.ledger)
             batch.put(key, rows.LEDGER.pack(base, 0, 0, 0, 0), handles["ledger"])
         batch.put(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,12 +13,12 @@ from weakref import WeakValueDictionary
 from store import limits
 from store.api import (
     Append,
-    CreateLog,
     DropLog,
     Durability,
     Family,
     Outcome,
     Refused,
+    Scope,
     StoreError,
     StoreStats,
     Trim,
@@ -78,8 +79,7 @@ class RocksStore:
         self._idle: WeakValueDictionary[int, RocksLog] = WeakValueDictionary()
         # so many of the former, and it is time to let idle ones go: whoever walks over all logs must not gather them
         self._crowded = 2 * KEPT_LOGS
-        # logs that queued commits make and drop
-        self._creating: set[int] = set()
+        # logs that commits drop which nobody was told of yet
         self._dropping: set[int] = set()
         self._behind = WriteBehind(files, options.page_cache_bytes)
         self._executor = Executor(
@@ -115,14 +115,26 @@ class RocksStore:
     def commit(
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
-        size, refused = self._check(writes)
+        size, dropped, refused = self._check(writes)
+        if dropped:
+            done = functools.partial(self._dropped, dropped, done)
         commit = Commit(writes, durability, done, size, self._writer.generation)
         if refused:
             commit.failed = Refused(refused)
         self._writer.submit(commit)
 
-    def _check(self, writes: Sequence[Write]) -> tuple[int, str]:
-        """(bytes of batches, why the commit is refused or "").
+    def _dropped(self, partitions: list[int], done: Callable[[Outcome], None], outcome: Outcome) -> None:
+        """Tell of a commit that drops logs. Until then they are neither there nor to be made anew."""
+        try:
+            done(outcome)
+        finally:
+            self._dropping.difference_update(partitions)
+            if outcome is None:
+                for partition in partitions:
+                    self._configured.pop(partition, None)
+
+    def _check(self, writes: Sequence[Write]) -> tuple[int, list[int], str]:
+        """(bytes of batches, logs that it drops, why the commit is refused or "").
 
         Raises ValueError, KeyError: see `Store.commit`.
         """
@@ -130,7 +142,6 @@ class RocksStore:
         refused = "The store is closed." if self._closed else self.read_only
         # what to put back when the commit is not taken
         ends: list[tuple[RocksLog, int]] = []
-        made: list[int] = []
         dropped: list[int] = []
         write: Any
         try:
@@ -151,37 +162,23 @@ class RocksStore:
                     end = self._queued(write[0]).queued_end
                     if write[1] > end:
                         raise ValueError(f"trim at {write[1]} beyond the end of log {write[0]} at {end}")
-                elif kind is CreateLog:
-                    self._check_new(write[0])
-                    self._creating.add(write[0])
-                    made.append(write[0])
                 elif kind is DropLog:
-                    self._queued(write[0])
+                    if write[0] in self._dropping:
+                        raise KeyError(write[0])
                     self._dropping.add(write[0])
                     dropped.append(write[0])
         except (ValueError, KeyError):
-            self._undo(ends, made, dropped)
+            self._undo(ends, dropped)
             raise
         if refused:
-            self._undo(ends, made, dropped)
-        return size, refused
+            self._undo(ends, dropped)
+            dropped = []
+        return size, dropped, refused
 
-    def _undo(self, ends: list[tuple[RocksLog, int]], made: list[int], dropped: list[int]) -> None:
+    def _undo(self, ends: list[tuple[RocksLog, int]], dropped: list[int]) -> None:
         for log, end in reversed(ends):
             log.queued_end = end
-        for partition in made:
-            self._logs.pop(partition, None)
-        self._creating.difference_update(made)
         self._dropping.difference_update(dropped)
-
-    def _check_new(self, partition: int) -> None:
-        if (
-            partition in self._logs
-            or partition in self._idle
-            or partition in self._creating
-            or self._database.get(Family.LOG, rows.U32.pack(partition)) is not None
-        ):
-            raise ValueError(f"log {partition} exists")
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
         future, done = _awaited(self._loop)
@@ -201,8 +198,8 @@ class RocksStore:
         self._syncs += result.syncs
         self._sync_seconds += result.sync_seconds
         failed = result.outcome is not None or any(commit.failed is not None for commit in result.commits)
-        if failed or self._creating or self._dropping:
-            self._take_catalog(result)
+        if failed or self._dropping:
+            self._take_changed(result)
         if result.outcome is not None:
             return
         self._bytes += result.size
@@ -217,8 +214,8 @@ class RocksStore:
             self._checkpointer.doom(result.doomed)
         self._checkpointer.grown()
 
-    def _take_catalog(self, result: Result) -> None:
-        """Logs that came and went; and after a failure, those that nobody may trust any more."""
+    def _take_changed(self, result: Result) -> None:
+        """Logs that went; and after a failure, those that nobody may trust any more."""
         for commit in result.commits:
             failed = result.outcome is not None or commit.failed is not None
             if commit.failed is not None and isinstance(commit.failed, Refused):
@@ -227,14 +224,7 @@ class RocksStore:
             write: Any
             for write in commit.writes:
                 kind = type(write)
-                if kind is CreateLog:
-                    self._creating.discard(write[0])
-                    if failed:
-                        self._discard(write[0])
-                elif kind is DropLog:
-                    self._dropping.discard(write[0])
-                    self._discard(write[0])
-                elif failed and (kind is Append or kind is Trim):
+                if kind is DropLog or (failed and (kind is Append or kind is Trim)):
                     self._discard(write[0])
 
     def _discard(self, partition: int) -> None:
@@ -245,6 +235,14 @@ class RocksStore:
 
     # reads
 
+    def load(self, scope: Scope) -> None:
+        """All of it lies here: there is nothing to wait for."""
+
+    def page(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        return list(self._database.scan(family, prefix, start, limit))
+
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self._database.get(family, key)
 
@@ -254,7 +252,7 @@ class RocksStore:
         return self._database.scan(family, prefix, start, limit)
 
     def log(self, partition: int) -> RocksLog:
-        if partition in self._creating:
+        if partition in self._dropping:
             raise KeyError(partition)
         found = self._logs.get(partition)
         if found is None:
@@ -280,13 +278,9 @@ class RocksStore:
         if idle is not None:
             self._logs[partition] = idle
             return idle
-        if partition in self._creating:
-            row = rows.LogRow()
-        else:
-            value = self._database.get(Family.LOG, rows.U32.pack(partition))
-            if value is None:
-                raise KeyError(partition)
-            row = rows.log_row(value)
+        value = self._database.get(Family.LOG, rows.U32.pack(partition))
+        # its first append makes it
+        row = rows.LogRow() if value is None else rows.log_row(value)
         found = self._logs[partition] = RocksLog(
             partition, row, self._database, self._reader, Tail(self._cache), self._configure
         )

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from store.api import (
     Append,
-    CreateLog,
     Delete,
     DeleteRange,
     DropLog,
@@ -109,7 +108,7 @@ class Executor:
         self.put: Callable[[bytes, bytes, Any], None] = _nowhere
         self._batch: Any = None
         self._created: list[tuple[int, int, int]] = []
-        self._fresh: set[int] = set()
+        self._dropped: list[int] = []
         self._ledgers_taken = False
 
     @property
@@ -127,6 +126,7 @@ class Executor:
         result = Result(commits)
         touched: list[LogWriter] = []
         self._created = []
+        self._dropped = []
         try:
             if self.suspect:
                 self._settle()
@@ -165,6 +165,8 @@ class Executor:
             self.dirty.pop(doomed, None)
             self._unnamed.discard(doomed)
             self._unsynced.get(doomed[0], {}).pop(doomed[1:], None)
+        for partition in self._dropped:
+            self._unsynced.pop(partition, None)
         for log in touched:
             log.finish()
         if self._open.closing:
@@ -198,7 +200,6 @@ class Executor:
         handles = self.handles
         self.now = self._clock()
         self.group += 1
-        self._fresh.clear()
         self._ledgers_taken = False
         count = 0
         for commit in commits:
@@ -224,9 +225,6 @@ class Executor:
                     # would look like a lost row
                     if write[1] < write[2]:
                         batch.delete_range(write[1], write[2], handles[write[0]])
-                elif kind is CreateLog:
-                    put(rows.U32.pack(write[0]), _EMPTY_LOG, handles["log"])
-                    self._fresh.add(write[0])
                 elif kind is DropLog:
                     self._drop(write[0], touched, result)
                 else:
@@ -247,13 +245,9 @@ class Executor:
         return log
 
     def _load(self, partition: int) -> LogWriter:
-        if partition in self._fresh:
-            row = rows.LogRow()
-        else:
-            value = self._database.get(Family.LOG, rows.U32.pack(partition))
-            if value is None:
-                raise Refused(f"There is no log {partition}.")
-            row = rows.log_row(value)
+        value = self._database.get(Family.LOG, rows.U32.pack(partition))
+        # the first append makes it
+        row = rows.LogRow() if value is None else rows.log_row(value)
         unsynced = self._unsynced.setdefault(partition, {})
         log = self._writers[partition] = LogWriter(partition, row, self._configured.get(partition), unsynced)
         if partition in self._seals:
@@ -286,13 +280,19 @@ class Executor:
 
     @step("drop.before", "drop.after")
     def _drop(self, partition: int, touched: list[LogWriter], result: Result) -> None:
+        if (
+            partition not in self._writers
+            and self._database.get(Family.LOG, rows.U32.pack(partition)) is None
+        ):
+            removal.drop_unwritten(partition, self._database, self._batch)
+            return
         log = self._touch(partition, touched)
         removal.drop(log, self._database, self._batch, result)
         self._open.leave(log)
         touched.remove(log)
         del self._writers[partition]
         self._seals.discard(partition)
-        self._fresh.discard(partition)
+        self._dropped.append(partition)
 
     @step("trim.before", "trim.after")
     def _trim(self, log: LogWriter, offset: int, result: Result) -> None:
@@ -492,9 +492,6 @@ class Executor:
 
     def close(self) -> None:
         self._open.close()
-
-
-_EMPTY_LOG = rows.LOG.pack(*rows.LogRow())
 
 
 def _nowhere(key: bytes, value: bytes, handle: Any) -> None:

@@ -94,6 +94,13 @@ def drop(log: LogWriter, database: Database, batch: Any, result: Result) -> None
                 batch.delete(key, handles[family])
 
 
+def drop_unwritten(partition: int, database: Database, batch: Any) -> None:
+    """Of a log that was never written: what others have put under its id."""
+    key = rows.U32.pack(partition)
+    if next(database.scan(Family.DEDUP, key, limit=1), None) is not None:
+        batch.delete_range(key, rows.successor(key), database.handles["dedup"])
+
+
 def _doom(
     partition: int, base: int, number: int, handles: dict[str, Any], batch: Any, result: Result
 ) -> None:

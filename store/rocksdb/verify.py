@@ -132,7 +132,7 @@ class Verification:
         self._progress(self._total, self._total)
         if self._repair:
             if lost:
-                adopter = Adopter(self._path, self._database, self._files, logs, pieces)
+                adopter = Adopter(self._path, self._database, self._files, logs, pieces, self._names)
                 report.repaired += adopter.run(strangers)
                 (self._path / MARK).unlink(missing_ok=True)
             else:

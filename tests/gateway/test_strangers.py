@@ -29,4 +29,7 @@ def test_the_frame_that_is_refused_is_told() -> None:
     assert (
         not_kafka(bytes(6), 0, 99, 17) == "a frame of 99 bytes for API 17: not a Kafka request, or too large"
     )
+    assert not_kafka(bytes(6), 0, 10**9, 0).endswith(
+        "for API 0: not a Kafka request, or more than socket.request.max.bytes"
+    )
     assert not_kafka(bytes(4), 0, 2, None) == "a frame of 2 bytes: not a Kafka request, or too large"

@@ -17,13 +17,15 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "rocksdb", "rocksdb-threaded"])
+@pytest.fixture(params=["memory", "memory, late", "rocksdb", "rocksdb-threaded"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Opener:
     """Opens a fresh store of each driver; RocksDB also with every group on the writer thread."""
 
     async def open_store(**options: Any) -> Store:
         if request.param == "memory":
             return memory.open(clock=clock)
+        if request.param == "memory, late":
+            return memory.open_late(clock=clock)
         if request.param == "rocksdb-threaded":
             options.setdefault("inline_bytes", -1)
         return await rocksdb.open(tmp_path / "data", clock=clock, **options)

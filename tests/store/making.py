@@ -10,7 +10,8 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from store import batch
-from store.api import Append, Buffer, Durability, Log, Outcome, Store, Write
+from store.api import Append, Buffer, Durability, Log, Outcome, Scope, Store, Write, of_partition
+from store.scopes import of_write
 
 T = TypeVar("T")
 
@@ -126,4 +127,17 @@ class Outcomes:
 
 
 async def write(store: Store, *writes: Write, durability: Durability = Durability.OS) -> None:
+    """A commit, done; what it wrote to is loaded, to be looked at."""
     await store.write(writes, durability)
+    await load(store, *filter(None, map(of_write, writes)))
+
+
+async def opened(store: Store, partition: int) -> Log:
+    """A log, loaded."""
+    await load(store, of_partition(partition))
+    return store.log(partition)
+
+
+async def load(store: Store, *scopes: Scope) -> None:
+    for scope in scopes:
+        await soon(store.load(scope))

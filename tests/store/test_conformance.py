@@ -8,8 +8,8 @@ import pytest
 
 from store import batch, limits
 from store.api import (
+    INSTANCE,
     Buffer,
-    CreateLog,
     Delete,
     DeleteRange,
     DropLog,
@@ -19,16 +19,31 @@ from store.api import (
     Store,
     Stored,
     Trim,
+    Write,
+    of_group,
+    of_partition,
 )
-from tests.store.making import Clock, Outcomes, append, bases, content, joined, soon, with_store, write
+from tests.store.making import (
+    Clock,
+    Outcomes,
+    append,
+    bases,
+    content,
+    joined,
+    load,
+    opened,
+    soon,
+    with_store,
+    write,
+)
 
 # logs
 
 
 @with_store
-async def test_a_new_log_is_empty(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
-    log = store.log(1)
+async def test_a_log_that_was_never_written_is_empty(store: Store, clock: Clock) -> None:
+    log = await opened(store, 1)
+    assert store.log(1) is log
     assert (log.start_offset, log.end_offset, log.size, log.stale, log.refuses) == (0, 0, 0, False, "")
     assert await soon(log.read(0, 1000)) == []
     assert await soon(log.batch_at_or_after(0)) == []
@@ -40,7 +55,6 @@ async def test_a_new_log_is_empty(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_what_is_appended_is_read(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
     first, second = append(1, 0, [100, 200]), append(1, 2, [300])
     await write(store, first)
     await write(store, second)
@@ -53,30 +67,42 @@ async def test_what_is_appended_is_read(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_a_log_object_shows_what_is_committed_after_it_was_opened(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
-    log = store.log(1)
+    log = await opened(store, 1)
     await write(store, append(1, 0))
     assert log.end_offset == 1
     assert store.log(1) is log
 
 
 @with_store
-async def test_one_commit_creates_and_fills_logs(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0), CreateLog(2), append(2, 0), append(1, 1))
-    assert store.log(1).end_offset == 2
+async def test_the_first_append_makes_a_log(store: Store, clock: Clock) -> None:
+    log = await opened(store, 1)
+    await write(store, append(1, 0), append(2, 0), append(1, 1))
+    assert log.end_offset == 2
     assert store.log(2).end_offset == 1
+    # at any offset: gaps are legal
+    await write(store, append(3, 10))
+    assert (store.log(3).start_offset, store.log(3).end_offset) == (0, 11)
+
+
+@with_store
+async def test_an_empty_log_can_be_trimmed_where_it_is(store: Store, clock: Clock) -> None:
+    await write(store, Trim(1, 0))
+    assert (store.log(1).start_offset, store.log(1).end_offset) == (0, 0)
+    with pytest.raises(ValueError, match="beyond the end"):
+        await write(store, Trim(2, 1))
+    await write(store, append(1, 0))
+    assert bases(await content(store.log(1))) == [0]
 
 
 @with_store
 async def test_several_appends_of_one_commit_follow_each_other(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
     await write(store, *(append(1, base, [60]) for base in range(20)))
     assert bases(await content(store.log(1))) == list(range(20))
 
 
 @with_store
 async def test_gaps_are_legal(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0), append(1, 10), append(1, 12))
+    await write(store, append(1, 0), append(1, 10), append(1, 12))
     log = store.log(1)
     assert log.end_offset == 13
     for offset, first in [(0, 0), (1, 10), (9, 10), (10, 10), (11, 12), (12, 12)]:
@@ -86,7 +112,7 @@ async def test_gaps_are_legal(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_batches_of_many_records(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0, [50, 50], records=10))
+    await write(store, append(1, 0, [50, 50], records=10))
     log = store.log(1)
     assert log.end_offset == 20
     assert bases(joined(await soon(log.read(13, 1000)))) == [10]
@@ -95,27 +121,24 @@ async def test_batches_of_many_records(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_programming_errors_are_raised_and_change_nothing(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0, [50, 50]))
+    await write(store, append(1, 0, [50, 50]))
     with pytest.raises(ValueError, match="below the end"):
         await write(store, Put(Family.META, b"k", b"v"), append(1, 2), append(1, 1))
     with pytest.raises(ValueError, match="beyond the end"):
         await write(store, Trim(1, 3))
-    with pytest.raises(ValueError, match="exists"):
-        await write(store, CreateLog(7), CreateLog(1))
-    with pytest.raises(KeyError):
-        await write(store, append(9, 0))
-    with pytest.raises(KeyError):
-        await write(store, DropLog(9))
+    for behind in (append(1, 2), append(1, 3), Trim(1, 0), DropLog(1)):
+        with pytest.raises(KeyError):
+            await write(store, Put(Family.META, b"k", b"v"), append(9, 0), DropLog(1), behind)
     assert store.get(Family.META, b"k") is None
-    with pytest.raises(KeyError):
-        store.log(7)
-    await write(store, append(1, 2), CreateLog(7))
-    assert store.log(1).end_offset == 3
+    await load(store, of_partition(9))
+    assert (store.log(1).end_offset, store.log(9).end_offset) == (2, 0)
+    await write(store, append(1, 2), append(9, 0))
+    assert (store.log(1).end_offset, store.log(9).end_offset) == (3, 1)
 
 
 @with_store
 async def test_offsets_outside_the_log(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0, [50] * 5))
+    await write(store, append(1, 0, [50] * 5))
     await write(store, Trim(1, 2))
     log = store.log(1)
     assert await soon(log.read(5, 100)) == []
@@ -129,7 +152,7 @@ async def test_offsets_outside_the_log(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_max_bytes(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0, [100] * 10))
+    await write(store, append(1, 0, [100] * 10))
     log = store.log(1)
     size = 161
     every = await content(log)
@@ -144,7 +167,7 @@ async def test_max_bytes(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_timestamps(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0, [50] * 5, timestamps=[10, 30, 20, 30, 40]))
+    await write(store, append(1, 0, [50] * 5, timestamps=[10, 30, 20, 30, 40]))
     await write(store, append(1, 5, [50] * 3, timestamps=[40, 35, 15]))
     log = store.log(1)
     wanted = [(0, 0), (10, 0), (11, 1), (30, 1), (31, 4), (40, 4)]
@@ -162,8 +185,7 @@ async def test_timestamps(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_leader_epochs(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
-    log = store.log(1)
+    log = await opened(store, 1)
     for base, epoch in [(0, 2), (1, 2), (2, 5), (3, 9)]:
         await write(store, append(1, base, epoch=epoch))
     expected = {1: (-1, -1), 2: (2, 2), 4: (2, 2), 5: (5, 3), 8: (5, 3), 9: (9, 4), 100: (9, 4)}
@@ -175,8 +197,7 @@ async def test_leader_epochs(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_segments_end_at_a_size(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
-    store.log(1).configure(segment_bytes=500)
+    (await opened(store, 1)).configure(segment_bytes=500)
     for base in range(10):
         await write(store, append(1, base, [100], timestamps=[1000 - base]))
     log = store.log(1)
@@ -204,8 +225,7 @@ async def test_segments_end_at_a_size(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_segments_end_at_an_age(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
-    store.log(1).configure(segment_ms=1000)
+    (await opened(store, 1)).configure(segment_ms=1000)
     await write(store, append(1, 0))
     clock.now += 999
     await write(store, append(1, 1))
@@ -218,7 +238,6 @@ async def test_segments_end_at_an_age(store: Store, clock: Clock) -> None:
 
 @with_store
 async def test_message_ids(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), CreateLog(2))
     await write(store, append(1, 0, [50] * 30), append(2, 0), append(1, 30, [9000, 50, 50]))
     clock.now += limits.LEDGER_MS
     await write(store, append(1, 33, [50] * 200, records=2))
@@ -250,7 +269,7 @@ async def test_message_ids(store: Store, clock: Clock) -> None:
 async def test_the_message_id_of_a_gap_is_that_of_the_next_ledger_when_one_began_behind_it(
     store: Store, clock: Clock
 ) -> None:
-    await write(store, CreateLog(1), append(1, 0))
+    await write(store, append(1, 0))
     clock.now += limits.LEDGER_MS
     await write(store, append(1, 6))
     log = store.log(1)
@@ -259,7 +278,6 @@ async def test_the_message_id_of_a_gap_is_that_of_the_next_ledger_when_one_began
 
 @with_store
 async def test_ledgers_end_at_a_number_of_entries(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
     at, part = 0, 5000
     for _ in range(limits.LEDGER_ENTRIES // part):
         await write(store, append(1, at, [0] * part))
@@ -276,7 +294,6 @@ async def test_ledgers_end_at_a_number_of_entries(store: Store, clock: Clock) ->
 @with_store
 async def test_other_ways_to_read_give_the_same_bytes(store: Store, clock: Clock) -> None:
     """Bytes that are lent, and those that were just written: as `read`, or nothing."""
-    await write(store, CreateLog(1))
     end = 0
     for size in (100, 30_000, 7, 90_000):
         await write(store, append(1, end, [size]))
@@ -307,8 +324,7 @@ async def test_other_ways_to_read_give_the_same_bytes(store: Store, clock: Clock
 
 @with_store
 async def test_trim_moves_the_start_and_drops_whole_segments(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
-    store.log(1).configure(segment_bytes=500)
+    (await opened(store, 1)).configure(segment_bytes=500)
     for base in range(10):
         await write(store, append(1, base, [100]))
     log = store.log(1)
@@ -334,7 +350,7 @@ async def test_trim_moves_the_start_and_drops_whole_segments(store: Store, clock
 
 @with_store
 async def test_trim_within_a_batch_keeps_the_batch(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0, [50] * 3, records=10))
+    await write(store, append(1, 0, [50] * 3, records=10))
     await write(store, Trim(1, 15))
     log = store.log(1)
     assert log.start_offset == 15
@@ -345,7 +361,6 @@ async def test_trim_within_a_batch_keeps_the_batch(store: Store, clock: Clock) -
 
 @with_store
 async def test_trim_forgets_ledgers_and_epochs_that_ended_below(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1))
     for base in range(4):
         await write(store, append(1, base, epoch=base + 1))
         clock.now += limits.LEDGER_MS
@@ -361,7 +376,7 @@ async def test_trim_forgets_ledgers_and_epochs_that_ended_below(store: Store, cl
 
 @with_store
 async def test_append_and_trim_in_one_commit(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0, [50] * 3), Trim(1, 3), append(1, 3))
+    await write(store, append(1, 0, [50] * 3), Trim(1, 3), append(1, 3))
     log = store.log(1)
     assert (log.start_offset, log.end_offset) == (3, 4)
     assert bases(await content(log)) == [3]
@@ -371,25 +386,56 @@ async def test_append_and_trim_in_one_commit(store: Store, clock: Clock) -> None
 async def test_a_dropped_log_is_gone_with_all_it_had(store: Store, clock: Clock) -> None:
     dedup = Put(Family.DEDUP, (1).to_bytes(4, "big") + b"producer", b"x")
     other = Put(Family.DEDUP, (2).to_bytes(4, "big") + b"producer", b"x")
-    await write(store, CreateLog(1), CreateLog(2), append(1, 0), append(2, 0), dedup, other)
+    await write(store, append(1, 0), append(2, 0), dedup, other)
     log = store.log(1)
     await write(store, DropLog(1))
     assert log.stale
-    with pytest.raises(KeyError):
-        store.log(1)
-    with pytest.raises(KeyError):
-        await write(store, append(1, 1))
-    assert [key[:4] for key, _ in store.scan(Family.DEDUP)] == [b"\0\0\0\2"]
+    assert store.log(1) is not log
+    assert (store.log(1).end_offset, store.log(1).size, store.log(1).segments()) == (0, 0, [])
+    assert [key[:4] for key, _ in await soon(store.page(Family.DEDUP))] == [b"\0\0\0\2"]
     assert bases(await content(store.log(2))) == [0]
 
 
 @with_store
+async def test_a_log_that_was_never_written_is_dropped_like_any_other(store: Store, clock: Clock) -> None:
+    dedup = Put(Family.DEDUP, (1).to_bytes(4, "big") + b"producer", b"x")
+    await write(store, dedup)
+    log = store.log(1)
+    await write(store, DropLog(1), DropLog(2))
+    assert log.stale
+    assert await soon(store.page(Family.DEDUP)) == []
+
+
+@with_store
 async def test_append_and_drop_in_one_commit(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0))
-    await write(store, append(1, 1, [9000]), DropLog(1), CreateLog(2), append(2, 0))
-    with pytest.raises(KeyError):
-        store.log(1)
-    assert store.log(2).end_offset == 1
+    await write(store, append(1, 0))
+    await write(store, append(1, 1, [9000]), DropLog(1), append(2, 0), append(3, 0), DropLog(3))
+    assert [store.log(partition).end_offset for partition in (1, 2, 3)] == [0, 1, 0]
+
+
+@with_store
+async def test_until_a_drop_was_told_there_is_no_log_and_none_comes_back(store: Store, clock: Clock) -> None:
+    await write(store, append(1, 0))
+    told: list[str] = []
+
+    def ask(when: str) -> None:
+        for writes in ([append(1, 0)], [append(1, 1)], [Trim(1, 0)], [DropLog(1)]):
+            with pytest.raises(KeyError):
+                store.commit(writes, Durability.OS, lambda outcome: told.append("of a write behind it"))
+        with pytest.raises(KeyError):
+            store.log(1)
+        told.append(when)
+
+    def before(outcome: object) -> None:
+        # the drop is in the queue, or behind this callback
+        store.commit([DropLog(1), DropLog(2)], Durability.OS, lambda outcome: ask("in the callback"))
+        ask("on its way")
+
+    store.commit([Put(Family.META, b"k", b"v")], Durability.OS, before)
+    while len(told) < 2:
+        await write(store, Put(Family.META, b"last", b""))
+    assert told == ["on its way", "in the callback"]
+    assert store.log(1).end_offset == 0
 
 
 # rows
@@ -399,32 +445,32 @@ async def test_append_and_drop_in_one_commit(store: Store, clock: Clock) -> None
 async def test_rows(store: Store, clock: Clock) -> None:
     await write(
         store,
-        *(Put(Family.GROUP, key, key * 2) for key in (b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff")),
-        Put(Family.OFFSET, b"a", b"other family"),
+        *(Put(Family.CATALOG, key, key * 2) for key in (b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff")),
+        Put(Family.META, b"a", b"other family"),
     )
-    assert store.get(Family.GROUP, b"ab") == b"abab"
-    assert store.get(Family.GROUP, b"x") is None
-    assert [key for key, _ in store.scan(Family.GROUP)] == [b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"a")] == [b"a", b"ab", b"abc"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"a", b"ab")] == [b"ab", b"abc"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"b", b"a")] == [b"b"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"a", b"c")] == []
-    assert [key for key, _ in store.scan(Family.GROUP, limit=2)] == [b"a", b"ab"]
-    assert [key for key, _ in store.scan(Family.GROUP, b"\xff")] == [b"\xff", b"\xff\xff"]
-    assert list(store.scan(Family.GROUP, limit=0)) == []
-    await write(store, Delete(Family.GROUP, b"ab"), Delete(Family.GROUP, b"nothing"))
-    await write(store, DeleteRange(Family.GROUP, b"abc", b"\xff"))
-    assert [key for key, _ in store.scan(Family.GROUP)] == [b"a", b"\xff", b"\xff\xff"]
+    assert store.get(Family.CATALOG, b"ab") == b"abab"
+    assert store.get(Family.CATALOG, b"x") is None
+    assert [key for key, _ in store.scan(Family.CATALOG)] == [b"a", b"ab", b"abc", b"b", b"\xff", b"\xff\xff"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"a")] == [b"a", b"ab", b"abc"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"a", b"ab")] == [b"ab", b"abc"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"b", b"a")] == [b"b"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"a", b"c")] == []
+    assert [key for key, _ in store.scan(Family.CATALOG, limit=2)] == [b"a", b"ab"]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"\xff")] == [b"\xff", b"\xff\xff"]
+    assert list(store.scan(Family.CATALOG, limit=0)) == []
+    await write(store, Delete(Family.CATALOG, b"ab"), Delete(Family.CATALOG, b"nothing"))
+    await write(store, DeleteRange(Family.CATALOG, b"abc", b"\xff"))
+    assert [key for key, _ in store.scan(Family.CATALOG)] == [b"a", b"\xff", b"\xff\xff"]
 
 
 @with_store
 async def test_long_scans(store: Store, clock: Clock) -> None:
     keys = [number.to_bytes(4, "big") + b"suffix" for number in range(5000)]
-    await write(store, *(Put(Family.DEDUP, key, b"v") for key in keys))
-    assert [key for key, _ in store.scan(Family.DEDUP)] == keys
-    assert [key for key, _ in store.scan(Family.DEDUP, b"\0\0")] == keys
-    assert [key for key, _ in store.scan(Family.DEDUP, keys[77][:4])] == [keys[77]]
-    assert [key for key, _ in store.scan(Family.DEDUP, b"\0", keys[4321], 3)] == keys[4321:4324]
+    await write(store, *(Put(Family.CATALOG, key, b"v") for key in keys))
+    assert [key for key, _ in store.scan(Family.CATALOG)] == keys
+    assert [key for key, _ in store.scan(Family.CATALOG, b"\0\0")] == keys
+    assert [key for key, _ in store.scan(Family.CATALOG, keys[77][:4])] == [keys[77]]
+    assert [key for key, _ in store.scan(Family.CATALOG, b"\0", keys[4321], 3)] == keys[4321:4324]
 
 
 @with_store
@@ -441,25 +487,102 @@ async def test_later_writes_of_a_commit_win(store: Store, clock: Clock) -> None:
     assert [store.get(Family.META, key) for key in (b"k", b"l", b"m")] == [None, b"2", None]
 
 
+@with_store
+async def test_pages_are_what_a_scan_gives_some_at_a_time(store: Store, clock: Clock) -> None:
+    keys = [number.to_bytes(4, "big") + b"producer" for number in range(10)]
+    await write(store, *(Put(Family.DEDUP, key, b"v") for key in keys))
+    assert await soon(store.page(Family.DEDUP)) == [(key, b"v") for key in keys]
+    assert [key for key, _ in await soon(store.page(Family.DEDUP, b"", keys[3], 4))] == keys[3:7]
+    assert [key for key, _ in await soon(store.page(Family.DEDUP, keys[5][:4]))] == [keys[5]]
+    assert await soon(store.page(Family.DEDUP, b"\1")) == []
+    assert await soon(store.page(Family.DEDUP, limit=0)) == []
+
+
+# scopes
+
+
+@with_store
+async def test_the_instance_is_loaded(store: Store, clock: Clock) -> None:
+    assert store.load(INSTANCE) is None
+
+
+@with_store
+async def test_what_was_loaded_stays_so(store: Store, clock: Clock) -> None:
+    for scope in (of_partition(1), of_group("g"), of_group("nobody's")):
+        waits = store.load(scope)
+        assert store.load(scope) is waits
+        for _ in range(2):
+            await soon(waits)
+    await store.write(
+        [
+            append(1, 0),
+            Put(Family.GROUP, b"g", b"row"),
+            Put(Family.DEDUP, b"\0\0\0\1p", b"row"),
+        ],
+        Durability.OS,
+    )
+    for scope in (of_partition(1), of_group("g"), of_group("nobody's")):
+        assert store.load(scope) is None
+    assert store.log(1).end_offset == 1
+    assert store.get(Family.GROUP, b"g") == b"row"
+    assert store.get(Family.GROUP, b"nobody's") is None
+    assert list(store.scan(Family.DEDUP, b"\0\0\0\1")) == [(b"\0\0\0\1p", b"row")]
+
+
 # the order of things
 
 
 @with_store
 async def test_done_is_called_once_each_in_order(store: Store, clock: Clock) -> None:
     outcomes = Outcomes()
-    store.commit([CreateLog(1)], Durability.OS, outcomes.of("create"))
+    store.commit([Put(Family.META, b"k", b"v")], Durability.OS, outcomes.of("row"))
     for base in range(50):
         durability = Durability.FSYNC if base % 7 == 0 else Durability.OS
         store.commit([append(1, base)], durability, outcomes.of(str(base)))
-    await write(store, Put(Family.META, b"last", b""))
-    assert outcomes.seen == [("create", None), *((str(base), None) for base in range(50))]
+    await write(store)
+    assert sorted(outcomes.seen, key=lambda each: each[0] != "row") == [
+        ("row", None),
+        *((str(base), None) for base in range(50)),
+    ]
+    await load(store, of_partition(1))
     assert bases(await content(store.log(1))) == list(range(50))
+
+
+@with_store
+async def test_commits_to_one_scope_are_done_in_the_order_in_which_they_came(
+    store: Store, clock: Clock
+) -> None:
+    done: list[tuple[str, int]] = []
+
+    def hand_in(name: str, number: int, *writes: Write) -> None:
+        store.commit(writes, Durability.OS, lambda outcome: done.append((name, number)))
+
+    for number in range(20):
+        for partition in range(3):
+            hand_in(f"log {partition}", number, append(partition, number))
+        hand_in("row", number, Put(Family.META, b"k", b"%d" % number))
+        hand_in("group", number, Put(Family.GROUP, b"g", b"%d" % number))
+        cursor = bytes(7) + b"\0" + bytes([number])
+        hand_in("log 0", number, Put(Family.CURSOR, cursor, b""), Put(Family.META, b"k%d" % number, b""))
+        if number % 7 == 3:
+            hand_in("nothing", number)
+            hand_in("behind", number, Put(Family.META, b"l", b""))
+    await write(store)
+    for name in {name for name, _ in done}:
+        numbers = [number for each, number in done if each == name]
+        assert numbers == sorted(numbers), name
+    assert len(done) == 20 * 6 + 2 * 3
+    for number in (3, 10, 17):
+        before = done[: done.index(("nothing", number))]
+        assert len(
+            [each for each in before if each[1] <= number and each[0] not in ("nothing", "behind")]
+        ) == (6 * (number + 1))
 
 
 @with_store
 async def test_a_commit_from_within_done_comes_after_those_before_it(store: Store, clock: Clock) -> None:
     order: list[Any] = []
-    store.commit([CreateLog(1)], Durability.OS, order.append)
+    store.commit([Put(Family.META, b"k", b"v")], Durability.OS, order.append)
 
     def first(outcome: object) -> None:
         order.append("first")
@@ -469,7 +592,7 @@ async def test_a_commit_from_within_done_comes_after_those_before_it(store: Stor
     store.commit([append(1, 0)], Durability.FSYNC, first)
     store.commit([append(1, 1)], Durability.OS, lambda outcome: order.append("second"))
     for _ in range(3):
-        await write(store, Put(Family.META, b"last", b""), durability=Durability.FSYNC)
+        await write(store, durability=Durability.FSYNC)
     assert order[0] is None
     assert sorted(order[1:]) == ["first", "nested", "second", "still first"]
     assert order.index("still first") == order.index("first") + 1 < order.index("nested")
@@ -482,15 +605,15 @@ async def test_a_callback_that_fails_harms_nobody(store: Store, clock: Clock) ->
     def bad(outcome: object) -> None:
         raise RuntimeError("in a callback")
 
-    store.commit([CreateLog(1)], Durability.FSYNC, bad)
+    store.commit([Put(Family.META, b"k", b"v")], Durability.FSYNC, bad)
     store.commit([append(1, 0)], Durability.OS, outcomes.of("next"))
-    await write(store, Put(Family.META, b"last", b""))
+    await write(store)
     assert outcomes.seen == [("next", None)]
 
 
 @with_store
 async def test_stats_count(store: Store, clock: Clock) -> None:
-    await write(store, CreateLog(1), append(1, 0, [100]))
+    await write(store, append(1, 0, [100]))
     await write(store, append(1, 1, [100]), durability=Durability.FSYNC)
     stats = store.stats()
     assert stats.commits == 2

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import load
 from gateway.broker.subscriptions import rows
 from semantics.subscriptions.rows import RowError, stands
-from store.api import Durability, StoreError
+from store.api import Durability, StoreError, of_partition
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
@@ -61,7 +62,7 @@ class LeftDying:
         found: dict[int, list[int]] = {}
         count = 0
         while True:
-            page = rows.page_of_stands(self._node.store, behind, PAGE)
+            page = await rows.page_of_stands(self._node.store, behind, PAGE)
             for subscription, partition, value in page:
                 try:
                     counts = stands(value).counts
@@ -98,8 +99,11 @@ class LeftDying:
         subscription = self._subscriptions.by_id(row.group, row.topic_id)
         if subscription is None:
             return False
+        loading = load(self._node.store, (of_partition(partition),))
+        if loading is not None:
+            await loading
         at = subscription.partition(runtime.topic.partitions.index(partition))
-        # loaded, it buries with the next turn
+        # in memory, it buries with the next turn
         at.ready()
         await self._node.write((), Durability.OS)
         for _ in range(LOOKS):

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import Loading, all_loaded
 from gateway.broker.message_ids import id_at
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.partition import first_carried
@@ -210,6 +211,11 @@ class Letters:
                         if at.cursor is not cursor or at.gone:
                             return
                         continue
+                    except Loading as loading:
+                        yield all_loaded((loading,))
+                        if at.cursor is not cursor or at.gone:
+                            return
+                        continue
                     else:
                         at.letters_stored()
                         if made is not None:
@@ -379,7 +385,7 @@ class Letters:
     ) -> asyncio.Future[None] | None:
         """Both sides of the fact, into the open turn. A future when a topic is made for it: it ends with the commit.
 
-        Raises Impossible, Later.
+        Raises Impossible, Later; Loading.
         """
         node = self.node
         subscription = at.subscription
@@ -424,6 +430,8 @@ class Letters:
     def _target(self, at: SubscriptionPartition, topic: Topic) -> Partition:
         try:
             target = self.node.in_use.partition(topic, at.index % len(topic.partitions))
+        except Loading:
+            raise
         except KafkaError as error:
             raise Impossible(f"topic '{topic.name}' cannot be written: {error}") from error
         if target.log.refuses:

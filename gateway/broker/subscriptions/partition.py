@@ -7,11 +7,13 @@ again from the store; the consumers stay. See `reading.py` for a fetch, `letters
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import check_loaded
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.subscriptions import reading, rows
 from gateway.broker.subscriptions.consumers import Consumer, Waiter
@@ -20,7 +22,7 @@ from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Ending, Refusal
-from store.api import Corrupt, Durability, Store, StoreError
+from store.api import Corrupt, Durability, Fenced, Store, StoreError, of_partition
 from store.pending import Pending
 from store.steps import step
 
@@ -155,7 +157,12 @@ class SubscriptionPartition:
         if self.partition.stale or self.gone:
             self._renew()
         cursor = self.cursor
-        return cursor if cursor is not None else self._load()
+        if cursor is not None:
+            return cursor
+        if any(wrote is not None for wrote in self._sent):
+            # the rows are not yet what the cursor before it has said; clients come again at once
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The subscription is being written.")
+        return self._load()
 
     def _find_partition(self) -> Partition:
         if self.subscription.gone:
@@ -185,6 +192,7 @@ class SubscriptionPartition:
         now, wall = clock.monotonic_ms(), clock.wall_ms()
         start, end = partition.log_start, partition.high_watermark
         store = self.store
+        check_loaded(store, of_partition(self.id))
         try:
             stored = list(rows.of_cursor(store, self.prefix))
             if stored:
@@ -210,6 +218,7 @@ class SubscriptionPartition:
         """Give the cursor the next of its due times. Only while nothing of it is on its way to the store."""
         needs = cursor.needs_due
         if needs is not None:
+            check_loaded(self.store, of_partition(self.id))
             found = rows.due(self.store, self.prefix, needs.key, needs.limit)
             changed = cursor.due_loaded(found, len(found) < needs.limit)
             if changed or cursor.needs_due is not None:
@@ -394,8 +403,10 @@ class SubscriptionPartition:
         )
         self._coming = 0
         if any(now - each.attached_at <= RECENT_MS for each in self.consumers.values()):
-            members = self.registry.configs.members_on(group, self.partition.topic.name)
-            self._coming = max(members - len(self.consumers), 0)
+            # of a group that is not loaded nobody comes for now
+            with contextlib.suppress(KafkaError):
+                members = self.registry.configs.members_on(group, self.partition.topic.name)
+                self._coming = max(members - len(self.consumers), 0)
         self._sharers_at = now
 
     def may_serve(self, consumer: str) -> bool:
@@ -575,13 +586,17 @@ class SubscriptionPartition:
             try:
                 self._load_due(cursor)
                 self._arm()
-            except StoreError as error:
+            except (KafkaError, StoreError) as error:
                 log.error("due times of group %s cannot be read: %s", self.subscription.group, error)
         if self.waiters:
             self.serve()
 
     def failed(self, error: StoreError) -> None:
         wrote = self._sent.pop(0)
+        if isinstance(error, Fenced):
+            # it may be this partition that another has, and its log is then read again, too
+            self.partition.retire()
+            self.partition.topic.forget(self.partition)
         if self.cursor is wrote:
             self.discard()
         self.serve_soon()

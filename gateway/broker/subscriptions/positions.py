@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.broker.loading import until_loaded
+
 if TYPE_CHECKING:
     from gateway.broker.subscriptions.subscription import Subscription
 
@@ -29,7 +31,7 @@ async def seek(subscription: Subscription, offsets: Mapping[int, int]) -> None:
     What was settled from there on is delivered again. Returns when that is durable. Raises KafkaError, StoreError.
     """
     for index, offset in offsets.items():
-        at = subscription.partition(index)
+        at = await until_loaded(lambda index=index: subscription.partition(index))  # type: ignore[misc]
         cursor = at.ready()
         cursor.seek(min(max(offset, at.partition.log_start), at.partition.high_watermark))
         at.touch()

@@ -185,13 +185,19 @@ class Fetching:
         return self._at.cursor is self._cursor and self.consumer in self._at.consumers
 
     def _wait(self, waits: Awaitable[list[Buffer]]) -> Asking[list[Buffer]]:
-        reading = self._at.reading
-        reading.add(self)
+        at = self._at
+        at.reading.add(self)
+        # their lock would run while nobody has them
+        held = [*self.acquired, *self.rest]
+        if held:
+            at.withhold(self.consumer, held)
         try:
             data: list[Buffer] = yield waits
             return data
         finally:
-            reading.discard(self)
+            at.reading.discard(self)
+            if held:
+                at.sent(self.consumer)
 
     def _pass(self, waits: Awaitable[list[Buffer]]) -> Asking[list[Buffer]]:
         """The same, and nobody else looks on meanwhile."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.loading import until_loaded
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
 from gateway.broker.subscriptions.consumers import Consumer
@@ -311,11 +312,14 @@ class Subscriptions:
         if strategy == "earliest":
             return [0] * count
         if strategy == "latest":
-            return [node.in_use.log_of(topic, index).end_offset for index in range(count)]
+            return [
+                (await until_loaded(partial(node.in_use.log_of, topic, index))).end_offset
+                for index in range(count)
+            ]
         since = node.clock.wall_ms() - ago
         starts: list[int] = []
         for index in range(count):
-            partition = node.in_use.partition(topic, index)
+            partition = await until_loaded(partial(node.in_use.partition, topic, index))
             end = partition.high_watermark
             try:
                 found = await offsets_by_time.first_at_or_after(partition, since, node.decompression_limit)

@@ -22,6 +22,7 @@ import msgspec
 from semantics.subscriptions.rows import LOG, Row, RowKind, Stands, number_key, read_number
 from semantics.subscriptions.rows import stands as read_stands
 from store.api import Delete, DeleteRange, Family, Put, Write
+from store.pending import Pending
 from store.steps import step
 
 NEXT_ID = b"next-subscription-id"
@@ -67,6 +68,14 @@ class Rows(Protocol):
     def scan(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class Pages(Protocol):
+    """A store, as far as rows of all partitions are read here."""
+
+    def page(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Pending[list[tuple[bytes, bytes]]]: ...
 
 
 def _group_prefix(group: str) -> bytes:
@@ -152,11 +161,12 @@ def stands(rows: Rows, start: bytes) -> Stands | None:
     return read_stands(raw) if raw is not None else None
 
 
-def page_of_stands(rows: Rows, behind: bytes | None, limit: int) -> list[tuple[int, int, bytes]]:
+async def page_of_stands(rows: Pages, behind: bytes | None, limit: int) -> list[tuple[int, int, bytes]]:
     """Rows that say where cursors stand, some at a time, behind one's prefix: (subscription, partition, value)."""
     start = None if behind is None else behind + b"\0"
-    found = rows.scan(Family.CURSOR, b"", start, limit)
-    return [(*_PREFIX.unpack_from(key), value) for key, value in found]
+    found = rows.page(Family.CURSOR, b"", start, limit)
+    page = found if isinstance(found, list) else await found
+    return [(*_PREFIX.unpack_from(key), value) for key, value in page]
 
 
 def page(rows: Rows, behind: SubscriptionRow | None, limit: int) -> list[SubscriptionRow]:

@@ -108,7 +108,7 @@ class Scanner:
             self._found.move_to_end(key)
             self.hits += 1
         if isinstance(known, Unreadable):
-            raise Unreadable(str(known))
+            raise type(known)(str(known))
         if known.reached is not None and first >= known.reached:
             return self._go_on(key, known, batch, first, wall)
         return known

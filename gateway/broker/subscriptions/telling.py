@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from gateway.broker.subscriptions.scanning import PART
@@ -13,6 +14,8 @@ from store.api import Buffer
 
 if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+
+log = logging.getLogger("magnetar.subscriptions")
 
 _CODEC = 0x07
 _CONTROL = 0x20
@@ -73,8 +76,19 @@ def _looked_at(at: SubscriptionPartition, each: Stored, first: int, wall: int) -
     """What the cursor is told of a batch whose records had to be looked at."""
     try:
         found = at.registry.scanner.look(at, each, at.key_shared, first, wall)
-    except delivery.Unreadable:
+    except delivery.Unreadable as error:
         at.touch()
+        bound = isinstance(error, delivery.TooLarge)
+        log.warning(
+            "The batch at offset %d of topic %s, partition %d cannot be opened and goes to the dead letters of group "
+            "%s as a whole. %s%s",
+            each.base,
+            at.subscription.topic,
+            at.index,
+            at.subscription.group,
+            error,
+            " The bound is socket.request.max.bytes." if bound else "",
+        )
         # It is buried whole, as its first record; how many there are is only what its header says.
         unread = [Batch(first, first + 1, dead=[(first, first, Reason.CORRUPT)])]
         return [*unread, Batch(first + 1, each.next, skip=True)] if each.next > first + 1 else unread

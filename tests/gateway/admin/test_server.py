@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from gateway.admin import server
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from store.api import DiskFull
+from tests.gateway.admin.billing import made
 
 Admin = Any
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
@@ -195,5 +197,18 @@ def test_json_bodies_are_json(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         answer = await admin.ask("GET", "/admin/v2/persistent/public/default/nope/stats")
         assert json.loads(answer.body) == {"reason": "There is no topic persistent://public/default/nope."}
+
+    serve(test)
+
+
+def test_a_large_answer_comes_whole(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        monkeypatch.setattr(server, "PIECE", 100)
+        answer = await admin.ask("GET", "P/orders/stats")
+        assert len(answer.body) > 1000
+        assert answer.json["subscriptions"]["billing"]["msgBacklog"] == 5
+        head = await admin.ask("HEAD", "P/orders/stats")
+        assert (head.status, head.body) == (200, b"")
 
     serve(test)

@@ -14,6 +14,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from tests.gateway.broker.held import part, run
+from tests.gateway.broker.placing import TwoNodes
 from tests.gateway.serving import Client, batch, create, produce_body
 
 
@@ -125,6 +126,32 @@ def test_what_has_configs() -> None:
         assert await ask(1, 2) == (0, [(2, "a"), (2, "b")])
         assert await ask(1, 16, 32) == (0, [])
         assert await ask(1, 2, 99) == (Error.UNSUPPORTED_VERSION, [])
+
+    run(test)
+
+
+def test_a_cluster_of_two_nodes() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        gateway.broker.placement = TwoNodes()
+        answer = await client.ask(ApiKey.DESCRIBE_CLUSTER, 2, messages.DescribeClusterRequest())
+        assert answer.controller_id == 8
+        assert [(each.broker_id, each.host, each.port, each.rack) for each in answer.brokers] == [
+            (7, "seven.example", 9092, None),
+            (8, "eight.PLAINTEXT.example", 9093, "r"),
+        ]
+        asked = messages.ListConfigResourcesRequest(resource_types=[4])
+        found = (await client.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, asked)).config_resources
+        assert [(each.resource_type, each.resource_name) for each in found] == [(4, "7"), (4, "8")]
+        topic = messages.CreateTopicsRequest.CreatableTopic
+        assigned = messages.CreateTopicsRequest.CreatableReplicaAssignment(partition_index=0, broker_ids=[7])
+        made = messages.CreateTopicsRequest(
+            topics=[topic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assigned])],
+            timeout_ms=1000,
+        )
+        (refused,) = (await client.ask(ApiKey.CREATE_TOPICS, 7, made)).topics
+        assert refused.error_code == Error.INVALID_REPLICA_ASSIGNMENT
+        assert refused.error_message is not None
+        assert "placed by the cluster" in refused.error_message
 
     run(test)
 

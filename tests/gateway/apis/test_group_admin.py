@@ -11,6 +11,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from tests.gateway.apis.group_client import SUBSCRIPTION, Client
 from tests.gateway.broker.fake_broker import FakeBroker
+from tests.gateway.broker.placing import TwoNodes
 
 # -- administration
 
@@ -138,6 +139,24 @@ def test_find_coordinator(client: Client, version: int) -> None:
         assert [one.key for one in answer.coordinators] == ["g", "h"]
         found = answer.coordinators[1]
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 7, "plain.example", 9092)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_of_two_nodes_the_one_that_coordinates_the_group_is_named(client: Client, version: int) -> None:
+    client.broker.placement = placement = TwoNodes()
+
+    def find(*groups: str) -> list[tuple[int, int, str, int]]:
+        if version >= 4:
+            found = client.ask(ApiKey.FIND_COORDINATOR, version, coordinator_keys=[*groups]).coordinators
+        else:
+            found = [client.ask(ApiKey.FIND_COORDINATOR, version, key=group) for group in groups]
+        return [(each.error_code, each.node_id, each.host, each.port) for each in found]
+
+    seven, eight = (0, 7, "seven.example", 9092), (0, 8, "eight.plain.example", 9093)
+    assert find("g1", "g2", "g3") == [seven, eight, seven]
+    placement.gone = {8}
+    nobody = (Error.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+    assert find("g1", "g2", "g3") == [seven, nobody, seven]
 
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])

@@ -12,6 +12,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from tests.gateway.broker.held import HeldStore, run, run_held
+from tests.gateway.broker.placing import TwoNodes
 from tests.gateway.serving import Client, create
 
 Request = messages.MetadataRequest
@@ -70,6 +71,35 @@ def test_who_leads_what() -> None:
             assert (partition.partition_index, partition.leader_id) == (index, node.node_id)
             assert partition.leader_epoch == gateway.broker.store.leader_epoch(numbers[index])
             assert partition.replica_nodes == partition.isr_nodes == [node.node_id]
+
+    run(test)
+
+
+def test_of_two_nodes_each_is_named_where_it_leads() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "a", 3)
+        alone = await ask(client, ["a"], version=12)
+        assert len(alone.brokers) == 1
+        gateway.broker.placement = placement = TwoNodes()
+        # the same question: what was kept of the answer is old
+        answer = await ask(client, ["a"], version=12)
+        assert [(each.node_id, each.host, each.port, each.rack) for each in answer.brokers] == [
+            (7, "seven.example", 9092, None),
+            (8, "eight.PLAINTEXT.example", 9093, "r"),
+        ]
+        assert answer.controller_id == 8
+        (topic,) = answer.topics
+        assert [each.leader_id for each in topic.partitions] == [7, 8, 7]
+        for each in topic.partitions:
+            assert each.replica_nodes == each.isr_nodes == [each.leader_id]
+        placement.gone, placement.version = {8}, 2
+        assert [each.node_id for each in (await ask(client, ["a"], version=12)).brokers] == [7]
+        asked = messages.DescribeTopicPartitionsRequest(topics=[], response_partition_limit=2, cursor=None)
+        (described,) = (await client.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, asked)).topics
+        assert [(each.leader_id, each.replica_nodes, each.isr_nodes) for each in described.partitions] == [
+            (7, [7], [7]),
+            (8, [8], [8]),
+        ]
 
     run(test)
 

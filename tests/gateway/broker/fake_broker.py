@@ -11,11 +11,12 @@ from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_configs import GroupConfigs
-from gateway.broker.group_kinds import GroupKinds
+from gateway.broker.group_kinds import GroupKinds, Listed
 from gateway.broker.group_sweep import Sweep
 from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import IDLE_MS
 from gateway.broker.jobs import Job, Jobs
+from gateway.broker.placement import OneNode, Placement
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
 from gateway.config import Settings
@@ -89,6 +90,13 @@ class FakeSubscriptions:
         self.gone.append((group, member, graceful))
 
 
+def listing(broker: FakeBroker) -> list[Listed]:
+    """Every group there is."""
+    found = broker.group_kinds.listing()
+    assert isinstance(found, list), "the store has them at hand"
+    return found
+
+
 class FakeBroker:
     """Commits wait for `land` unless `at_once`; time passes with `advance`."""
 
@@ -100,7 +108,7 @@ class FakeBroker:
         self.metrics = GatewayMetrics()
         self.catalog = Catalog(self.store)
         self.loop = LOOP
-        self.node_id = 7
+        self.placement: Placement = OneNode(7, {"plain": ("plain.example", 9092)}, None)
         self.at_once = at_once
         self.queue: list[tuple[Sequence[Write], Callable[[Outcome], None]]] = []
         self.timers: list[Ring] = []
@@ -125,9 +133,6 @@ class FakeBroker:
             ],
         )
         self.jobs.start()
-
-    def advertised(self, listener: str) -> tuple[str, int]:
-        return f"{listener}.example", 9092
 
     def commit(
         self, writes: Sequence[Write], done: Callable[[Outcome], None], durability: Durability | None = None

@@ -49,6 +49,19 @@ def test_a_deleted_topic_leaves_no_row() -> None:
     assert catalog.names() == []
 
 
+def test_who_has_waited_asks_whether_a_topic_is_still_there() -> None:
+    store = memory.open()
+    catalog = Catalog(store)
+    old, new = topic(catalog, "t", 1), topic(catalog, "t", 2)
+    put(store, catalog, old)
+    assert (catalog.holds(old), Catalog(store).holds(old)) == (True, True)
+    store.commit(catalog.writes_delete(old), Durability.OS, lambda outcome: None)
+    catalog.changed("t", None)
+    assert (catalog.holds(old), Catalog(store).holds(old)) == (False, False)
+    put(store, catalog, new)
+    assert (catalog.holds(old), Catalog(store).holds(old), catalog.holds(new)) == (False, False, True)
+
+
 def test_the_id_of_a_topic_that_was_made_again_leads_nowhere() -> None:
     store = memory.open()
     catalog = Catalog(store)

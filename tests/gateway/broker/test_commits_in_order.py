@@ -87,6 +87,40 @@ def test_a_turn_that_is_refused_overtakes_none() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_turn_that_the_store_is_done_with_early_waits_for_those_before_it(fails: bool) -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)
+        await world.topic(partitions=2)
+        first, second = partition_of(world, 0), partition_of(world, 1)
+        store.holding = True
+        slow = put(world, b"a", 0)
+        await store.has(1)
+        early = put(world, b"b", 1)
+        rows, nothing = Slot(), Slot()
+        world.broker.commit([Put(Family.META, b"k", b"v")], rows.settle)
+        # without writes of its own: it waits for whatever is on its way
+        world.broker.commit((), nothing.settle)
+        await store.has(2)
+        # the store does not keep the order of what has nothing in common
+        store.inner.commit(*store.queued.pop())
+        assert (second.high_watermark, early.told.done(), rows.told.done()) == (0, False, False)
+        if fails:
+            store.fail(Refused("no"))
+            assert isinstance(await slow.told, StoreError)
+            assert isinstance(await early.told, StoreError), "it may have waited for the other"
+            assert isinstance(await nothing.told, StoreError)
+        else:
+            store.land()
+            assert await slow.told is await early.told is await nothing.told is None
+        assert await rows.told is None
+        assert (first.high_watermark, second.high_watermark) == (int(not fails), 1), "what is stored shows"
+        store.release()
+
+    run(test)
+
+
 class Breaking(Slot):
     """One whose answer cannot be made."""
 

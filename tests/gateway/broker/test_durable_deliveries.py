@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 
+from gateway.broker.acknowledging import Answer
+from gateway.broker.sharing import ShareFetch
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from store.api import StoreError
+from store.pending import Pending
 from tests.gateway.broker.held import Clock, HeldStore, run_held, until
 from tests.gateway.broker.share_asking import (
     ACCEPT,
@@ -165,6 +169,62 @@ def test_a_lock_begins_when_the_answer_leaves(waits: str) -> None:
         assert ack_errors(answer) == {0: 0, 1: 0}
         other.close()
         third.close()
+
+    run_held(test, clock=Clock())
+
+
+@pytest.mark.parametrize("waits", ["for a nack that it counts", "for a disk"])
+def test_a_lock_does_not_run_from_the_moment_in_which_its_answer_has_to_wait(
+    waits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine may stand still right then: a delivery would be counted before anything was sent."""
+
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        clock = gateway.broker.clock
+        assert isinstance(clock, Clock)
+        await alter_group(client, **{"pulsar.ack.timeout.ms": "1500"})
+        topic_id = await topic(gateway, client, 2, partitions=2)
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [0, 1], max_records=1)) == {0: {0: 1}}
+        at = serving(gateway)
+        start = ShareFetch.start
+        stood = []
+
+        def stands_still(fetch: ShareFetch) -> Pending[Answer]:
+            found = start(fetch)
+            if isinstance(found, Awaitable):
+                stood.append(True)
+                clock.now += 1_500
+                for index in (0, 1):
+                    serving(gateway, index).tick()
+            return found
+
+        monkeypatch.setattr(ShareFetch, "start", stands_still)
+        disk = None
+        if waits == "for a disk":
+            disk = Disk(at.partition.log)
+            at.partition.log = disk
+            expected = {0: {1: 1}, 1: {0: 1, 1: 1}}
+            acks = {0: [(0, 0, ACCEPT)]}
+            asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0, 1], acks=acks))
+            await until(lambda: disk.waiting)
+        else:
+            other = await Client.connect(gateway)
+            store.holding = True
+            other.send(
+                ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, topic_id, {0: [(0, 0, RELEASE)]})
+            )
+            await store.has(1)
+            expected = {0: {0: 2, 1: 1}, 1: {0: 1, 1: 1}}
+            asked = asyncio.create_task(share_fetch(client, "m", 2, topic_id, [0, 1]))
+            await store.has(2)
+        store.release()
+        if disk is not None:
+            await disk.go()
+        assert acquired(await asked) == expected
+        assert stood
+        done = {index: [(min(each), 1, ACCEPT)] for index, each in expected.items()}
+        body = share_fetch_body("m", 2 if disk is not None else 3, topic_id, acks=done)
+        assert ack_errors(await client.ask(ApiKey.SHARE_FETCH, 2, body)) == {0: 0, 1: 0}
 
     run_held(test, clock=Clock())
 

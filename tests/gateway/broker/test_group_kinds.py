@@ -15,7 +15,8 @@ from gateway.coordinators.group_rows import GroupHead, Kind, State
 from gateway.coordinators.share_events import Beat
 from gateway.wire.errors import Error
 from store.api import Durability, Family, Put
-from tests.gateway.broker.fake_broker import LOOP, FakeBroker
+from store.pending import Asking
+from tests.gateway.broker.fake_broker import LOOP, FakeBroker, listing
 from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
 
@@ -50,9 +51,9 @@ class Streams:
         self.deleted.append(group_id)
         return Error.NON_EMPTY_GROUP
 
-    def sweep(self, group_id: str, head: GroupHead) -> Iterable[None]:
+    def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
         self.swept.append(group_id)
-        yield
+        yield asyncio.sleep(0)
 
     def release_idle(self) -> None:
         self.released += 1
@@ -135,7 +136,7 @@ class TestAnIdOfAThirdKind:
         assert broker.group_kinds.owner("g") is streams
         assert broker.group_kinds.deletion("g") == Error.NON_EMPTY_GROUP
         assert streams.deleted == ["g"]
-        (listed,) = broker.group_kinds.listing()
+        (listed,) = listing(broker)
         assert (listed.group_id, listed.kind.shown) == ("g", "consumer")
         assert broker.group_kinds.reads(listed, "in")
         assert not broker.group_kinds.reads(listed, "out")
@@ -160,11 +161,11 @@ def test_a_share_group_keeps_its_id_before_it_is_stored(broker: FakeBroker) -> N
     LOOP.run_until_complete(asyncio.sleep(0))
     assert broker.store.get(Family.GROUP, b"g") is None
     assert join(broker, "g").error == Error.INCONSISTENT_GROUP_PROTOCOL
-    assert broker.group_kinds.listing() == [], "nobody is told before it is stored"
+    assert listing(broker) == [], "nobody is told before it is stored"
     broker.land()
     LOOP.run_until_complete(making)
     assert join(broker, "g").error == Error.INCONSISTENT_GROUP_PROTOCOL
-    assert [listed.kind for listed in broker.group_kinds.listing()] == [Kind.SHARE]
+    assert [listed.kind for listed in listing(broker)] == [Kind.SHARE]
 
 
 def test_an_id_is_free_when_its_group_is_deleted(broker: FakeBroker) -> None:
@@ -186,7 +187,7 @@ def test_the_list_is_of_all_kinds_and_by_id(broker: FakeBroker, streams: Streams
     Client(broker, "c").stable()
     stored(broker, "a", streams.kind)
     streams.claimed.add("d")
-    assert broker.group_kinds.listing() == [
+    assert listing(broker) == [
         ("a", "streams", "Stable", streams.kind, 3),
         ("b", "share", "Empty", Kind.SHARE, 0),
         ("c", "consumer", "Stable", Kind.CLASSIC, 1),
@@ -202,7 +203,7 @@ def test_what_cannot_be_read_is_left_out_of_the_list_alone(
     stored(broker, "torn", Kind.CLASSIC, State.STABLE)
     stored(broker, "newer", 9)
     broker.store.commit([Put(Family.GROUP, b"odd", b"\xc1")], Durability.OS, lambda outcome: None)
-    assert [listed.group_id for listed in broker.group_kinds.listing()] == ["good"]
+    assert [listed.group_id for listed in listing(broker)] == ["good"]
     assert "group newer: its type is 9, which this release does not know" in caplog.messages
     assert broker.group_kinds.deletion("odd") == Error.UNKNOWN_SERVER_ERROR
     assert broker.group_kinds.deletion("newer") == Error.GROUP_ID_NOT_FOUND
@@ -228,7 +229,7 @@ def test_the_sweep_has_the_sessions_of_absent_members_run(broker: FakeBroker) ->
     after.advance(0)
     assert after.groups.look("g") is not None
     after.advance(SESSION)
-    assert [(listed.state, listed.members) for listed in after.group_kinds.listing()] == [("Empty", 0)]
+    assert [(listed.state, listed.members) for listed in listing(after)] == [("Empty", 0)]
 
 
 def test_a_kind_is_added_once(broker: FakeBroker, streams: Streams) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.coordinators import offsets
 from store.api import Family, Put, Write
-from tests.gateway.broker.fake_broker import FakeBroker
+from tests.gateway.broker.fake_broker import FakeBroker, listing
 from tests.gateway.broker.group_client import SESSION, WEEK, Client, caller
 
 
@@ -27,7 +27,7 @@ def test_simple_groups_expire_by_commit(broker: FakeBroker, client: Client) -> N
     offsets_check(broker)
     assert client.offset("u") is None
     assert client.row() is None
-    assert broker.group_kinds.listing() == []
+    assert listing(broker) == []
     assert broker.groups.look("g") is None
 
 

@@ -11,7 +11,7 @@ from gateway.coordinators.classic_events import Delete, Heartbeat, Leave, Leaver
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import GroupHead, Kind, State
 from store.api import Durability, Family, Put
-from tests.gateway.broker.fake_broker import FakeBroker
+from tests.gateway.broker.fake_broker import FakeBroker, listing
 from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
 # -- writes before answers
@@ -69,7 +69,7 @@ def test_a_group_of_another_type_is_not_joined(broker: FakeBroker, client: Clien
     row = Put(Family.GROUP, b"g", group_rows._encoder.encode(head))
     broker.store.commit([row], Durability.OS, lambda outcome: None)
     assert client.join().error == Code.INCONSISTENT_GROUP_PROTOCOL
-    (listed,) = broker.group_kinds.listing()
+    (listed,) = listing(broker)
     assert (listed.kind, listed.state) == (Kind.SHARE, "Empty")
 
 
@@ -117,7 +117,7 @@ def test_a_commit_by_nobody_makes_a_simple_group(broker: FakeBroker, client: Cli
     broker.topic("t")
     assert value(client.commit("t", 42)) == Plain(0)
     assert client.offset("t") == 42
-    (listed,) = broker.group_kinds.listing()
+    (listed,) = listing(broker)
     assert listed == ("g", "", "Empty", Kind.CLASSIC, 0)
     assert len(broker.committed) == 1, "the row of the group and the offset are one fact"
     client.commit("t", 43)
@@ -187,7 +187,7 @@ def test_delete_group_takes_the_offsets_along(broker: FakeBroker, client: Client
     assert client.run(Delete(caller())) == Plain(0)
     assert client.offset("t") is None
     assert Client(broker, "g2").offset("t") == 5
-    assert [one.group_id for one in broker.group_kinds.listing()] == ["g2"]
+    assert [one.group_id for one in listing(broker)] == ["g2"]
 
 
 def test_rebalances_and_commits_are_counted(broker: FakeBroker, client: Client) -> None:

@@ -154,11 +154,33 @@ def test_of_a_deleted_topic_nothing_is_kept(world: World) -> None:
     assert world.in_use.runtimes() == []
 
 
+def test_who_asks_late_for_a_partition_of_a_deleted_topic_is_refused(world: World) -> None:
+    topic = world.make("t")
+    runtime = world.topic("t")
+    world.in_use.release_idle()
+    world.home.turn.write(world.catalog.writes_delete(topic), lambda outcome: None)
+    world.home.loop.run()
+    world.change("t", None)
+    for late in (lambda: world.in_use.partition_of(runtime, 0), lambda: world.in_use.log_of(topic, 0)):
+        with pytest.raises(KafkaError) as told:
+            late()
+        assert told.value.code == Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_who_asks_late_for_a_partition_gets_the_one_that_others_have(world: World) -> None:
+    """Not a second object for one log."""
+    world.make("t")
+    runtime = world.topic("t")
+    world.in_use.release_idle()
+    assert world.topic("t") is not runtime
+    assert world.in_use.partition_of(runtime, 0) is world.in_use.partition_of(world.topic("t"), 0)
+
+
 def test_a_topic_that_grew_has_more_partitions_and_keeps_those_it_had(world: World) -> None:
     topic = world.make("t")
     partition = world.in_use.partition(topic, 0)
     grown = Topic("t", topic.topic_id, [*topic.partitions, *world.catalog.allocate(1)], NOW)
-    world.home.turn.write(world.catalog.writes_update(grown, grown.partitions[1:]), lambda outcome: None)
+    world.home.turn.write(world.catalog.writes_update(grown, grown=True), lambda outcome: None)
     world.home.loop.run()
     world.change("t", grown)
     assert world.in_use.partition(grown, 0) is partition

@@ -12,7 +12,7 @@ from gateway.coordinators.classic_events import Heartbeat, Join, Plain
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import State
 from store.api import Durability, Family, Put
-from tests.gateway.broker.fake_broker import FakeBroker
+from tests.gateway.broker.fake_broker import FakeBroker, listing
 from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
 
@@ -100,7 +100,7 @@ def test_an_unreadable_row_is_an_error_and_no_crash(broker: FakeBroker, client: 
     assert client.beat("m1", 1) == -1
     with pytest.raises(KafkaError):
         broker.groups.get("g")
-    assert broker.group_kinds.listing() == []
+    assert listing(broker) == []
     broker.advance(1)
 
 
@@ -118,7 +118,7 @@ def test_only_groups_in_use_are_in_memory(broker: FakeBroker, client: Client) ->
     broker.advance(IDLE_MS)
     assert broker.groups.look("g") is None
     assert client.offset("t") == 1
-    assert [one.group_id for one in broker.group_kinds.listing()] == ["g"]
+    assert [one.group_id for one in listing(broker)] == ["g"]
 
 
 def test_a_group_with_members_stays_in_memory(broker: FakeBroker, client: Client) -> None:
@@ -140,7 +140,7 @@ def test_a_promise_that_nobody_keeps_leaves_nothing_behind(broker: FakeBroker, c
     assert client.run(event).error == Code.MEMBER_ID_REQUIRED
     broker.advance(SESSION)
     assert broker.groups.look("g") is None
-    assert broker.group_kinds.listing() == []
+    assert listing(broker) == []
 
 
 def test_timers_do_not_pile_up(broker: FakeBroker, client: Client) -> None:

@@ -16,7 +16,7 @@ from gateway.broker.broker import DECOMPRESSION_LIMIT
 from gateway.broker.offsets_by_time import IN_A_THREAD, first_at_or_after, largest
 from gateway.wire import records
 from store import memory
-from store.api import Append, CreateLog, Durability, Trim
+from store.api import Append, Durability, Trim
 from tests.examples import examples
 
 
@@ -25,7 +25,6 @@ class Partition:
 
     def __init__(self, batches: list[list[int]], codec: int = 0) -> None:
         store = memory.open()
-        store.commit([CreateLog(1)], Durability.OS, lambda outcome: None)
         self.log = store.log(1)
         self.stamps: list[int] = []
         for stamps in batches:

@@ -170,3 +170,33 @@ def test_min_insync_replicas() -> None:
             assert part(answer).error_code == 0
 
     run(test)
+
+
+# -- what is counted -----------------------------------------------------------------------------------------------
+
+
+def test_bytes_of_writes_that_failed_are_not_counted() -> None:
+    store = memory.open()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        broker = gateway.broker
+        (log,) = broker.topics.get("t").partitions
+
+        def counted() -> int:
+            runtime = broker.topic(b"t")
+            assert runtime is not None
+            at = runtime.partitions[0]
+            return broker.traffic.of(log)[0] + (at.bytes_in if at is not None else 0)
+
+        first = batch(b"v")
+        assert await put(client, first) == (0, 0)
+        assert counted() == len(first)
+        store.fence(log)
+        assert await put(client, batch(b"v" * 1000)) == (Error.NOT_LEADER_OR_FOLLOWER, -1)
+        assert counted() == len(first)
+        store.take(log)
+        assert await put(client, first) == (0, 1)
+        assert counted() == 2 * len(first)
+
+    run(test, store=store)

@@ -476,6 +476,25 @@ class Meanwhile(Retention):
             await happens()
 
 
+def test_of_a_topic_that_is_deleted_meanwhile_nothing_is_told(folder: Path | None) -> None:
+    class Deleting(Meanwhile):
+        async def _decide(self, *args: Any) -> Any:
+            decided = await super()._decide(*args)
+            await self.happens()
+            return decided
+
+    async def test(world: World) -> None:
+        await subscribed(world, retention__bytes="1")
+        await put(world, 2, headers=later(world, 9_000))
+        retention = Deleting(world.broker)
+        retention.happens = lambda: world.broker.delete_topic("t")
+        await retention.apply()
+        assert world.broker.catalog.get("t") is None
+        assert retention.kept == {}
+
+    run(test, folder)
+
+
 @pytest.mark.parametrize("what", ["a reset", "a new subscription", "another of that name"])
 def test_what_comes_before_the_trim_puts_it_off(what: str) -> None:
     async def test(world: World) -> None:

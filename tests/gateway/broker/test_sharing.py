@@ -463,19 +463,6 @@ def test_a_disk_that_fails_is_told_of() -> None:
 # -- among other requests --------------------------------------------------------------------------------------------
 
 
-def test_a_share_fetch_sees_what_was_produced_before_it_on_its_connection() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        topic_id = await topic(gateway, client)
-        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v")))
-        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0]))
-        client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"w")))
-        await client.receive()
-        assert acquired((await client.receive())[1]) == {0: {0: 1}}
-        await client.receive()
-
-    run(test)
-
-
 def test_requests_are_measured_under_their_names() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await topic(gateway, client, 1)
@@ -485,13 +472,5 @@ def test_requests_are_measured_under_their_names() -> None:
         assert 'magnetar_request_seconds_count{api="ShareFetch"} 1\n' in text
         assert 'magnetar_request_seconds_count{api="ShareAcknowledge"} 1\n' in text
         assert 'magnetar_request_seconds_count{api="Produce"} 1\n' in text, "acknowledgements are none"
-
-    run(test)
-
-
-def test_bytes_that_are_no_request_end_the_connection() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        client.send(ApiKey.SHARE_FETCH, 2, b"\x02g\x02m\0\0")
-        assert await client.at_end()
 
     run(test)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +15,14 @@ from gateway.broker.topics import check_name
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
+from gateway.wire.batch import admit
 from gateway.wire.errors import Error
-from store.api import DiskFull, DropLog, Refused, Trim
+from store.api import DiskFull, DropLog, Family, Refused, Trim
+from store.rocksdb.removal import OF_A_LOG
 from tests.gateway.broker.asking import delete_records, delete_topic, errors, fetch, list_offsets
 from tests.gateway.broker.held import HeldStore, part, run, run_held, until
+from tests.gateway.broker.subscriptions.world import World
+from tests.gateway.broker.subscriptions.world import run as run_world
 from tests.gateway.serving import Client, batch, create, produce_body
 
 
@@ -170,6 +177,73 @@ def test_batches_in_flight_when_a_topic_is_deleted_are_stored_or_refused_never_l
         second.close()
 
     run_held(test)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("crashing", [False, True])
+def test_nothing_is_left_of_topics_that_were_deleted_while_producers_wrote_to_them(
+    tmp_path: Path, seed: int, crashing: bool
+) -> None:
+    chance = random.Random(seed)
+    taken: list[int] = []
+
+    async def some_turns(most: int) -> None:
+        for _ in range(chance.randint(1, most)):
+            await asyncio.sleep(0)
+
+    async def produce(world: World, producer: int) -> None:
+        sequences: dict[int, int] = {}
+        while True:
+            await some_turns(2)
+            found = world.broker.catalog.get(chance.choice("abc"))
+            if found is None:
+                continue
+            # he may ask with what he knew earlier
+            await some_turns(2)
+            number = found.partitions[0]
+            with contextlib.suppress(KafkaError):
+                target = world.broker.partition(found, 0)
+                data = batch(
+                    b"v" * 100, producer_id=producer, producer_epoch=0, base_sequence=sequences.get(number, 0)
+                )
+                target.append(data, admit(data), world.clock.wall_ms())
+                sequences[number] = sequences.get(number, 0) + 1
+                taken.append(number)
+
+    async def test(world: World) -> None:
+        await world.subscribe("g", (await world.topic("a")).name)
+        producers = [asyncio.ensure_future(produce(world, number)) for number in range(1, 5)]
+        for _ in range(60):
+            name = chance.choice("abc")
+            if world.broker.catalog.get(name) is None:
+                await world.topic(name, chance.choice((1, 3)))
+            else:
+                await world.broker.delete_topic(name)
+            await some_turns(12)
+            world.broker.in_use.release_idle()
+            if chance.random() < 0.2:
+                await world.broker.retention.apply()
+        assert not any(each.done() for each in producers)
+        for each in producers:
+            each.cancel()
+        assert len({*taken}) > 2
+        if crashing:
+            await world.crash()
+        else:
+            await world.settled()
+        known = {
+            number.to_bytes(4, "big")
+            for topic in world.broker.catalog.topics()
+            for number in topic.partitions
+        }
+        for family in (Family.LOG, *OF_A_LOG):
+            assert {key[:4] for key, _ in world.store.scan(family)} <= known, family
+        if not crashing:
+            await world.store.checkpoint()
+        assert world.folder is not None
+        assert {bytes.fromhex(each.name[:8]) for each in world.folder.rglob("*.seg")} <= known
+
+    run_world(test, tmp_path / "data")
 
 
 def test_a_partition_that_nobody_used_is_not_opened_behind_the_deletion() -> None:

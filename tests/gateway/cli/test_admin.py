@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
 import sys
@@ -40,26 +39,6 @@ def test_other_nouns(peer: Peer) -> None:
     ):
         result = peer.run(*arguments.split())
         assert (result.exit_code, result.stdout) == (0, expected)
-
-
-def test_json_and_tables_wherever_the_flag_stands(peer: Peer) -> None:
-    peer.says("GET", "clusters", ["standalone"])
-    peer.says("GET", "persistent/public/default/x/stats", {"rate": 1, "magnetar": {"a": "b", "list": [1]}})
-    assert json.loads(peer.run("--output", "json", "clusters", "list").stdout) == ["standalone"]
-    assert json.loads(peer.run("clusters", "list", "--output", "json").stdout) == ["standalone"]
-    assert peer.run("clusters", "list", "--output", "table").stdout == "cluster\n----------\nstandalone\n"
-    assert peer.run("--output", "table", "topics", "stats", "x").stdout == (
-        "name           value\n-------------  -----\nrate           1\nmagnetar.a     b\nmagnetar.list  [1]\n"
-    )
-
-
-def test_a_refusal_is_told_on_stderr_with_its_reason(peer: Peer) -> None:
-    peer.says("PUT", "persistent/public/default/x", {"reason": "There is one."}, 409)
-    result = peer.run("topics", "create", "x")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "HTTP 409 Conflict\n\nReason: There is one.\n"
-    peer.says("PUT", "persistent/public/default/x", {"reason": "There is one."}, 499)
-    assert peer.run("topics", "create", "x").stderr == "HTTP 499\n\nReason: There is one.\n"
 
 
 def test_the_url_comes_from_the_environment(peer: Peer) -> None:

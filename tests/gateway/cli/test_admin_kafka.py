@@ -17,8 +17,6 @@ from gateway.cli.admin import main
 from gateway.cli.admin_client import AdminError
 from gateway.cli.admin_kafka import bootstrap_of, configuration, named
 from gateway.cli.admin_options import Options
-from gateway.cli.admin_produce import LONGEST_DELAY_MS
-from gateway.config.group_table import GROUP_CONFIGS
 
 
 def run(*arguments: str, seconds: float = 60.0) -> Result:
@@ -80,24 +78,6 @@ def test_what_makes_no_sense_is_told_in_one_sentence(arguments: list[str], word:
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_help_says_that_a_bare_number_is_seconds(verb: str) -> None:
     assert "a bare number means seconds" in " ".join(run(verb, "--help").stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--delay", "30d"], True),
-        (["--deliver-at", "4102444800000"], True),
-        (["--delay", "10d"], False),
-        (["--deliver-at", "1700000000000"], False),
-        ([], False),
-    ],
-)
-def test_a_delay_that_groups_cut_short_is_told(flags: list[str], told: bool) -> None:
-    assert GROUP_CONFIGS["pulsar.delayed.delivery.max.delay.ms"].setting.default == LONGEST_DELAY_MS
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        result = run("produce", "orders", "x", *flags, "-b", f"127.0.0.1:{unused.getsockname()[1]}")
-    assert ("after 10 days" in result.stderr) is told
 
 
 @pytest.mark.parametrize("verb", [["produce", "orders", "x"], ["consume", "orders"]])

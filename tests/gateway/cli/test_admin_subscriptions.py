@@ -43,35 +43,6 @@ def test_a_verb_asks_as_pulsars_does(peer: Peer, line: str, method: str, path: s
     assert (json.loads(sent) if sent not in ("", "null") else None) == body
 
 
-def test_messages_are_shown_with_all_that_is_known_of_them(peer: Peer) -> None:
-    headers = {
-        "X-Pulsar-Message-ID": "17:3:0:0", "X-Magnetar-Offset": "4", "X-Pulsar-publish-time": "2026-01-01T00:00:00Z",
-        "X-Pulsar-partition-key": "k", "X-Pulsar-PROPERTY": '{"colour": "blue"}',
-    }  # fmt: skip
-    peer.answers["GET", f"/admin/v2/{SUB}/position/1"] = (200, headers, b"hello")
-    peer.answers["GET", f"/admin/v2/{SUB}/position/2"] = (200, headers, b"\x00\xff")
-    peer.says("GET", f"{SUB}/position/3", {"reason": "no more"}, 404)
-    result = peer.run("topics", "peek-messages", "orders", "-s", "billing", "-n", "5")
-    assert result.exit_code == 0
-    for word in ("Message ID: 17:3:0:0", "Offset: 4", "Key: k", '"colour": "blue"', "hello", "00 ff"):
-        assert word in result.output
-    result = peer.run("--output", "json", "topics", "peek-messages", "orders", "-s", "billing")
-    assert json.loads(result.output)[0]["payload"] == "hello"
-
-
-def test_an_entry_is_shown_message_by_message(peer: Peer) -> None:
-    metadata = b"\x0a\x06\x0a\x01a\x12\x01b" + b"\x12\x01k" + b"\x18\x02"
-    body = len(metadata).to_bytes(4, "big") + metadata + b"m1"
-    nothing = b"\x18\x00\x48\x01"
-    body += len(nothing).to_bytes(4, "big") + nothing
-    headers = {"X-Pulsar-Message-ID": "17:3:0", "X-Magnetar-Offset": "4", "X-Pulsar-num-batch-message": "2"}
-    peer.answers["GET", f"/admin/v2/{TOPIC}/ledger/17/entry/3"] = (200, headers, body)
-    result = peer.run("--output", "json", "topics", "get-message-by-id", "orders", "-l", "17", "-e", "3")
-    first, second = json.loads(result.output)
-    assert (first["messageId"], first["payload"], first["properties"]) == ("17:3:0:0", "m1", {"a": "b"})
-    assert (second["offset"], second["payload"]) == (5, None)
-
-
 def test_an_explanation_begins_with_its_sentence(peer: Peer) -> None:
     peer.says("GET", f"{SUB}/explain", {"explanation": "c1 has it.", "state": "ACQUIRED", "offset": 3})
     result = peer.run("topics", "explain", "orders", "-s", "billing", "--offset", "3")

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from gateway.cli.main import main
 from store import batch, rocksdb
-from store.api import Append, CreateLog, Durability
+from store.api import Append, Durability
 
 
 def verify(data: Path, *args: str) -> Result:
@@ -21,7 +21,6 @@ def verify(data: Path, *args: str) -> Result:
 
 async def _fill(folder: Path, meanwhile: Callable[[], None] | None) -> None:
     store = await rocksdb.open(folder)
-    await store.write([CreateLog(1)], Durability.OS)
     for offset in range(3):
         made = batch.build(offset, bytes(200), timestamp=offset, records=1, epoch=1)
         await store.write([Append(1, offset, offset + 1, offset, [made], 1)], Durability.FSYNC)

@@ -89,6 +89,10 @@ class TestProblems:
         ]
         (problem,) = problems("message.max.bytes=200000000")
         assert problem.startswith("--set message.max.bytes: message.max.bytes (200000000) must not be above")
+        (problem,) = problems("listeners=127.0.0.1:9", "admin.listen=127.0.0.1:9")
+        assert problem.endswith("127.0.0.1:9 cannot serve Kafka's protocol and HTTP: listen on two ports.")
+        # the system finds two
+        Settings.load(["listeners=127.0.0.1:0", "admin.listen=127.0.0.1:0"])
 
     @pytest.mark.parametrize(
         ("flag", "name", "value"),

@@ -17,38 +17,11 @@ from kafka.protocol.api_message import ApiMessage
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 
-from gateway.wire import codec, compiler, decoder, messages, schema
+from gateway.wire import codec, compiler, messages, schema
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.codec import Malformed
 from tests.examples import examples
-from tests.gateway.wire.values import Values
-
-MESSAGES = [name for name in schema.names() if schema.load(name).key >= 0]
-PAIRS = [
-    (name, version)
-    for name in MESSAGES
-    for version in range(schema.load(name).versions.first, schema.load(name).versions.last + 1)
-]
-
-
-def encode(name: str, version: int, message: Any) -> bytes:
-    key = schema.load(name).key
-    if name.endswith("Request"):
-        return codec.encode_request(key, version, message)
-    return codec.encode_response(key, version, message)
-
-
-def decode(name: str, version: int, data: bytes) -> Any:
-    key = schema.load(name).key
-    if name.endswith("Request"):
-        return codec.decode_request(key, version, data)
-    return codec.decode_response(key, version, data)
-
-
-def versions_of(name: str) -> range:
-    versions = schema.load(name).versions
-    return range(versions.first, versions.last + 1)
-
+from tests.gateway.wire.values import MESSAGES, PAIRS, Values, decode, encode, versions_of
 
 # --- the oracles
 
@@ -168,172 +141,10 @@ def test_decoding_starts_behind_the_header() -> None:
     assert codec.decode_request(ApiKey.HEARTBEAT, 4, b"header" + body, 6).group_id == "g"
 
 
-@pytest.mark.parametrize("length", [0, 126, 127, 128, 16_382, 16_383, 16_384, 3_000_000])
-def test_lengths_around_the_steps_of_a_varint(length: int) -> None:
-    # one string with nothing before it, one whose length is packed together with a number
-    request = messages.HeartbeatRequest(group_id="x" * length, member_id="y" * length)
-    assert codec.decode_request(12, 4, codec.encode_request(12, 4, request)) == request
-
-
-@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 126, 127, 128, 20_000])
-@pytest.mark.parametrize("version", [4, 12])
-def test_arrays_of_numbers_of_any_size(count: int, version: int) -> None:
-    topic = messages.MetadataResponse.MetadataResponseTopic
-    partition = messages.MetadataResponse.MetadataResponsePartition
-    response = messages.MetadataResponse(
-        topics=[topic(name="t", partitions=[partition(replica_nodes=list(range(count)))])]
-    )
-    assert codec.decode_response(3, version, codec.encode_response(3, version, response)) == response
-
-
-def test_records_are_not_copied() -> None:
-    data = messages.ProduceRequest.TopicProduceData
-    part = messages.ProduceRequest.PartitionProduceData
-    request = messages.ProduceRequest(topic_data=[data(name="t", partition_data=[part(records=b"batch")])])
-    for version in (3, 9):
-        found = codec.decode_request(0, version, codec.encode_request(0, version, request))
-        assert isinstance(found.topic_data[0].partition_data[0].records, memoryview)
-        assert found == request
-
-
 def test_the_consumer_protocol() -> None:
     subscription = messages.ConsumerProtocolSubscription(topics=["a", "b"], user_data=b"u")
     data = codec.encode_data("ConsumerProtocolSubscription", 1, subscription)
     assert codec.decode_data("ConsumerProtocolSubscription", 1, b"\0\1" + data, 2) == subscription
-
-
-# --- tagged fields (KIP-482)
-
-
-def with_tags(tags: bytes) -> bytes:
-    """A HeartbeatRequest v4 with other tagged fields than none."""
-    return codec.encode_request(12, 4, messages.HeartbeatRequest(group_id="g", member_id="m"))[:-1] + tags
-
-
-def test_tags_that_nobody_knows_are_skipped() -> None:
-    for tags in (
-        b"\x01\x00\x00",
-        b"\x02\x05\x01x\x07\x02yz",
-        b"\x01\xff\xff\xff\xff\x0f\x80\x01" + bytes(128),
-    ):
-        assert codec.decode_request(12, 4, with_tags(tags)).group_id == "g"
-
-
-@pytest.mark.parametrize(
-    "tags",
-    [
-        b"\x02\x05\x00\x05\x00",  # twice
-        b"\x02\x05\x00\x04\x00",  # out of order
-        b"\x01\x05\x02x",  # beyond the end
-        b"\x7f",  # more than there can be
-        b"\xff\xff\xff\xff\x0f",
-        b"\x01\x80\x80\x80\x80\x10\x00",  # a tag of 33 bits
-        b"\x01\x80\x80\x80\x80\x80\x01\x00",
-    ],
-)
-def test_tags_that_are_wrong(tags: bytes) -> None:
-    with pytest.raises(Malformed):
-        codec.decode_request(12, 4, with_tags(tags))
-    # the same in front of a struct that knows some tags: FetchRequest v12 has a cluster id under 0
-    fetch = codec.encode_request(1, 12, messages.FetchRequest())[:-1]
-    with pytest.raises(Malformed):
-        codec.decode_request(1, 12, fetch + tags)
-
-
-def test_known_tags_beside_unknown_ones() -> None:
-    fetch = codec.encode_request(1, 12, messages.FetchRequest(cluster_id="c"))
-    assert fetch.endswith(b"\x01\x00\x02\x02c")
-    more = fetch[:-5] + b"\x02\x00\x02\x02c\x09\x01x"
-    assert codec.decode_request(1, 12, more).cluster_id == "c"
-    # a size too large or too small for what it is the size of, though the sum comes out right
-    for tags in (b"\x01\x00\x03\x02cx", b"\x01\x00\x01\x02c", b"\x02\x00\x03\x02c\x09\x00"):
-        with pytest.raises(Malformed):
-            codec.decode_request(1, 12, fetch[:-5] + tags)
-
-
-def test_defaults_take_no_tag() -> None:
-    assert codec.encode_response(18, 3, messages.ApiVersionsResponse())[-1] == 0
-    assert len(codec.encode_response(18, 3, messages.ApiVersionsResponse(zk_migration_ready=True))) > len(
-        codec.encode_response(18, 3, messages.ApiVersionsResponse())
-    )
-
-
-# --- bytes that are wrong
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_every_truncation_is_malformed_and_additions_to_answers_are(name: str) -> None:
-    """Kafka ignores what stands behind a request, and librdkafka relies on it."""
-    for version in {min(versions_of(name)), max(versions_of(name))}:
-        whole = encode(name, version, Values((name, version)).message(name, version))
-        for size in range(min(len(whole), 2000)):
-            with pytest.raises(Malformed):
-                decode(name, version, whole[:size])
-        for tail in (b"\0", b"\xff" * 10):
-            if name.endswith("Request"):
-                assert decode(name, version, whole + tail) == decode(name, version, whole)
-                continue
-            with pytest.raises(Malformed):
-                decode(name, version, whole + tail)
-
-
-@pytest.mark.parametrize("fill", [b"\xff", b"\x80", b"\x7f", b"\x00"])
-def test_runs_of_one_byte_never_cost_much(fill: bytes) -> None:
-    """100 KB of 0xFF in place of a length cost some codecs a quarter of a second; nothing here loops over it."""
-    for name, version in PAIRS:
-        try:
-            decode(name, version, fill * 1000)
-        except Malformed:
-            pass
-
-
-@settings(max_examples=examples(500))
-@given(st.sampled_from(PAIRS), st.binary(max_size=200))
-def test_noise_is_malformed_or_a_message(pair: tuple[str, int], noise: bytes) -> None:
-    try:
-        message = decode(*pair, noise)
-    except Malformed:
-        return
-    assert decode(*pair, encode(*pair, message)) == message
-
-
-@settings(max_examples=examples(500))
-@given(st.sampled_from(PAIRS), st.integers(0, 2**32), st.data())
-def test_changed_bytes_are_malformed_or_a_message(
-    pair: tuple[str, int], seed: int, data: st.DataObject
-) -> None:
-    good = encode(*pair, Values(seed).message(*pair))
-    bad = bytearray(good)
-    if bad:
-        bad[data.draw(st.integers(0, len(bad) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        decode(*pair, bytes(bad))
-    except Malformed:
-        pass
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        struct.pack(">i", 2**31 - 1),
-        struct.pack(">i", -2),
-        struct.pack(">i", 100) + b"\0\1a" * 30,
-        struct.pack(">ih", 1, -1),
-        struct.pack(">ih", 1, -2),
-        struct.pack(">ih", 1, 2**15 - 1),
-        struct.pack(">ih", 1, 2) + b"\xff\xfe",
-    ],
-)
-def test_counts_and_lengths_that_do_not_fit(body: bytes) -> None:
-    """MetadataRequest v1: an array of names."""
-    with pytest.raises(Malformed):
-        codec.decode_request(3, 1, body)
-
-
-def test_null_where_it_may_be_and_where_not() -> None:
-    assert codec.decode_request(3, 1, struct.pack(">i", -1)).topics is None
-    with pytest.raises(Malformed):
-        codec.decode_request(3, 0, struct.pack(">i", -1))
 
 
 def test_what_is_not_served_by_any_schema() -> None:
@@ -418,19 +229,3 @@ def test_a_client_id_need_not_be_utf_8() -> None:
     """A client.id in another encoding is some text to the broker, as in Kafka: no reason to hang up."""
     head = struct.pack(">hhih", 3, 9, 77, 2) + b"\xffx" + b"\0"
     assert codec.decode_request_header(head) == (3, 9, 77, "\ufffdx", len(head))
-
-
-@pytest.mark.parametrize(("version", "partitions"), [(4, 1), (4, 99), (5, 1), (5, 99)])
-def test_a_request_that_names_too_much_is_refused(version: int, partitions: int) -> None:
-    """The elements of all its arrays count together: 1,000 topics of 100 partitions are as much as 100,000 topics."""
-    request = messages.OffsetFetchRequest(group_id="g", topics=[])
-    topic = messages.OffsetFetchRequest.OffsetFetchRequestTopic
-    fits = decoder.MAX_ELEMENTS // (partitions + 1)
-    for count in (fits, fits + 1):
-        request.topics = [topic(name="t", partition_indexes=[0] * partitions)] * count
-        data = codec.encode_request(9, version, request)
-        if count == fits:
-            assert len(codec.decode_request(9, version, data).topics) == fits
-        else:
-            with pytest.raises(Malformed, match="too much for one request"):
-                codec.decode_request(9, version, data)

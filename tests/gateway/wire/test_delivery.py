@@ -1,4 +1,4 @@
-"""Slots, delays and partial batches of stored batches, against a plain walk of their records and against damage."""
+"""Slots and delays of stored batches, against a plain walk of their records and against damage."""
 
 from __future__ import annotations
 
@@ -7,77 +7,20 @@ import struct
 from typing import Any
 
 import pytest
-from aiokafka.record.memory_records import MemoryRecords as AioRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.record.memory_records import MemoryRecords as KafkaRecords
 
 from gateway.wire import batch as batch_wire
 from gateway.wire import compression, delivery, records
-from gateway.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from gateway.wire.compression import LZ4, ZSTD
 from gateway.wire.delivery import Unreadable
 from gateway.wire.records import Record
 from tests.examples import examples
+from tests.gateway.wire.batches import CODECS, NOW
+from tests.gateway.wire.stored import BASE, HASHED, contents, due_of, plain_hash, rows, stored
 from tests.proofs.fuzz import batches as fuzz_batches
 
-CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
-NOW = 1_700_000_000_000
-BASE = 5000
 NOTHING = delivery.Scan(None, delivery.NO_DELAYS, [], [])
-
-HASHED: list[tuple[bytes | None, bytes | None, int]] = []
-
-
-def plain_hash(key: bytes | None, ordering: bytes | None, offset: int) -> int:
-    """Tells all three apart, and says when it was asked."""
-    HASHED.append((key, ordering, offset))
-    if ordering is not None:
-        return sum(ordering) * 7 % 65_536
-    return offset % 65_536 if key is None else (sum(key) + len(key) * 1000) % 65_536
-
-
-def stored(contents: list[Any], codec: int = NONE, **more: Any) -> bytes:
-    """A batch at offset BASE; contents are (timestamp, key, value, headers)."""
-    return records.build_batch([Record(n, *row) for n, row in enumerate(contents)], BASE, codec, **more)
-
-
-def rows(count: int, headers: records.Headers | None = None) -> list[Any]:
-    return [(NOW + n, b"key-%d" % (n % 5), b"value-%d" % n, headers or []) for n in range(count)]
-
-
-maybe_bytes = st.none() | st.binary(max_size=150)
-names = st.sampled_from(
-    [
-        "pulsar-ordering-key",
-        "pulsar-deliver-at",
-        "pulsar-deliver-after",
-        "DELAY_TIME",
-        "RECONSUMETIMES",
-        "h",
-        "é",
-    ]
-)
-numbers = st.integers(0, 10**13).map(lambda n: b"%d" % n)
-header_lists = st.lists(st.tuples(names, numbers | maybe_bytes), max_size=4)
-contents = st.lists(
-    st.tuples(st.integers(-(2**40), 2**41), maybe_bytes, maybe_bytes, header_lists), min_size=1, max_size=40
-)
-
-
-def due_of(timestamp: int, headers: records.Headers) -> int | None:
-    """The rule in its plainest form."""
-    due = None
-    for name, value in headers:
-        if value is None:
-            continue
-        if name == "pulsar-deliver-at":
-            if value.isdigit() and len(value) < 20:
-                due = int(value)
-            elif len(value) == 8 and value[:2] == b"\0\0":
-                due = struct.unpack(">q", value)[0]
-        elif name == "pulsar-deliver-after" and value.isdigit() and len(value) < 20:
-            due = timestamp + int(value)
-    return due if due is not None and due > 0 else None
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -203,69 +146,7 @@ def test_retry_letters_are_delayed_by_delay_time_and_say_how_often_they_were_the
     assert found.reconsumed == [(BASE, 4), (BASE + 2, 2), (BASE + 5, 2**31 - 1)]
 
 
-# -- only some of the records --------------------------------------------------------------------------------------
-
-
-def read_by(reader: Any, data: bytes) -> list[tuple[Any, ...]]:
-    memory = reader(data)
-    batch = memory.next_batch()
-    assert batch.validate_crc()
-    found = [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in batch]
-    assert not memory.has_next()
-    return found
-
-
-def ranges_of(offsets: list[int]) -> list[tuple[int, int]]:
-    """Some of them joined, some single."""
-    ranges: list[tuple[int, int]] = []
-    for offset in offsets:
-        if ranges and ranges[-1][1] == offset - 1 and offset % 3:
-            ranges[-1] = ranges[-1][0], offset
-        else:
-            ranges.append((offset, offset))
-    return ranges
-
-
-@pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=examples(60))
-@given(st.data(), contents)
-def test_a_subset_is_read_by_clients_as_those_records_and_no_others(
-    codec: int, data: st.DataObject, listed: list[Any]
-) -> None:
-    batch = stored(listed, codec, leader_epoch=3, producer_id=7, producer_epoch=2, base_sequence=40)
-    chosen = sorted(data.draw(st.sets(st.integers(0, len(listed) - 1), min_size=1)))
-    ranges = ranges_of([BASE + n for n in chosen])
-    part = delivery.subset(batch, ranges)
-    expected = [(BASE + n, *listed[n]) for n in chosen]
-    assert [tuple(found) for found in delivery.records_at(batch, ranges)] == expected
-    scanned = delivery.Opened(batch)
-    scanned.slots(delivery.Slots(plain_hash))
-    assert scanned.subset(ranges) == part
-    if part == batch:
-        return
-    assert len(part) <= len(batch)
-    assert read_by(AioRecords, bytes(part)) == expected == read_by(KafkaRecords, bytes(part))
-    found = records.check(bytes(part))
-    assert (found.base_offset, found.last_offset, found.count) == (BASE, BASE + chosen[-1], len(chosen))
-    assert found.max_timestamp == max(listed[n][0] for n in chosen)
-    assert (found.codec, found.leader_epoch) == (NONE, 3)
-    assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 2, 40)
-    assert [(BASE + r.offset_delta, *r[1:]) for r in records.records(part)] == expected
-
-
-def test_ranges_may_reach_beyond_the_batch_and_may_miss_it() -> None:
-    batch = stored(rows(10))
-    assert [
-        r[0]
-        for r in read_by(AioRecords, bytes(delivery.subset(batch, [(0, BASE + 1), (BASE + 8, BASE + 99)])))
-    ] == [
-        BASE,
-        BASE + 1,
-        BASE + 8,
-        BASE + 9,
-    ]
-    assert delivery.subset(batch, [(0, BASE - 1), (BASE + 10, BASE + 20)]) == b""
-    assert delivery.records_at(batch, []) == []
+# -- batches as they come from the store -----------------------------------------------------------------------------
 
 
 def test_a_batch_in_a_longer_buffer_is_read_and_nothing_behind_it() -> None:
@@ -277,42 +158,21 @@ def test_a_batch_in_a_longer_buffer_is_read_and_nothing_behind_it() -> None:
     )
 
 
-def test_the_batch_itself_comes_when_a_part_of_it_would_be_larger() -> None:
-    batch = stored([(NOW, b"k", bytes(10_000), []) for _ in range(20)], ZSTD)
-    assert delivery.subset(batch, [(BASE, BASE + 5)]) == batch
-    assert delivery.subset(batch, [(BASE, BASE + 19)]) == batch
-
-
-def test_a_subset_of_a_stamped_batch_keeps_the_stamp() -> None:
-    batch = stored(rows(10), log_append_time=NOW + 5)
-    part = bytes(delivery.subset(batch, [(BASE + 4, BASE + 4)]))
-    assert read_by(AioRecords, part) == [(BASE + 4, NOW + 5, b"key-4", b"value-4", [])]
-
-
-def test_a_batch_with_gaps_keeps_its_offsets() -> None:
+def test_delays_and_gaps_of_a_compacted_batch_are_said_by_offset() -> None:
     kept = [2, 3, 7, 200]
     batch = records.build_batch(
-        [Record(n, NOW + n, b"k%d" % n, b"v" * 100, []) for n in kept], BASE, last_offset_delta=300
+        [Record(n, NOW, None, b"", [("pulsar-deliver-after", b"1")]) for n in kept],
+        BASE,
+        last_offset_delta=300,
     )
-    found = delivery.scan(batch, slots=delivery.Slots(plain_hash))
-    assert found.slots is not None
-    assert len(found.slots) == 301
-    assert [found.slots[n] for n in kept] == [plain_hash(b"k%d" % n, None, 0) for n in kept]
+    found = delivery.scan(batch)
+    assert found.delayed == [(BASE + n, NOW + 1) for n in kept]
     assert found.gaps == [
         (BASE, BASE + 1),
         (BASE + 4, BASE + 6),
         (BASE + 8, BASE + 199),
         (BASE + 201, BASE + 300),
     ]
-    assert [r.offset for r in delivery.records_at(batch, [(BASE + 3, BASE + 100)])] == [BASE + 3, BASE + 7]
-    part = delivery.subset(batch, [(BASE + 3, BASE + 100)])
-    assert [r[0] for r in read_by(AioRecords, bytes(part))] == [BASE + 3, BASE + 7]
-    delayed = records.build_batch(
-        [Record(n, NOW, None, b"", [("pulsar-deliver-after", b"1")]) for n in kept],
-        BASE,
-        last_offset_delta=300,
-    )
-    assert delivery.scan(delayed).delayed == [(BASE + n, NOW + 1) for n in kept]
 
 
 def test_an_opened_batch_answers_again() -> None:
@@ -400,37 +260,16 @@ def test_junk_in_place_of_a_batch(junk: bytes) -> None:
     assert not ask_everything(junk)
 
 
+@pytest.mark.parametrize("stamp", fuzz_batches.EXTREME)
+def test_delays_from_times_that_no_clock_shows_are_no_trouble(stamp: int) -> None:
+    record = Record(0, NOW, b"k", b"v", [("pulsar-deliver-after", b"9" * 19)])
+    batch = records.build_batch([record, record._replace(offset_delta=1, timestamp=NOW + 5)], BASE)
+    ask_everything(fuzz_batches.resealed(batch, base_timestamp=stamp, max_timestamp=stamp))
+
+
 @pytest.mark.parametrize("content", [fuzz_batches.ZEROS, fuzz_batches.RECORDS, fuzz_batches.HEADERS])
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_bombs_are_unreadable(codec: int, content: str) -> None:
     bomb = fuzz_batches.bomb(codec, 4 << 20, content)
     with pytest.raises(Unreadable):
         delivery.scan(bomb, slots=delivery.Slots(plain_hash), limit=1 << 20)
-
-
-def test_more_records_than_there_are_bytes_or_than_anybody_sends_are_unreadable() -> None:
-    for count, payload in ((2**31 - 1, bytes(70)), (11, bytes(70)), (1_000_001, bytes(7_000_100))):
-        head = batch_wire.Header(BASE, 0, 1, 2, 0, 0, count - 1, NOW, NOW, -1, -1, -1, count)
-        with pytest.raises(Unreadable):
-            delivery.scan(batch_wire.assemble(head, payload))
-
-
-@pytest.mark.parametrize("stamp", fuzz_batches.EXTREME)
-def test_times_that_no_clock_shows_are_no_trouble(stamp: int) -> None:
-    record = Record(0, NOW, b"k", b"v", [("pulsar-deliver-after", b"9" * 19)])
-    batch = records.build_batch([record, record._replace(offset_delta=1, timestamp=NOW + 5)], BASE)
-    ask_everything(fuzz_batches.resealed(batch, base_timestamp=stamp, max_timestamp=stamp))
-    part = delivery.subset(fuzz_batches.resealed(batch, base_timestamp=stamp), [(BASE + 1, BASE + 1)])
-    assert records.check(bytes(part)).max_timestamp == min(stamp + 5, 2**63 - 1)
-
-
-def test_offsets_that_do_not_ascend_by_one_are_unreadable() -> None:
-    batch = records.build_batch([Record(n, NOW, b"k", b"v" * 9, []) for n in (0, 2, 5)], BASE)
-    lying = fuzz_batches.resealed(batch, last_offset_delta=2)
-    for ask in (
-        lambda: delivery.scan(lying, slots=delivery.Slots(plain_hash)),
-        lambda: delivery.subset(lying, [(BASE + 1, BASE + 1)]),
-        lambda: delivery.records_at(lying, [(BASE + 1, BASE + 1)]),
-    ):
-        with pytest.raises(Unreadable):
-            ask()

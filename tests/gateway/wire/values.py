@@ -1,11 +1,11 @@
-"""Random messages of any schema and version, for the tests of the codec."""
+"""All messages that have schemas, their bytes, and random ones of them, for the tests of the codec."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
-from gateway.wire import compiler, schema
+from gateway.wire import codec, compiler, schema
 from gateway.wire.schema import Field
 
 _RANGES = {
@@ -73,3 +73,32 @@ class Values:
             length = pick.choice((0, 1, 5, 30)) if pick.random() < 0.97 else 300
             return "".join(pick.choice("abc-_.é鯨🐳") for _ in range(length))
         return pick.randbytes(pick.choice((0, 1, 100, 200)))
+
+
+MESSAGES = [name for name in schema.names() if schema.load(name).key >= 0]
+
+
+PAIRS = [
+    (name, version)
+    for name in MESSAGES
+    for version in range(schema.load(name).versions.first, schema.load(name).versions.last + 1)
+]
+
+
+def encode(name: str, version: int, message: Any) -> bytes:
+    key = schema.load(name).key
+    if name.endswith("Request"):
+        return codec.encode_request(key, version, message)
+    return codec.encode_response(key, version, message)
+
+
+def decode(name: str, version: int, data: bytes) -> Any:
+    key = schema.load(name).key
+    if name.endswith("Request"):
+        return codec.decode_request(key, version, data)
+    return codec.decode_response(key, version, data)
+
+
+def versions_of(name: str) -> range:
+    versions = schema.load(name).versions
+    return range(versions.first, versions.last + 1)

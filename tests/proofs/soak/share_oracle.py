@@ -126,8 +126,8 @@ class ShareOracle:
         self._wrong = wrong
         self.seen: Counter[str] = Counter() if seen is None else seen
         self.shelves: dict[Place, Shelf] = {}
-        # counted more often than seen: (place, offset) -> checks it has been so
-        self._unseen: dict[tuple[Place, int], int] = {}
+        # counted more often than seen: (place, offset) -> the record, and since when that is known
+        self._unseen: dict[tuple[Place, int], tuple[Seen, int]] = {}
 
     def shelf(self, place: Place) -> Shelf:
         return self.shelves.setdefault(place, Shelf())
@@ -164,6 +164,9 @@ class ShareOracle:
         if it.offset < shelf.start:
             if it.asked_ns > shelf.start_ns:
                 wrong(f"came again, and the group had settled all below {shelf.start}")
+            elif (it.place, it.offset) in self._unseen:
+                # its answer was on its way while others went on
+                self._unseen[it.place, it.offset][0].deliveries += 1
             return
         record = shelf.open.setdefault(it.offset, Seen(it.name))
         if record.name and record.name != it.name:
@@ -185,11 +188,11 @@ class ShareOracle:
         if it.count > record.floor:
             record.floor, record.floor_ns = it.count, it.got_ns
         if record.most > record.deliveries:
-            self._count_unseen(it.place, it.offset)
+            self._count_unseen(it.place, it.offset, record, it.got_ns)
 
-    def _count_unseen(self, place: Place, offset: int) -> None:
+    def _count_unseen(self, place: Place, offset: int, record: Seen, now_ns: int) -> None:
         if not self.rules.behind_library:
-            self._unseen.setdefault((place, offset), 0)
+            self._unseen.setdefault((place, offset), (record, now_ns))
 
     def sent(self, it: Verdict) -> None:
         shelf = self.shelf(it.place)
@@ -254,7 +257,7 @@ class ShareOracle:
                 wrong(f"is dead after {it.deliveries} of {limit} deliveries")
             if it.deliveries > record.deliveries:
                 record.most = max(record.most, it.deliveries)
-                self._count_unseen(it.place, it.offset)
+                self._count_unseen(it.place, it.offset, record, now_ns)
         record.end, record.end_ns = "dead", now_ns
 
     def settled_below(self, place: Place, start: int, now_ns: int) -> None:
@@ -264,11 +267,6 @@ class ShareOracle:
             self.wrong(place, start, f"is the first open offset, and {shelf.start} was")
         for offset in range(shelf.start, start):
             record = shelf.open.pop(offset, None)
-            # what was seen less often than counted is looked at once more, when its member has spoken
-            if record is not None and (place, offset) in self._unseen and record.most > record.deliveries:
-                self.wrong(
-                    place, offset, f"counts {record.most} deliveries, and members had {record.deliveries}"
-                )
             if offset in shelf.letters or (record is not None and record.accepting):
                 continue
             if record is None:
@@ -287,19 +285,19 @@ class ShareOracle:
             self.seen["share records settled"] += start - shelf.start
             shelf.start, shelf.start_ns = start, now_ns
 
-    def checked(self) -> None:
-        """A check is over: what was counted and not seen a check ago is still not seen."""
-        for (place, offset), checks in list(self._unseen.items()):
-            record = self.shelf(place).open.get(offset)
-            if record is None or record.most <= record.deliveries:
+    def checked(self, oldest_ns: int) -> None:
+        """A check is over. What was counted and not seen may still be on its way to a member that cannot go on while
+        the machine is busy; so it is wrong once all have been answered that had asked before it was counted.
+        `oldest_ns`: when the oldest request was made that is not answered, or now.
+        """
+        for (place, offset), (record, since_ns) in list(self._unseen.items()):
+            if record.most <= record.deliveries:
                 del self._unseen[place, offset]
-            elif checks:
+            elif since_ns < oldest_ns:
                 del self._unseen[place, offset]
                 self.wrong(
                     place, offset, f"counts {record.most} deliveries, and members had {record.deliveries}"
                 )
-            else:
-                self._unseen[place, offset] = 1
 
     def finish(self, ends: dict[Place, int], dead: Sequence[Place] = ()) -> None:
         """Nothing is open any more."""

@@ -86,7 +86,7 @@ def test_nothing_is_wrong_when_all_is_right() -> None:
     told.start(4)
     # on its way since before the others were settled
     told.given(0, late=30)
-    told.oracle.checked()
+    told.oracle.checked(told.now)
     told.oracle.finish({T: 4})
     assert told.wrong == []
 
@@ -129,17 +129,42 @@ def test_a_count_that_was_seen_falls() -> None:
 def test_more_is_counted_than_anybody_had() -> None:
     told = Told()
     told.given(0, 2)
-    told.oracle.checked()
-    assert told.wrong == []
-    told.oracle.checked()
+    told.oracle.checked(told.now)
+    assert told.wrong == [], "another member has asked and was not answered"
+    told.oracle.checked(told.now + 1)
     assert "counts 2 deliveries, and members had 1" in told.only
+
+
+def test_a_delivery_that_is_on_its_way_while_others_go_on_is_seen_in_the_end() -> None:
+    told = Told()
+    asked = told.now
+    for count in (1, 3):
+        told.given(0, count)
+    told.letter(0, 3)
+    told.start(1)
+    told.oracle.checked(asked)
+    assert told.wrong == []
+    told.given(0, 2, late=6)
+    told.oracle.checked(told.now)
+    assert told.wrong == []
+
+
+def test_a_dead_letter_counts_what_nobody_had() -> None:
+    told = Told()
+    for count in (1, 3):
+        told.given(0, count)
+    told.letter(0, 3)
+    told.start(1)
+    assert told.wrong == []
+    told.oracle.checked(told.now)
+    assert "counts 3 deliveries, and members had 2" in told.only
 
 
 def test_a_library_may_keep_a_delivery_to_itself() -> None:
     told = Told(Rules(3, behind_library=True))
     told.given(0, 2)
-    told.oracle.checked()
-    told.oracle.checked()
+    told.oracle.checked(told.now)
+    told.oracle.checked(told.now)
     told.letter(0, 3)
     told.start(1)
     assert told.wrong == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from store import rocksdb
-from store.api import CreateLog, Durability
+from store.api import Durability
 from store.rocksdb.behind import KICK_BYTES, WriteBehind
 from store.rocksdb.files import Files
 from tests.store.making import append, content
@@ -117,7 +117,6 @@ async def _handing_over(folder: Path, durability: Durability) -> None:
         return watched[0]
 
     store = await rocksdb.open(folder, files=files, page_cache_bytes=KICK_BYTES)
-    await store.write([CreateLog(1), CreateLog(2)], durability)
     for offset in range(20):
         # the second log is too quiet to be worth it
         await store.write([append(1, offset, [2 * MEGABYTE]), append(2, offset, [1000])], durability)
@@ -139,7 +138,6 @@ def test_what_was_given_back_is_read_again(tmp_path: Path) -> None:
 
 async def _reading_again(folder: Path) -> None:
     store = await rocksdb.open(folder, page_cache_bytes=KICK_BYTES, tail_cache_bytes=0)
-    await store.write([CreateLog(1)], Durability.OS)
     made = [append(1, offset, [2 * MEGABYTE]) for offset in range(12)]
     for each in made:
         await store.write([each], Durability.OS)

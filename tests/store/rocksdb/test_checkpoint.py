@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from store.api import CreateLog, DropLog, Durability, Family, StoreError, Write
+from store.api import DropLog, Durability, Family, StoreError, Write
 from store.rocksdb import opening
 from store.rocksdb.driver import RocksStore
 from store.rocksdb.files import Files
@@ -51,7 +51,6 @@ def run(folder: Path, test: Callable[[RocksStore, Held], Coroutine[Any, Any, Non
         store = await opening.open(folder / "data", files=made, **own)
         try:
             for number in (1, 2, 3):
-                await store.write([CreateLog(number)], Durability.OS)
                 await store.write([append(number, 0)], Durability.OS)
             await store.checkpoint()
             assert files[-1].logs() == {1, 2, 3}
@@ -135,7 +134,7 @@ def test_a_failed_checkpoint_keeps_what_recovery_needs(folder: Path) -> None:
     async def main() -> None:
         clock, faults = Clock(), Faults()
         store = await open_faulty(folder / "data", faults, clock=clock)
-        await store.write([CreateLog(1), CreateLog(2), append(1, 0), append(2, 0)], Durability.FSYNC)
+        await store.write([append(1, 0), append(2, 0)], Durability.FSYNC)
         await store.checkpoint()
         await store.write([append(1, 1), append(2, 1)], Durability.FSYNC)
         faults.arm((0, "EIO"))
@@ -164,7 +163,6 @@ def test_a_failed_checkpoint_keeps_what_recovery_needs(folder: Path) -> None:
 def test_checkpoints_come_by_themselves(folder: Path) -> None:
     async def main() -> None:
         store = await open_faulty(folder / "data", Faults(), checkpoint_batches=10, checkpoint_pause=0.0)
-        await store.write([CreateLog(1)], Durability.OS)
         for base in range(10):
             await store.write([append(1, base)], Durability.OS)
         while store._checkpointer._running is not None:

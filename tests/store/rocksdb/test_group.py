@@ -11,7 +11,6 @@ import pytest
 from store import memory
 from store.api import (
     Append,
-    CreateLog,
     Durability,
     Family,
     Outcome,
@@ -43,7 +42,6 @@ def second_group(ends: dict[int, int], sizes: list[int]) -> list[Append | Put]:
 
 
 async def prepare(store: Store) -> None:
-    await store.write([CreateLog(1), CreateLog(2), CreateLog(3)], Durability.OS)
     await store.write([append(1, 0, [300]), append(2, 0, [300])], Durability.FSYNC)
     for partition in (1, 2, 3):
         store.log(partition).configure(segment_bytes=200_000)
@@ -185,7 +183,6 @@ def test_at_most_two_syncs_a_group(folder: Path) -> None:
     async def main() -> None:
         faults = Faults()
         store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(partition) for partition in range(64)], Durability.OS)
         ends = dict.fromkeys(range(64), 0)
         for sizes in ([100], [4000], [200_000]):
             for partitions in (range(64), range(1)):
@@ -216,7 +213,7 @@ def test_segments_are_synced_before_the_batch_and_the_wal_after(folder: Path) ->
     async def main() -> None:
         faults = Faults()
         store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+        await store.write([append(1, 0)], Durability.FSYNC)
         faults.arm()
         # the segment was made by a group whose payload is in the journal: nobody has synced its name yet
         await store.write([append(1, 1, [300_000])], Durability.FSYNC)
@@ -239,7 +236,7 @@ def test_a_full_disk_refuses_and_recovers(folder: Path) -> None:
     async def main() -> None:
         faults = Faults()
         store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await store.write([append(1, 0)], Durability.OS)
         held = store.log(1)
         faults.arm((0, "short"))
         with pytest.raises(Refused, match="no space is left on the device"):
@@ -261,7 +258,7 @@ def test_a_segment_whose_sync_failed_is_given_up(folder: Path) -> None:
     async def main() -> None:
         faults = Faults()
         store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(1), append(1, 0, [100])], Durability.FSYNC)
+        await store.write([append(1, 0, [100])], Durability.FSYNC)
         faults.arm((1, "EIO"))
         with pytest.raises(Refused):
             await store.write([append(1, 1, [300_000])], Durability.FSYNC)
@@ -279,7 +276,7 @@ def test_after_an_unknown_outcome_a_new_file_is_begun_and_the_old_one_kept(folde
     async def main() -> None:
         faults = Faults()
         store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await store.write([append(1, 0)], Durability.OS)
         faults.arm((1, mode))
         with pytest.raises(Unknown):
             await store.write([append(1, 1, [500])], Durability.OS)
@@ -301,7 +298,7 @@ def test_when_rocksdb_cannot_settle_commits_are_refused(folder: Path) -> None:
     async def main() -> None:
         faults = Faults()
         store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+        await store.write([append(1, 0)], Durability.FSYNC)
         faults.arm()
         faults.broken.update(("wal", "settle"))
         with pytest.raises(Unknown):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import batch, rocksdb
-from store.api import Append, Corrupt, CreateLog, Durability
+from store.api import Append, Corrupt, Durability
 from store.rocksdb import RocksStore, check
 from store.rocksdb.files import Files
 from store.rocksdb.integrity import EXTENTS, Extents, Trust
@@ -135,7 +135,6 @@ async def made(data: Path) -> tuple[RocksStore, list[bytes]]:
     """A log that this process wrote, with no tail cache."""
     store = await rocksdb.open(data, tail_cache_bytes=0)
     batches = [batch.build(nth, os.urandom(3000), timestamp=1) for nth in range(BATCHES)]
-    await store.write([CreateLog(1)], Durability.OS)
     for nth, each in enumerate(batches):
         await store.write([Append(1, nth, nth + 1, 1, [each])], Durability.OS)
     return store, batches

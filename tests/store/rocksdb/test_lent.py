@@ -15,7 +15,7 @@ import pytest
 from google_crc32c import value as crc32c
 
 from store import batch, rocksdb
-from store.api import Append, Corrupt, CreateLog, DropLog, Durability, Family, Log, Piece, Stored, StoreError
+from store.api import Append, Corrupt, DropLog, Durability, Family, Log, Piece, Stored, StoreError
 from store.rocksdb import check
 from store.rocksdb import log as logs
 from store.rocksdb.database import Database
@@ -39,7 +39,6 @@ async def made(data: Path) -> tuple[RocksStore, bytes]:
     """A log of a megabyte that this process wrote, with no tail cache; its bytes."""
     store = await rocksdb.open(data, tail_cache_bytes=0)
     batches = [batch.build(nth, os.urandom(10_000), timestamp=1) for nth in range(BATCHES)]
-    await store.write([CreateLog(1)], Durability.OS)
     for nth, each in enumerate(batches):
         await store.write([Append(1, nth, nth + 1, 1, [each])], Durability.OS)
     await soon(store.log(1).read(0, MIB))
@@ -695,7 +694,6 @@ def test_a_file_that_is_lent_is_closed_when_it_comes_back(tmp_path: Path) -> Non
         store, data = await made(tmp_path / "data")
         await store.close()
         store = await rocksdb.open(tmp_path / "data", tail_cache_bytes=0, open_files=16)
-        await store.write([CreateLog(each) for each in range(2, 40)], Durability.OS)
         big = batch.build(0, os.urandom(200_000), timestamp=1)
         for each in range(2, 40):
             await store.write([Append(each, 0, 1, 1, [big])], Durability.OS)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from store import batch, rocksdb
-from store.api import Append, Corrupt, CreateLog, Durability, Piece, Stored, Trim
+from store.api import Append, Corrupt, Durability, Piece, Stored, Trim
 from store.rocksdb import RocksStore
 from store.rocksdb.files import Files
 from tests.examples import examples
@@ -107,9 +107,7 @@ class Lending(RuleBasedStateMachine):
     @initialize(tail=st.sampled_from([0, 0, 50_000]))
     def start(self, tail: int) -> None:
         async def begin() -> RocksStore:
-            store = await rocksdb.open(self.folder / "data", tail_cache_bytes=tail)
-            await store.write([CreateLog(1)], Durability.OS)
-            return store
+            return await rocksdb.open(self.folder / "data", tail_cache_bytes=tail)
 
         self.store = self.run(begin())
         for _ in range(3):

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from store.api import (
-    CreateLog,
     DiskFull,
     Durability,
     Family,
@@ -93,7 +92,7 @@ async def test_a_database_that_cannot_make_tables_is_closed_all_the_same(data: P
             return getattr(self.inner, name)
 
     store = await opened(data)
-    await store.write([CreateLog(1), Put(Family.GROUP, b"g", b"x")], Durability.OS)
+    await store.write([Put(Family.GROUP, b"g", b"x")], Durability.OS)
     store._database._db = Stuck(store._database._db)
     await store.close()
     again = await opened(data)

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from store import batch, limits, rocksdb
-from store.api import CreateLog, DropLog, Durability, Family, Log, Put, Trim, Write
+from store.api import Delete, DropLog, Durability, Family, Log, Put, Trim, Write
 from store.rocksdb.recovery import Lost
+from store.rocksdb.removal import OF_A_LOG
+from store.rocksdb.verify import verify
 from tests.store.making import Clock, append, content
 from tests.store.rocksdb.faults import Faults, crash, open_faulty
 from tests.store.rocksdb.powercut import Recorder, open_recorded
+from tests.store.rocksdb.starting import segment_files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder reads /proc")
 
@@ -30,7 +33,6 @@ async def load(
     """Random commits. Each names itself in a row, and in the payload of its batches. Answers what was written."""
     ends = dict.fromkeys(PARTITIONS, 0)
     contents: dict[bytes, bytes] = {}
-    await store.write([CreateLog(partition) for partition in PARTITIONS], Durability.FSYNC)
     for partition in PARTITIONS:
         store.log(partition).configure(segment_bytes=chance.choice((3_000, 100_000, 1 << 30)))
     for number in range(chance.randint(5, 40)):
@@ -132,6 +134,65 @@ def test_power_cuts(folder: Path, policy: str, first: int) -> None:
             raise
 
 
+async def with_drops(folder: Path, seed: int) -> None:
+    """Logs with a row each in the catalog, as topics have: of what is not in it nothing may be left."""
+    chance = random.Random(seed)
+    recorder = Recorder()
+    store = await open_recorded(folder / "data", recorder, boot="before")
+    ends: dict[int, int] = {}
+    for number in range(1, chance.randint(10, 60)):
+        choice, key = chance.random(), number.to_bytes(4, "big")
+        writes: list[Write]
+        if choice < 0.4 or not ends:
+            writes, ends[number] = [Put(Family.CATALOG, key, b"x")], 0
+        else:
+            partition = chance.choice(list(ends))
+            key = partition.to_bytes(4, "big")
+            made = append(partition, ends[partition], [chance.choice((20, 5000, 80_000))])
+            ends[partition] = made.next_offset
+            writes = [made, Put(Family.DEDUP, key + b"producer", b"x")]
+            if choice > 0.7:
+                del ends[partition]
+                writes = [*writes[: chance.choice((0, 2))], Delete(Family.CATALOG, key), DropLog(partition)]
+        await store.write(writes, chance.choice((Durability.OS, Durability.OS, Durability.FSYNC)))
+        if chance.random() < 0.1:
+            await store.checkpoint()
+    store._database._db.cancel_all_background(True)
+    recorder.image(folder / "data", folder / "image", chance)
+    await crash(store)
+    # the folder as a killed process leaves it, and as a power cut may
+    for data, boot in ((folder / "data", "before"), (folder / "image", "after")):
+        again = await rocksdb.open(data, boot=boot)
+        assert not again.read_only, again.notices
+        there = {key for key, _ in again.scan(Family.CATALOG)}
+        if boot == "before":
+            assert there == {partition.to_bytes(4, "big") for partition in ends}
+        written = {key for key, _ in again.scan(Family.LOG)}
+        assert written <= there
+        for family in OF_A_LOG:
+            assert {key[:4] for key, _ in again.scan(family)} <= written, family
+        assert {bytes.fromhex(path.name[:8]) for path in segment_files(data)} <= written
+        for key in there:
+            partition = int.from_bytes(key, "big")
+            end = again.log(partition).end_offset
+            assert end == ends.get(partition) or boot == "after"
+            await again.write([append(partition, end)], Durability.OS)
+        await again.close()
+        assert verify(data).ok
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_of_a_log_that_is_dropped_or_was_never_made_a_crash_leaves_nothing(folder: Path, first: int) -> None:
+    for seed in range(first, first + 10):
+        place = folder / str(seed)
+        place.mkdir()
+        try:
+            asyncio.run(with_drops(place, seed))
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
 def test_a_new_data_folder_is_named_for_good_before_the_store_is_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +218,7 @@ def test_a_removal_is_synced_before_the_row_goes_that_would_repeat_it(folder: Pa
     async def main() -> None:
         faults = Faults()
         store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+        await store.write([append(1, 0)], Durability.FSYNC)
         await store.write([DropLog(1)], Durability.FSYNC)
         faults.arm()
         faults.broken.add("sync_folder")
@@ -179,7 +240,7 @@ def test_a_removal_is_synced_before_the_row_goes_that_would_repeat_it(folder: Pa
 def test_a_machine_that_stopped_is_told_of(folder: Path) -> None:
     async def main() -> None:
         store = await rocksdb.open(folder / "data", boot="one")
-        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await store.write([append(1, 0)], Durability.OS)
         await crash(store)
         again = await rocksdb.open(folder / "data", boot="one")
         assert again.notices == [], "only the process died: nothing is lost"
@@ -209,7 +270,7 @@ def test_every_gap_between_what_the_journal_kept_is_told(folder: Path) -> None:
 
     async def main() -> None:
         store = await rocksdb.open(folder / "data", boot="one")
-        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await store.write([append(1, 0)], Durability.OS)
         await store.checkpoint()
         for base in range(1, 6):
             await store.write([append(1, base)], Durability.OS if base % 2 else Durability.FSYNC)
@@ -248,7 +309,6 @@ def test_message_ids_of_an_older_ledger_hold_after_a_cut_into_it(
 
     async def main() -> None:
         store = await rocksdb.open(folder / "data", boot="one")
-        await store.write([CreateLog(1)], Durability.OS)
         for base in range(10):
             await store.write([append(1, base)], Durability.OS)
         before = [store.log(1).position_of(offset) for offset in range(6)]
@@ -275,7 +335,7 @@ def test_message_ids_lead_back_when_the_ledger_of_a_cut_was_trimmed(
 
     async def main() -> None:
         store = await rocksdb.open(folder / "data", boot="one")
-        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await store.write([append(1, 0)], Durability.OS)
         await store.checkpoint()
         for base in range(1, 6):
             await store.write([append(1, base)], Durability.OS if base % 2 else Durability.FSYNC)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,6 @@ import pytest
 from store import batch, rocksdb
 from store.api import (
     Corrupt,
-    CreateLog,
-    Delete,
-    DeleteRange,
     DropLog,
     Durability,
     Family,
@@ -27,8 +23,8 @@ from store.api import (
     Refused,
     Trim,
 )
+from store.rocksdb import rows
 from store.rocksdb.files import Files
-from store.rocksdb.recovery import Lost, Rows
 from store.rocksdb.verify import verify
 from tests.store.making import append, bases, content, soon
 from tests.store.rocksdb.faults import crash
@@ -60,7 +56,7 @@ async def test_the_epoch_is_durable_before_anything_is_appended(data: Path) -> N
 @in_a_loop
 async def test_a_clean_stop_leaves_nothing_to_check(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+    await store.write([append(1, 0)], Durability.OS)
     await store.write([append(1, 1)], Durability.FSYNC)
     await store.close()
     again = await opened(data)
@@ -74,7 +70,6 @@ async def test_a_clean_stop_leaves_nothing_to_check(data: Path) -> None:
 @in_a_loop
 async def test_a_killed_process_loses_nothing(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), CreateLog(2)], Durability.OS)
     store.log(1).configure(segment_bytes=2000)
     for base in range(50):
         await store.write(
@@ -92,91 +87,8 @@ async def test_a_killed_process_loses_nothing(data: Path) -> None:
 
 
 @in_a_loop
-async def test_bytes_behind_the_last_commit_go_to_quarantine(data: Path) -> None:
-    store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
-    await crash(store)
-    (path,) = segment_files(data)
-    extra = batch.build(1, b"not committed")
-    with path.open("ab") as file:
-        file.write(extra)
-    stranger = path.with_name("00000001-00000000000000000001-7.seg")
-    stranger.write_bytes(extra)
-    empty = path.with_name("00000001-00000000000000000001-8.seg")
-    empty.touch()
-    again = await opened(data)
-    assert len(again.notices) == 1
-    assert f"{2 * len(extra)} bytes" in again.notices[0]
-    kept = sorted((data / "quarantine").iterdir())
-    assert [each.read_bytes() for each in kept] == [extra, extra]
-    assert bases(await content(again.log(1))) == [0]
-    assert segment_files(data) == [path]
-    await again.write([append(1, 1)], Durability.OS)
-    assert bases(await content(again.log(1))) == [0, 1]
-    await again.close()
-    assert verify(data).ok
-
-
-@in_a_loop
-async def test_lost_bytes_under_os_end_the_log_and_are_reported(data: Path) -> None:
-    store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0, [100] * 5)], Durability.OS)
-    await store.checkpoint()
-    for base in range(5, 10):
-        await store.write([append(1, base, [100], epoch=base)], Durability.OS)
-    size = store.log(1).size
-    await crash(store)
-    (path,) = segment_files(data)
-    os.truncate(path, size - 161 - 30)
-    clipped: list[tuple[int, Lost]] = []
-
-    def clip(rows: Rows, partition: int, lost: Lost) -> Iterable[Put | Delete | DeleteRange]:
-        clipped.append((partition, lost))
-        return [Put(Family.GROUP, b"clipped", b"%d" % lost[0][0])]
-
-    again = await opened(data, clip=clip, boot="another")
-    assert clipped == [(1, [(8, 10)])]
-    assert again.get(Family.GROUP, b"clipped") == b"8"
-    assert any("lost the offsets 8 to 9" in notice for notice in again.notices)
-    log = again.log(1)
-    assert bases(await content(log)) == list(range(8))
-    assert log.position_of(7).entry == 7
-    assert [each.entries for each in log.ledgers()] == [8]
-    assert log.epoch_end(99) == (7, 8)
-    await again.write([append(1, 8, epoch=20)], Durability.OS)
-    assert log.position_of(8).entry == 0
-    assert [each.entries for each in log.ledgers()] == [8, 1]
-    await again.close()
-    assert verify(data).ok
-
-
-@in_a_loop
-async def test_producers_of_a_clipped_log_are_forgotten_unless_the_caller_knows_better(data: Path) -> None:
-    store = await opened(data)
-    key = (1).to_bytes(4, "big") + b"producer"
-    other = (2).to_bytes(4, "big") + b"producer"
-    await store.write(
-        [
-            CreateLog(1),
-            CreateLog(2),
-            append(1, 0),
-            Put(Family.DEDUP, key, b"x"),
-            Put(Family.DEDUP, other, b"x"),
-        ],
-        Durability.OS,
-    )
-    await crash(store)
-    os.truncate(segment_files(data)[0], 10)
-    again = await opened(data, boot="another")
-    assert [found for found, _ in again.scan(Family.DEDUP)] == [other]
-    assert again.log(1).end_offset == 0
-    await again.close()
-
-
-@in_a_loop
 async def test_damaged_bytes_under_fsync_make_the_log_refuse(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), CreateLog(2)], Durability.FSYNC)
     await store.write([append(1, 0, [300_000])], Durability.FSYNC)
     await store.write([append(1, 1, [300_000]), append(2, 0)], Durability.FSYNC)
     await crash(store)
@@ -225,7 +137,7 @@ async def test_damaged_bytes_under_fsync_make_the_log_refuse(data: Path) -> None
 async def test_damage_is_no_power_cut_while_the_machine_runs_on(data: Path) -> None:
     """What stands behind the damage was acknowledged and is there: it is not cut off."""
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0, [5000] * 10)], Durability.OS)
+    await store.write([append(1, 0, [5000] * 10)], Durability.OS)
     await crash(store)
     with segment_files(data)[0].open("r+b") as file:
         file.seek(3 * 5061 + 2000)
@@ -244,7 +156,6 @@ async def test_damage_is_no_power_cut_while_the_machine_runs_on(data: Path) -> N
 @in_a_loop
 async def test_the_journal_brings_back_what_the_machine_lost(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(partition) for partition in range(20)], Durability.FSYNC)
     for base in range(5):
         await store.write([append(partition, base) for partition in range(20)], Durability.FSYNC)
     before = {partition: await content(store.log(partition)) for partition in range(20)}
@@ -263,48 +174,25 @@ async def test_the_journal_brings_back_what_the_machine_lost(data: Path) -> None
 
 
 @in_a_loop
-async def test_a_lost_wal_is_noticed_and_nothing_is_written(data: Path) -> None:
+async def test_logs_that_an_older_version_made_empty_are_as_if_never_written(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
-    await store.checkpoint()
-    store._database.settle()
-    for base in range(1, 6):
-        await store.write([append(1, base), Put(Family.GROUP, b"k", b"%d" % base)], Durability.OS)
+    keys = [rows.U32.pack(partition) for partition in (1, 2, 3)]
+    await store.write([Put(Family.LOG, key, rows.LOG.pack(*rows.LogRow())) for key in keys], Durability.OS)
     await crash(store)
-    wal = max((data / "db").glob("*.log"))
-    with wal.open("r+b") as file:
-        file.seek(20)
-        file.write(b"damage")
-    before = {path: path.read_bytes() for path in segment_files(data)}
-    for _ in range(2):
-        again = await opened(data)
-        assert again.read_only
-        assert "verify --repair" in again.notices[0]
-        outcomes: list[Outcome] = []
-        again.commit([Put(Family.META, b"k", b"v")], Durability.OS, outcomes.append)
-        assert isinstance(outcomes[0], Refused)
-        assert bases(await content(again.log(1))) == [0]
-        await again.close()
-    assert {path: path.read_bytes() for path in segment_files(data)} == before
-    report = verify(data)
-    assert report.problems[0].acknowledged
-    assert report.repaired == []
-    report = verify(data, repair=True)
-    assert "offset 1 to 5 are back" in report.repaired[0]
-    assert verify(data).ok
     again = await opened(data)
-    assert not again.read_only
-    assert bases(await content(again.log(1))) == [0, 1, 2, 3, 4, 5]
-    assert again.log(1).position_of(5).entry == 5
-    await again.write([append(1, 6)], Durability.OS)
+    assert again.notices == []
+    assert [again.log(partition).end_offset for partition in (1, 2, 3)] == [0, 0, 0]
+    await again.write([append(1, 0), DropLog(2)], Durability.OS)
+    assert [key for key, _ in again.scan(Family.LOG)] == [keys[0], keys[2]]
     await again.close()
-    assert verify(data).ok
+    report = verify(data)
+    assert (report.ok, report.logs) == (True, 2)
 
 
 @in_a_loop
 async def test_a_machine_that_stops_may_lose_unsynced_commits(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.FSYNC)
+    await store.write([append(1, 0)], Durability.FSYNC)
     size = max((data / "db").glob("*.log")).stat().st_size
     for base in range(1, 6):
         await store.write([append(1, base)], Durability.OS)
@@ -320,7 +208,7 @@ async def test_a_machine_that_stops_may_lose_unsynced_commits(data: Path) -> Non
 @in_a_loop
 async def test_segments_without_a_database(data: Path) -> None:
     store = await opened(data)
-    await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+    await store.write([append(1, 0)], Durability.OS)
     await store.close()
     shutil.rmtree(data / "db")
     again = await opened(data)
@@ -330,53 +218,11 @@ async def test_segments_without_a_database(data: Path) -> None:
 
 
 @in_a_loop
-async def test_files_go_after_the_commit_that_says_so_is_on_disk(data: Path) -> None:
-    store = await opened(data)
-    await store.write([CreateLog(1), CreateLog(2), append(2, 0)], Durability.OS)
-    store.log(1).configure(segment_bytes=200)
-    for base in range(6):
-        await store.write([append(1, base, [100])], Durability.OS)
-    await store.write([Trim(1, 3), DropLog(2)], Durability.OS)
-    assert len(segment_files(data)) == 7
-    await store.checkpoint()
-    assert len(segment_files(data)) == 3
-    await store.write([Trim(1, 4)], Durability.OS)
-    await crash(store)
-    assert len(segment_files(data)) == 3
-    again = await opened(data)
-    assert len(segment_files(data)) == 2
-    assert again.notices == []
-    assert list(again.scan(Family.DOOMED)) == []
-    assert bases(await content(again.log(1))) == [4, 5]
-    await again.close()
-
-
-@in_a_loop
-async def test_a_damaged_header_is_corrupt_for_those_who_read_it_and_nobody_else(data: Path) -> None:
-    store = await opened(data, tail_cache_bytes=0)
-    await store.write([CreateLog(1)], Durability.OS)
-    store.log(1).configure(segment_bytes=1000)
-    for base in range(12):
-        await store.write([append(1, base, [300])], Durability.OS)
-    second = segment_files(data)[1]
-    with second.open("r+b") as file:
-        file.write(b"\xff" * 40)
-    log = store.log(1)
-    assert bases(b"".join(await soon(log.read(0, 300)))) == [0]
-    with pytest.raises(Corrupt, match="no record batch"):
-        await soon(log.read(2, 500))
-    assert bases(b"".join(await soon(log.read(4, 500))))[0] == 4
-    segment_files(data)[3].unlink()
-    with pytest.raises(Corrupt, match="missing"):
-        await soon(log.read(6, 500))
-    await store.close()
-
-
-@in_a_loop
 async def test_ten_thousand_idle_logs_cost_a_start_little(data: Path) -> None:
     """By what is done, not by the clock: no file is opened, and only what was touched is looked at."""
     store = await opened(data)
-    await store.write([CreateLog(partition) for partition in range(1000)], Durability.OS)
+    # a row each, and no file
+    await store.write([Trim(partition, 0) for partition in range(1000)], Durability.OS)
     for partition in range(100):
         await store.write([append(partition, 0)], Durability.OS)
     await store.checkpoint()
@@ -406,11 +252,7 @@ async def main():
     store = await rocksdb.open(pathlib.Path(sys.argv[1]), checkpoint_batches=200, checkpoint_pause=0.0)
     ends = {}
     for partition in range(1, 5):
-        try:
-            ends[partition] = store.log(partition).end_offset
-        except KeyError:
-            await store.write([CreateLog(partition)], Durability.OS)
-            ends[partition] = 0
+        ends[partition] = store.log(partition).end_offset
         store.log(partition).configure(segment_bytes=50_000)
     number = 0
     free = asyncio.Semaphore(4)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from store import batch, rocksdb
-from store.api import Append, Buffer, Corrupt, CreateLog, DropLog, Durability, Trim
+from store.api import Append, Buffer, Corrupt, DropLog, Durability, Trim
 from store.rocksdb.driver import RocksStore
 from store.rocksdb.integrity import Trust
 from store.rocksdb.segments import Request
@@ -41,7 +41,6 @@ def written(batches: Sequence[tuple[int, int, int]]) -> list[tuple[int, bytes]]:
 async def filled(folder: Path, batches: Sequence[tuple[int, bytes]]) -> RocksStore:
     """One log, and nothing of it in the tail cache."""
     store = await rocksdb.open(folder, tail_cache_bytes=0)
-    await store.write([CreateLog(1)], Durability.OS)
     for end, data in batches:
         base = int.from_bytes(data[:8], "big")
         await store.write([Append(1, base, end, 1, [data], store.epoch)], Durability.OS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from store.api import CreateLog, Durability, Family, Outcome, Put, Refused, StoreError, Unknown
+from store.api import Durability, Family, Outcome, Put, Refused, StoreError, Unknown
 from store.rocksdb.commits import Commit, Result
 from store.rocksdb.group import Executor
 from store.rocksdb.writer import GROUP_BYTES, GROUP_COMMITS, SYNCED_GROUP_BYTES, Writer
@@ -23,7 +23,7 @@ def test_a_stall_sends_an_inline_group_to_the_thread(folder: Path) -> None:
     async def main() -> None:
         faults = Faults()
         store = await open_faulty(folder / "data", faults)
-        await store.write([CreateLog(1), append(1, 0)], Durability.OS)
+        await store.write([append(1, 0)], Durability.OS)
         before = store.stats()
         held = store.log(1)
         faults.arm((1, "stall"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 from store.api import Refused, StoreError, Unknown
@@ -290,3 +291,27 @@ def test_a_fault_in_one_subscription_stores_nothing_by_halves(
         assert await world.fetch(world.at()) == {}
 
     run(test, folder)
+
+
+def test_a_cursor_is_not_read_again_while_what_the_one_before_it_said_is_being_written() -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)
+        at = await world.subscribed(b"a", b"b")
+        await world.fetch(at)
+        at.detach("c", Ending.STOPPED)
+        await world.fetch(at)
+        store.holding = True
+        assert not at.acknowledge("c", [(0, 0, ACCEPT)])
+        at.detach("c", Ending.STOPPED)
+        at.retype()
+        await store.has(1)
+        with pytest.raises(KafkaError) as told:
+            at.ready()
+        assert told.value.code == Error.NOT_LEADER_OR_FOLLOWER
+        store.release()
+        assert await world.fetch(at) == {1: (b"b", 1)}
+        assert not await world.ack(at, 1)
+        assert at.ready().start == 2
+
+    run(test)

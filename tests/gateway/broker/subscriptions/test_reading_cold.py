@@ -47,6 +47,29 @@ def test_a_consumer_that_goes_while_the_disk_is_asked_was_given_nothing() -> Non
     run(test)
 
 
+def test_a_lock_does_not_run_while_the_disk_is_asked() -> None:
+    async def test(world: World) -> None:
+        at, disk = await cold(world)
+        disk.cold = False
+        await world.fetch(at, "a")
+        at.detach("a", Ending.STOPPED)
+        disk.cold = True
+        fetch = asyncio.ensure_future(at.fetch("b", 10, 1 << 20))
+        await asyncio.sleep(0)
+        lock = world.broker.subscriptions.configs.lock_ms("g")
+        await world.pass_time(2 * lock)
+        at.tick()
+        await disk.go()
+        assert seen(await fetch) == {0: (b"a", 1), 1: (b"b", 1), 2: (b"c", 1)}
+        await world.pass_time(lock - 1)
+        assert not await world.ack(at, 0, consumer="b")
+        await world.pass_time(1)
+        disk.cold = False
+        assert await world.fetch(at, "a") == {1: (b"b", 2), 2: (b"c", 2)}
+
+    run(test)
+
+
 def test_a_fetch_that_is_given_up_gives_its_records_back() -> None:
     async def test(world: World) -> None:
         at, disk = await cold(world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 import pytest
@@ -160,8 +161,8 @@ def test_where_cursors_stand_comes_in_pages() -> None:
         for place in places
         for write in rows.writes_of(rows.prefix(*place), [Row(RowKind.CURSOR, b"", b"%d-%d" % place)])
     )
-    first = rows.page_of_stands(store, None, 2)
+    first = asyncio.run(rows.page_of_stands(store, None, 2))
     assert first == [(1, 0, b"1-0"), (1, 1, b"1-1")]
-    assert rows.page_of_stands(store, rows.prefix(1, 1), 2) == [(2, 0, b"2-0")]
-    assert rows.page_of_stands(store, rows.prefix(2, 0), 2) == []
+    assert asyncio.run(rows.page_of_stands(store, rows.prefix(1, 1), 2)) == [(2, 0, b"2-0")]
+    assert asyncio.run(rows.page_of_stands(store, rows.prefix(2, 0), 2)) == []
     assert rows.stands(store, rows.prefix(9, 9)) is None

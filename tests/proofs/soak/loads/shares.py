@@ -92,6 +92,8 @@ class Group:
         self._read: dict[Place, int] = {}
         # every letter that was read, to be read again at the end
         self.letters: dict[tuple[Place, int], bytes] = {}
+        # member -> when it asked for records that it was not answered yet, ns
+        self.asking: dict[str, int] = {}
         self.backlog = Backlog()
         self.drained = threading.Event()
 
@@ -149,6 +151,7 @@ class Group:
             asked = time.monotonic_ns()
             letters = self._letters(wire, self.oracle)
             read = time.monotonic_ns()
+            oldest = min([*self.asking.copy().values(), read])
             # whatever led to what was found has been noted by now
             self.hand_over()
             for letter in letters:
@@ -156,7 +159,7 @@ class Group:
             for place, (start, _) in positions.items():
                 if start >= 0:
                     self.oracle.settled_below(place, start, asked)
-            self.oracle.checked()
+            self.oracle.checked(oldest)
 
     def _letters(self, wire: ShareWire, oracle: ShareOracle) -> list[Letter]:
         """The dead letters that came since."""
@@ -368,17 +371,26 @@ class Member(Load):
 
     def _fetch(self, wire: ShareWire, said: Said | None, places: Iterable[Place] = ()) -> None:
         chance = self.chance
-        asked = time.monotonic_ns()
-        given, errors = wire.fetch_shared(
-            self.group.name,
-            self.member,
-            self._next_epoch(),
-            list(places),
-            _acks(said or {}),
-            max_wait=chance.choice((0, 20, 100)),
-            max_records=chance.choice((1, 10, 100)),
-            strict=chance.random() < 0.5,
-        )
+        asked = self.group.asking[self.member] = time.monotonic_ns()
+        try:
+            given, errors = wire.fetch_shared(
+                self.group.name,
+                self.member,
+                self._next_epoch(),
+                list(places),
+                _acks(said or {}),
+                max_wait=chance.choice((0, 20, 100)),
+                max_records=chance.choice((1, 10, 100)),
+                strict=chance.random() < 0.5,
+            )
+            self._note(given, asked)
+        finally:
+            del self.group.asking[self.member]
+        self._hand += given
+        if said:
+            self._acknowledged(said, errors)
+
+    def _note(self, given: list[Given], asked: int) -> None:
         got, now = time.monotonic_ns(), int(time.time() * 1000)
         for each in given:
             self.group.events.append(
@@ -394,9 +406,6 @@ class Member(Load):
                     now,
                 )
             )
-        self._hand += given
-        if said:
-            self._acknowledged(said, errors)
 
     def _due(self, given: Given) -> int:
         if given.place[0] == self.group.retry:

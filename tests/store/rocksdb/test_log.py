@@ -12,49 +12,13 @@ import pytest
 from google_crc32c import value as crc32c
 
 from store import batch, rocksdb
-from store.api import Append, Corrupt, CreateLog, Durability, StoreError, Trim
-from store.rocksdb import RocksStore, check
+from store.api import Append, Corrupt, Durability, StoreError, Trim
+from store.rocksdb import check
 from store.rocksdb.files import Files
 from store.rocksdb.log import RocksLog
-from store.rocksdb.verify import verify
-from tests.store.making import bases, soon
-
-SIZES = (100, 300, 700, 2000, 30_000)
-BATCHES = 400
-RECORDS = 3
-
-
-def batches_of(partition: int) -> list[bytes]:
-    made = []
-    for nth in range(BATCHES):
-        payload = os.urandom(SIZES[nth * 7 % len(SIZES)])
-        made.append(batch.build(nth * RECORDS, payload, timestamp=1000 + nth, records=RECORDS))
-    return made
-
-
-async def stored(data: Path, **options: Any) -> tuple[RocksStore, dict[int, list[bytes]]]:
-    """Two logs, each in one segment and a bit, written by a process that is gone."""
-    store = await rocksdb.open(data)
-    await store.write([CreateLog(1), CreateLog(2)], Durability.OS)
-    made = {partition: batches_of(partition) for partition in (1, 2)}
-    for partition, own in made.items():
-        # some appends bring one batch, some many
-        for begin in range(0, BATCHES, 10):
-            for part in [[each] for each in own[begin : begin + 5]] + [own[begin + 5 : begin + 10]]:
-                base, end = batch.base_offset(part[0]), batch.next_offset(part[-1])
-                newest = batch.max_timestamp(part[-1])
-                await store.write([Append(partition, base, end, newest, part)], Durability.OS)
-    await store.close()
-    return await rocksdb.open(data, **options), made
-
-
-def file_of(data: Path, partition: int) -> Path:
-    (path,) = (data / "segments").glob(f"*/{partition:08x}-*.seg")
-    return path
-
-
-def place(own: list[bytes], nth: int) -> int:
-    return sum(map(len, own[:nth]))
+from tests.store.making import append, bases, soon
+from tests.store.rocksdb.damaging import BATCHES, RECORDS, change, file_of, flip, place, stored
+from tests.store.rocksdb.starting import in_a_loop, opened, segment_files
 
 
 async def all_that_can_be_read(log: RocksLog, max_bytes: int = 100_000) -> tuple[list[bytes], list[Corrupt]]:
@@ -76,18 +40,6 @@ async def all_that_can_be_read(log: RocksLog, max_bytes: int = 100_000) -> tuple
                 found.append(data[at : at + size])
                 offset = following
     return found, told
-
-
-def change(path: Path, position: int, new: Callable[[bytes], bytes], size: int) -> None:
-    with path.open("r+b") as file:
-        file.seek(position)
-        old = file.read(size)
-        file.seek(position)
-        file.write(new(old))
-
-
-def flip(path: Path, position: int, mask: int = 0x10) -> None:
-    change(path, position, lambda old: bytes([old[0] ^ mask]), 1)
 
 
 def swap(path: Path, own: list[bytes]) -> None:
@@ -296,7 +248,6 @@ def test_a_file_that_ends_behind_a_gap(folder: Path) -> None:
     async def main() -> None:
         data = folder / "data"
         store = await rocksdb.open(data)
-        await store.write([CreateLog(1)], Durability.OS)
         made = [batch.build(base, b"x" * 100) for base in (0, 5, 6)]
         for each in made:
             base = batch.base_offset(each)
@@ -313,45 +264,21 @@ def test_a_file_that_ends_behind_a_gap(folder: Path) -> None:
     asyncio.run(main())
 
 
-def test_verify_names_every_damaged_range_and_nothing_else(folder: Path) -> None:
-    async def main() -> None:
-        data = folder / "data"
-        store, made = await stored(data)
-        await store.close()
-        assert verify(data).ok
-        own = made[1]
-        path = file_of(data, 1)
-        flip(path, place(own, 20) + 70)
-        flip(path, place(own, 50) + 8, 0x80)
-        flip(path, place(own, 399) + 70)
-        file_of(data, 2).unlink()
-        report = verify(data, naming=lambda database: {1: 'topic "t", partition 0'})
-        first, second, third, fourth = report.problems
-        assert str(first) == (
-            f'topic "t", partition 0: {path.name} at byte {place(own, 20)}: a wrong CRC: '
-            "offsets 60 to 62 are damaged"
-        )
-        assert second.position == place(own, 50)
-        assert second.text.startswith("no record batch: offsets 150 to ")
-        assert third.text == "a wrong CRC: offsets 1197 to 1199 are damaged"
-        assert str(fourth).startswith("log 2: ")
-        assert fourth.text == "the file is missing: offsets 0 to 1199 are damaged"
-        assert 380 < report.batches < 400
-        # nothing is repaired where nothing refuses
-        assert verify(data, repair=True).repaired == []
-
-    asyncio.run(main())
-
-
-def test_repair_does_not_change_what_is_damaged(folder: Path) -> None:
-    async def main() -> None:
-        data = folder / "data"
-        store, made = await stored(data)
-        await store.close()
-        flip(file_of(data, 1), place(made[1], 20) + 70)
-        before = {path: path.read_bytes() for path in (data / "segments").glob("*/*")}
-        report = verify(data, repair=True)
-        assert (len(report.problems), report.repaired) == (1, [])
-        assert {path: path.read_bytes() for path in (data / "segments").glob("*/*")} == before
-
-    asyncio.run(main())
+@in_a_loop
+async def test_a_damaged_header_is_corrupt_for_those_who_read_it_and_nobody_else(data: Path) -> None:
+    store = await opened(data, tail_cache_bytes=0)
+    store.log(1).configure(segment_bytes=1000)
+    for base in range(12):
+        await store.write([append(1, base, [300])], Durability.OS)
+    second = segment_files(data)[1]
+    with second.open("r+b") as file:
+        file.write(b"\xff" * 40)
+    log = store.log(1)
+    assert bases(b"".join(await soon(log.read(0, 300)))) == [0]
+    with pytest.raises(Corrupt, match="no record batch"):
+        await soon(log.read(2, 500))
+    assert bases(b"".join(await soon(log.read(4, 500))))[0] == 4
+    segment_files(data)[3].unlink()
+    with pytest.raises(Corrupt, match="missing"):
+        await soon(log.read(6, 500))
+    await store.close()

@@ -8,7 +8,6 @@ import struct
 
 import pytest
 
-from gateway.admin import server
 from gateway.wire import records
 from semantics.subscriptions.cursor import Cursor
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, explain, made, stats, take
@@ -214,19 +213,6 @@ def test_what_cannot_be_done_is_told(serve: Serve, method: str, path: str, statu
         assert (await admin.ask("PUT", "P/many/subscription/billing")).status == 204
         answer = await admin.ask(method, path)
         assert (answer.status, word in answer.json["reason"]) == (status, True), answer
-
-    serve(test)
-
-
-def test_a_large_answer_comes_whole(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(admin: Admin) -> None:
-        await made(admin)
-        monkeypatch.setattr(server, "PIECE", 100)
-        answer = await admin.ask("GET", "P/orders/stats")
-        assert len(answer.body) > 1000
-        assert answer.json["subscriptions"]["billing"]["msgBacklog"] == 5
-        head = await admin.ask("HEAD", "P/orders/stats")
-        assert (head.status, head.body) == (200, b"")
 
     serve(test)
 
