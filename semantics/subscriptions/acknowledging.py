@@ -1,4 +1,4 @@
-"""What a consumer says about records, checked before anything of it is done: all of a call is taken or nothing."""
+"""What a consumer says about records: checked before anything of it is done, so all of a call is taken or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from semantics.subscriptions.chunks import FILL, MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.leases import Consumer, Lease, Leases
-from semantics.subscriptions.states import ACQUIRED, Refusal
+from semantics.subscriptions.moves import NACKED, Records
+from semantics.subscriptions.states import ACQUIRED, Reason, Refusal
+from semantics.subscriptions.strict import Strict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +25,70 @@ Piece = tuple[Chunk, int, int, Lease, int]
 """[first, end) of a chunk is held under this lease, and this is said about it"""
 
 _SAME_TYPE = re.compile(rb"(.)\1*", re.DOTALL)
+
+
+def acknowledge(
+    records: Records, consumer: str, batches: Sequence[tuple[int, int, bytes]], now: int, wall: int
+) -> Refusal | None:
+    """Do what the batches say, or nothing of it: see `Cursor.acknowledge`."""
+    window, leases, keyed, totals = records.window, records.leases, records.keyed, records.totals
+    who = leases.consumers.get(consumer)
+    pieces = check(window, records.read, leases, who, batches)
+    if isinstance(pieces, Refusal):
+        return pieces
+    accepted = 0
+    for chunk, first, end, lease, kind in pieces:
+        number = end - first
+        if kind <= ACCEPT:
+            accepted += number
+            chunk.held -= number
+            if not chunk.held:
+                chunk.lease = None
+            window.finish(chunk, first, end)
+            if keyed is not None:
+                keyed.settled(chunk, first, end)
+        elif kind == RELEASE:
+            totals["nacked"] += number
+            records.fail(chunk, first, end, NACKED, wall)
+        elif kind == REJECT:
+            totals["rejected"] += number
+            for at, stop, count in chunk.count_runs(first, end):
+                chunk.set_count(at, stop, count + 1)
+                records.doom(chunk, at, stop, ACQUIRED, Reason.REJECTED)
+        elif not records.renew(chunk, first, end, lease, now):
+            continue
+        leases.settle(lease, number)
+    if accepted:
+        window.n[ACQUIRED] -= accepted
+        totals["acknowledged"] += accepted
+        records.changed = True
+    records.advance()
+    return None
+
+
+def accept(records: Records, consumer: str, firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> bool:
+    """`acknowledge` for many ranges that are accepted, strict only; False, and nothing is done, if it must be asked."""
+    window, leases, keyed = records.window, records.leases, records.keyed
+    who = leases.consumers.get(consumer)
+    if who is None or not isinstance(keyed, Strict):
+        return False
+    checked = check_many(window, records.read, leases, who, firsts, lasts)
+    if checked is None:
+        return False
+    pieces, held_by = checked
+    accepted = 0
+    for chunk, ats in pieces:
+        accepted += len(ats)
+        chunk.let_go(len(ats))
+        window.finish_many(chunk, ats)
+        keyed.settled_many(chunk, ats)
+    for lease_id, number in held_by.items():
+        leases.settle(leases.by_id[lease_id], number)
+    window.n[ACQUIRED] -= accepted
+    records.totals["acknowledged"] += accepted
+    records.changed = True
+    records.advance()
+    return True
 
 
 def check(

@@ -43,27 +43,17 @@ start for the slots of its records, and what is known stays.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Iterable, Sequence
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions import recovery, rows
-from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RELEASE, check, check_many
-from semantics.subscriptions.administration import Administered
-from semantics.subscriptions.chunks import (
-    AVAILABLE_RUN,
-    BURYING_RUN,
-    DYING_RUN,
-    FILL,
-    Window,
-)
+from semantics.subscriptions import acknowledging, feeding, recovery
+from semantics.subscriptions.administration import Administration
+from semantics.subscriptions.chunks import BURYING_RUN, Window
 from semantics.subscriptions.config import SubscriptionConfig
+from semantics.subscriptions.deliveries import Deliveries
 from semantics.subscriptions.due import DueTimes
-from semantics.subscriptions.key_shared import KeyShared
-from semantics.subscriptions.leases import UNSENT, Consumer, held
 from semantics.subscriptions.looking import look
-from semantics.subscriptions.moves import GONE, NACKED, TIMED_OUT
+from semantics.subscriptions.moves import Records
 from semantics.subscriptions.owners import Owners
 from semantics.subscriptions.rows import Row
 from semantics.subscriptions.states import (
@@ -74,7 +64,6 @@ from semantics.subscriptions.states import (
     DELAYED,
     DONE,
     DYING,
-    REASONS,
     Acquired,
     Batch,
     Deep,
@@ -82,7 +71,6 @@ from semantics.subscriptions.states import (
     DueFrom,
     Dying,
     Ending,
-    Reason,
     RecordState,
     Refusal,
 )
@@ -92,30 +80,28 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_TO_DYING = bytes(max(code - 3, 0) for code in range(256))
 
-DOUBT_MS = 30_000
-"""ms for which a record stays locked when its consumer's connection broke, perhaps with the answer that gave it."""
+class Cursor:
+    """The machine, as the gateway sees it. `now` is monotonic ms, `wall` ms since 1970.
 
-FILL_UP = 2_000
-"""Key_Shared: records that wait, up to which more are read only to fill up what a consumer is given"""
-WINDOW = 2_048
-"""Key_Shared: chunks of 1,024 offsets that may have something open. Deep slots do not count in the look-ahead, so this
-bounds how far is read past them: some 6 to 16 MB a partition. What rows know of is read again even beyond it.
-"""
+    What it knows are its `Records` (moves.py); what consumers, batches, acknowledgements and administrators do to them
+    lies in a module each.
+    """
 
+    __slots__ = ("_administration", "_deliveries", "_records")
 
-class Cursor(Administered):
-    """The machine. `now` is monotonic ms, `wall` ms since 1970."""
-
-    __slots__ = ()
+    def __init__(self, records: Records) -> None:
+        """Use `fresh` or `load`."""
+        self._records = records
+        self._deliveries = Deliveries(records)
+        self._administration = Administration(records)
 
     @classmethod
     def fresh(cls, config: SubscriptionConfig, start: int) -> Cursor:
         """A subscription that begins at offset `start`."""
-        cursor = cls(config, Window(start), DueTimes())
-        cursor._changed = True
-        return cursor
+        records = Records(config, Window(start), DueTimes())
+        records.changed = True
+        return cls(records)
 
     @classmethod
     def load(
@@ -127,133 +113,116 @@ class Cursor(Administered):
         they are given, they must be all there are.
         """
         recovered = recovery.recover(found, log_start, log_end)
-        cursor = cls(config, recovered.window, recovered.due)
-        cursor._changed = recovered.changed
-        cursor.totals["expired"] = recovered.expired
+        records = Records(config, recovered.window, recovered.due)
+        records.changed = recovered.changed
+        records.totals["expired"] = recovered.expired
         if recovered.due.stored:
             # there may be rows of what was settled before its time
-            cursor._idle_due = True
-            cursor._changed = cursor._changed or not cursor.waiting
-        for chunk in recovered.window.chunks.values():
-            if DYING_RUN.search(chunk.state):
-                cursor._to_bury(chunk)
-        return cursor
+            records.idle_due = True
+            records.changed = records.changed or not records.waiting
+        return cls(records)
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> SubscriptionConfig:
+        return self._records.config
+
+    @property
+    def start(self) -> int:
+        """Mark-delete + 1: the first open offset, or `read`."""
+        return self._records.window.start
+
+    @property
+    def read(self) -> int:
+        """The first offset that the dispatcher has not looked at."""
+        return self._records.read
+
+    @property
+    def known(self) -> int:
+        """The first offset of which nothing is known: `read`, unless Key_Shared reads again."""
+        return self._records.window.known
+
+    @property
+    def available(self) -> int:
+        """Records looked at that nobody has and that wait for no time (BLOCKED ones among them)."""
+        return self._records.window.n[AVAILABLE]
+
+    @property
+    def acquired(self) -> int:
+        """Records in the hands of consumers."""
+        return self._records.window.n[ACQUIRED]
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait for a time: DELAYED and BACKOFF."""
+        return self._records.waiting
+
+    @property
+    def dying_records(self) -> int:
+        """Records that are to be dead letters and are not yet."""
+        return self._records.window.n[DYING]
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Records since the cursor was loaded, and what whoever loads it adds, by what happened to them; what retention
+        took of open ones (expired) since there is one.
+        """
+        return self._records.totals
+
+    def backlog(self, log_end: int) -> int:
+        """Records that are not settled, up to the log's end."""
+        return self._records.backlog(log_end)
 
     # -- consumers -------------------------------------------------------------------------------------------
 
     def attach(self, consumer: str, now: int) -> None:
         """The consumer has a session. Under Key_Shared it gets nothing before `reassign` names it."""
-        if consumer not in self._consumers:
-            self._consumers[consumer] = Consumer(consumer, now)
+        self._records.leases.attach(consumer, now)
 
     def detach(self, consumer: str, ending: Ending, now: int, wall: int) -> None:
         """Its session ended: what it held comes back at once. See Ending for whether that delivery counts."""
-        who = self._consumers.pop(consumer, None)
-        if who is None:
-            return
-        crashed = ending == Ending.CRASHED
-        counts = crashed or (ending == Ending.LEFT and self._config.leave_counts)
-        for lease in list(who.leases.values()):
-            for chunk, first, end in held(self._window, lease):
-                if not counts:
-                    self._move(chunk, first, end, ACQUIRED, AVAILABLE)
-                    continue
-                if crashed:
-                    self.totals["crashed"] += end - first
-                self._fail(chunk, first, end, GONE, wall)
-            self._leases.close(lease)
-        self._advance()
+        self._deliveries.detach(consumer, ending, wall)
 
     def reassign(self, selector: Owners, now: int) -> None:
         """Key_Shared: slots have other owners. What is in hand stays where it is."""
-        if self._keyed is not None:
-            self._keyed.reassign(selector, now)
+        if self._records.keyed is not None:
+            self._records.keyed.reassign(selector, now)
 
     # -- dispatch --------------------------------------------------------------------------------------------
 
     def wants_more(self, consumer: str, given: int = 0) -> bool:
-        """Whether batches should be fed for this consumer: nothing is ready for it, and there is room for more.
-
-        Key_Shared: for one that was `given` something already, only while not much waits. Reading far ahead to give
-        it yet more makes the records of every later poll lie further apart.
-
-        Never while `needs_due` mends the due rows (see due.py): what is read then could be taken for what was lost.
+        """Whether batches should be fed for this consumer, which was `given` so many records already: nothing is ready
+        for it, and there is room for more. Never while `needs_due` mends the due rows.
         """
-        if not self._room(consumer) or self._due.mending:
-            return False
-        if self._keyed is None:
-            return not self._window.n[AVAILABLE]
-        ahead = self._config.lookahead
-        if given and ahead > FILL_UP:
-            ahead = FILL_UP
-        return not self._keyed.has(consumer) and self._may_look(self._keyed, ahead)
+        return self._deliveries.wants_more(consumer, given)
 
     def can_serve(self, consumer: str, log_end: int) -> bool:
         """Whether it is worth asking again for this consumer."""
-        if not self._room(consumer) or self._due.mending:
-            return False
-        if self._keyed is None:
-            return self._window.n[AVAILABLE] > 0 or self.read < log_end
-        return self._keyed.has(consumer) or (
-            self.read < log_end and self._may_look(self._keyed, self._config.lookahead)
-        )
-
-    def _may_look(self, keyed: KeyShared | Strict, ahead: int) -> bool:
-        """Whether more may be read while that many may wait, and more if they are of deep slots."""
-        if keyed.queued >= ahead:
-            keyed.relieve(ahead)
-        return keyed.queued < ahead and not self.window_full
+        return self._deliveries.can_serve(consumer, log_end)
 
     @property
     def waiting_ahead(self) -> int:
         """Key_Shared: how many records that were read wait, without those of deep slots: what the look-ahead bounds."""
-        return self._keyed.queued if self._keyed is not None else 0
+        keyed = self._records.keyed
+        return keyed.queued if keyed is not None else 0
 
     @property
     def window_full(self) -> bool:
         """Key_Shared: so much waits in deep slots that no more is read for anybody."""
-        window, keyed = self._window, self._keyed
-        return (
-            len(window.chunks) >= WINDOW
-            and keyed is not None
-            and window.n[AVAILABLE] >= max(self._config.lookahead, keyed.queued + 1)
-            and self.read >= window.known
-        )
-
-    def _room(self, consumer: str) -> bool:
-        """Whether anything more may be acquired by this consumer."""
-        if self._window.n[ACQUIRED] >= self._config.max_locks:
-            return False
-        who = self._consumers.get(consumer)
-        return who is None or who.in_hand < self._config.receiver_queue
+        return self._deliveries.window_full
 
     def fair_share(self, consumer: str, consumers: int, log_end: int) -> int:
         """Shared: how many records to give a consumer now, so that each of `consumers` has the same number in hand; one
         at least. What was not read yet counts by its offsets, up to `log_end`.
         """
-        window = self._window
-        there = window.n[AVAILABLE] + window.n[ACQUIRED] + max(log_end - self.read, 0)
-        return max(-(-there // consumers) - self._consumers[consumer].in_hand, 1)
+        return self._deliveries.fair_share(consumer, consumers, log_end)
 
     def lock_share(self, consumer: str, sharers: Collection[str], coming: int) -> int:
-        """How many records to give a consumer now, so that the others that share the partition's locks find some free:
-        half of all locks is for all of them in equal parts, as far as they do not hold so much. One at least.
-
-        `coming` more are about to attach.
+        """How many records to give a consumer now, so that the others that share the partition's locks find some free;
+        one at least. `coming` more are about to attach.
         """
-        max_locks, consumers = self._config.max_locks, self._consumers
-        in_hand = consumers[consumer].in_hand
-        others = coming + len(sharers) - (consumer in sharers)
-        each = max_locks // (2 * (1 + others))
-        free = max_locks - self._window.n[ACQUIRED]
-        kept = each * others
-        if kept and free - kept < self._config.receiver_queue - in_hand:
-            # it matters how much they hold
-            for name in sharers:
-                other = consumers.get(name)
-                if other is not None and name != consumer:
-                    kept -= min(other.in_hand, each)
-        return max(free - kept, each - in_hand, 1)
+        return self._deliveries.lock_share(consumer, sharers, coming)
 
     def feed(self, batches: Sequence[Batch], now: int, wall: int) -> None:
         """Look at stored batches, ascending. What they leave out from `read` on is not there: DONE.
@@ -261,127 +230,31 @@ class Cursor(Administered):
         Of offsets that were known before (Key_Shared after a load) only slots and deaths are taken. RuntimeError
         while the due rows are mended.
         """
-        if self._due.mending:
-            raise RuntimeError("The due rows must be mended first: needs_due, due_loaded.")
-        window = self._window
-        position = self.read
-        plain = position
-        # Key_Shared: the slots of batches that lie one behind the other are told together
-        slots = array("H")
-        for batch in batches:
-            first, end, its, delayed, dead, skip = batch
-            if end <= position:
-                continue
-            if first > position or skip or delayed or dead or self._keyed is not None:
-                self._take_in(plain, position)
-                if first > position:
-                    self._keyed_fed(position, slots)
-                    self._nothing(position, first)
-                    position = first
-                if skip:
-                    self._keyed_fed(position, slots)
-                    self._nothing(position, end)
-                else:
-                    known = max(window.known, position)
-                    if end > known:
-                        window.extend(end)
-                    for begin, last, reason in dead:
-                        for chunk, at, stop in window.runs(max(begin, position), last + 1, AVAILABLE_RUN):
-                            self._doom(chunk, at, stop, AVAILABLE, reason)
-                    if delayed:
-                        self._delay(delayed, known, wall)
-                    if self._keyed is None:
-                        self._shared_fed(position, end)
-                    elif its is None:
-                        slots.extend(bytes(end - position))
-                    else:
-                        slots.extend(its if first == position else its[position - first :])
-                position = plain = end
-            else:
-                position = end
-            self.read = position
-        self._keyed_fed(position, slots)
-        self._take_in(plain, position)
-        self.read = position
-        self._advance()
-        self._pass_over_settled()
-
-    def _keyed_fed(self, end: int, slots: array[int]) -> None:
-        """What was read up to `end`, and not told yet, has these slots, which are told now."""
-        if self._keyed is not None and slots:
-            self._keyed.fed(end - len(slots), end, slots)
-            del slots[:]
+        feeding.feed(self._records, batches, wall)
 
     def poll(self, consumer: str, limit: int, now: int, wall: int) -> list[Acquired]:
         """Up to `limit` records for an attached consumer, ascending, locked from now on. KeyError if it is not."""
-        who = self._consumers[consumer]
-        config = self._config
-        room = min(limit, config.max_locks - self._window.n[ACQUIRED], config.receiver_queue - who.in_hand)
-        if room <= 0 or not self._window.n[AVAILABLE]:
-            return []
-        dispatcher = self._shared or self._keyed
-        assert dispatcher is not None
-        lease = self._leases.open(who, now + self._config.lock_ms)
-        before = lease.remaining
-        taken = dispatcher.take(lease, room)
-        if not lease.remaining:
-            self._leases.close(lease)
-        totals = self.totals
-        totals["delivered"] += lease.remaining - before
-        totals["redelivered"] += sum([last + 1 - first for first, last, count in taken if count])
-        return taken
+        return self._deliveries.poll(consumer, limit, now)
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]], now: int) -> None:
         """Acquired and not sent: AVAILABLE again, as if never taken. What it does not hold is passed over."""
-        who = self._consumers.get(consumer)
-        if who is None:
-            return
-        for first, last in ranges:
-            for chunk, at, stop in self._window.pieces(first, last + 1):
-                while at < stop:
-                    at = chunk.state.find(ACQUIRED, at, stop)
-                    if at < 0:
-                        break
-                    lease = self._leases.by_id[chunk.leases()[at]]
-                    if lease.consumer is not who:
-                        at += 1
-                        continue
-                    begin, end = next(chunk.held_runs(at, stop, lease.id))
-                    self._move(chunk, begin, end, ACQUIRED, AVAILABLE)
-                    self._leases.settle(lease, end - begin)
-                    self.totals["delivered"] -= end - begin
-                    at = end
+        self._deliveries.give_back(consumer, ranges)
 
     def withhold(self, consumer: str, offsets: Iterable[int]) -> None:
         """The answer with what was given by the poll that gave these offsets cannot leave yet: its lock begins with
         `sent`. What ran out before stays so.
         """
-        who, window = self._consumers.get(consumer), self._window
-        for offset in offsets:
-            for chunk, at, _ in window.pieces(offset, offset + 1):
-                if chunk.state[at] == ACQUIRED:
-                    lease = self._leases.by_id[chunk.leases()[at]]
-                    if lease.consumer is who:
-                        self._leases.withhold(lease)
+        self._deliveries.withhold(consumer, offsets)
 
     def sent(self, consumer: str, now: int) -> None:
         """The answer leaves: what was withheld from the consumer is locked from now on."""
-        who = self._consumers.get(consumer)
-        if who is not None:
-            for lease in who.leases.values():
-                if lease.deadline == UNSENT:
-                    self._leases.shorten(lease, now + self._config.lock_ms)
+        self._deliveries.sent(consumer, now)
 
     def in_doubt(self, consumer: str, now: int) -> None:
         """What the consumer was given last may have been lost on its way. If it was given less than DOUBT_MS ago, and
         its lock lasts longer than that, the lock now runs out after DOUBT_MS. A renewal makes it a whole lock again.
         """
-        who = self._consumers.get(consumer)
-        last = who.last if who is not None else None
-        if last is None or not last.remaining or last.deadline <= now + DOUBT_MS or last.deadline == UNSENT:
-            return
-        if last.deadline - self._config.lock_ms > now - DOUBT_MS:
-            self._leases.shorten(last, now + DOUBT_MS)
+        self._deliveries.in_doubt(consumer, now)
 
     # -- acknowledgements ------------------------------------------------------------------------------------
 
@@ -392,199 +265,120 @@ class Cursor(Administered):
 
         All of it is taken, or nothing. Below `start` is passed over, as in Kafka.
         """
-        window, leases, keyed, totals = self._window, self._leases, self._keyed, self.totals
-        who = self._consumers.get(consumer)
-        pieces = check(window, self.read, leases, who, batches)
-        if isinstance(pieces, Refusal):
-            return pieces
-        accepted = 0
-        for chunk, first, end, lease, kind in pieces:
-            number = end - first
-            if kind <= ACCEPT:
-                accepted += number
-                chunk.held -= number
-                if not chunk.held:
-                    chunk.lease = None
-                window.finish(chunk, first, end)
-                if keyed is not None:
-                    keyed.settled(chunk, first, end)
-            elif kind == RELEASE:
-                totals["nacked"] += number
-                self._fail(chunk, first, end, NACKED, wall)
-            elif kind == REJECT:
-                totals["rejected"] += number
-                for at, stop, count in chunk.count_runs(first, end):
-                    chunk.set_count(at, stop, count + 1)
-                    self._doom(chunk, at, stop, ACQUIRED, Reason.REJECTED)
-            elif not self._renew(chunk, first, end, lease, now):
-                continue
-            leases.settle(lease, number)
-        if accepted:
-            window.n[ACQUIRED] -= accepted
-            totals["acknowledged"] += accepted
-            self._changed = True
-        self._advance()
-        return None
+        return acknowledging.acknowledge(self._records, consumer, batches, now, wall)
 
     def accept(self, consumer: str, firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> bool:
         """`acknowledge` for many ranges of Key_Shared that are accepted: first and last offsets.
 
         False, and nothing is done, when `acknowledge` must be asked: it is not all as it should be, or not strict.
         """
-        window, leases, keyed = self._window, self._leases, self._keyed
-        who = self._consumers.get(consumer)
-        if who is None or not isinstance(keyed, Strict):
-            return False
-        checked = check_many(window, self.read, leases, who, firsts, lasts)
-        if checked is None:
-            return False
-        pieces, held_by = checked
-        accepted = 0
-        for chunk, ats in pieces:
-            accepted += len(ats)
-            chunk.let_go(len(ats))
-            window.finish_many(chunk, ats)
-            keyed.settled_many(chunk, ats)
-        for lease_id, number in held_by.items():
-            leases.settle(leases.by_id[lease_id], number)
-        window.n[ACQUIRED] -= accepted
-        self.totals["acknowledged"] += accepted
-        self._changed = True
-        self._advance()
-        return True
+        return acknowledging.accept(self._records, consumer, firsts, lasts)
 
     # -- dead letters ----------------------------------------------------------------------------------------
 
     def dying(self, limit: int) -> list[Dying]:
         """Up to `limit` records to bury. They are not given again, or when the time of `not_buried` has come."""
-        found: list[Dying] = []
-        doomed, chunks = self._doomed, self._window.chunks
-        while doomed and limit > 0:
-            chunk = chunks.get(doomed[0])
-            run = DYING_RUN.search(chunk.state) if chunk is not None else None
-            if chunk is None or run is None:
-                heappop(doomed)
-                if chunk is not None:
-                    chunk.doomed = False
-                continue
-            first, end = run.span()
-            code = chunk.state[first]
-            end = min(end, first + limit)
-            same = chunk.state[first:end].lstrip(bytes((code,)))
-            first, end, count = next(chunk.count_runs(first, end - len(same)))
-            chunk.state[first:end] = FILL[code + BURYING - DYING][: end - first]
-            found.append(Dying(chunk.base + first, chunk.base + end - 1, count, REASONS[code - DYING]))
-            limit -= end - first
-        return found
+        return self._records.dead_letters.take(limit)
 
     def buried(self, ranges: Sequence[tuple[int, int]], *, dropped: bool = False) -> None:
         """Records that `dying` gave are dead letters now, in the same commit; or `dropped`, since nobody wants them."""
+        records = self._records
         for first, last in ranges:
-            for chunk, at, stop in self._window.runs(first, last + 1, BURYING_RUN):
-                self.totals["dropped" if dropped else "buried"] += stop - at
-                self._move(chunk, at, stop, BURYING, DONE)
-        self._advance()
+            for chunk, at, stop in records.window.runs(first, last + 1, BURYING_RUN):
+                records.totals["dropped" if dropped else "buried"] += stop - at
+                records.move(chunk, at, stop, BURYING, DONE)
+        records.advance()
 
     def not_buried(self, ranges: Sequence[tuple[int, int]], reason: str, retry_at_wall: int) -> None:
         """They cannot be dead letters now: `dying` gives them again from then on."""
-        for first, last in ranges:
-            heappush(self._unburied, (retry_at_wall, first, last, reason))
+        self._records.dead_letters.put_off(ranges, reason, retry_at_wall)
 
     # -- time ------------------------------------------------------------------------------------------------
 
     def tick(self, now: int, wall: int) -> None:
         """Locks that ran out, due times that came."""
-        window = self._window
-        for lease in self._leases.expired(now):
-            for chunk, first, end in held(window, lease):
-                self.totals["timed_out"] += end - first
-                self._fail(chunk, first, end, TIMED_OUT, wall)
-            self._leases.close(lease)
-        self._wake(self._due.pop(wall))
-        while self._unburied and self._unburied[0][0] <= wall:
-            _, first, last, _ = heappop(self._unburied)
-            for chunk, at, stop in window.runs(first, last + 1, BURYING_RUN):
-                chunk.state[at:stop] = chunk.state[at:stop].translate(_TO_DYING)
-                self._to_bury(chunk)
-        self._advance()
+        records = self._records
+        self._deliveries.run_out(now, wall)
+        records.wake(records.due.pop(wall))
+        records.dead_letters.retry(wall)
+        records.advance()
 
     def next_due(self, now: int, wall: int) -> tuple[int | None, int | None]:
         """When `tick` has something to do: (monotonic ms, wall ms)."""
-        due = self._due.next()
-        if self._unburied and (due is None or self._unburied[0][0] < due):
-            due = self._unburied[0][0]
-        return self._leases.next_deadline(), due
+        records = self._records
+        due, retry = records.due.next(), records.dead_letters.next_retry()
+        if retry is not None and (due is None or retry < due):
+            due = retry
+        return records.leases.next_deadline(), due
 
     @property
     def needs_due(self) -> DueFrom | None:
         """Which DUE rows to scan and give to `due_loaded`, when nothing of this cursor is uncommitted."""
-        return self._due.needs
+        return self._records.due.needs
 
     def due_loaded(self, found: Iterable[Row], complete: bool) -> bool:
         """The rows that `needs_due` named, in order; `complete`: the scan met the last.
 
         Whether there is something to write.
         """
-        mending = self._due.mending
-        self._due.loaded(found, complete)
-        # Mended is a fact of the CURSOR row, and due rows that nothing waits for stayed while it was not.
-        self._changed = self._changed or self._due.changed or mending != self._due.mending
-        return self._changed
+        return self._records.due_loaded(found, complete)
 
     # -- rows ------------------------------------------------------------------------------------------------
 
     def writes(self) -> list[Row]:
         """All rows that changed since the last call."""
-        if not self._changed:
-            return []
-        self._changed = False
-        found: list[Row] = []
-        window = self._window
-        window.dirty.update(window.chunks.keys() & self._due.awaited)
-        if not self.waiting:
-            window.dirty |= window.woken
-            self._due.idle()
-        recovery.choose(window)
-        if self._due.lingering:
-            self._due.said(window.dirty | window.left)
-        if self._idle_due and not self.waiting and not self._due.mending:
-            # nothing waits, so every due time left is of something that was settled
-            self._idle_due = False
-            self._due = DueTimes()
-            found.append(rows.forget_all(rows.RowKind.DUE))
-        if self._forget:
-            self._forget = False
-            found += [
-                rows.forget_all(kind) for kind in (rows.RowKind.ACK, rows.RowKind.COUNT, rows.RowKind.DUE)
-            ]
-        found.extend(recovery.window_rows(window))
-        found.extend(self._due.writes())
-        n = window.n
-        counts = rows.Counts(sum(n), n[DELAYED], n[BACKOFF], n[DYING])
-        expired = self.totals["expired"]
-        found.append(
-            rows.cursor(window.start, window.known, self._due.stored, self._due.mending, counts, expired)
-        )
-        return found
+        return self._records.writes()
 
     def say_awake(self) -> bool:
         """Let the next rows say of everything that it woke, and not only of chunks that are written anyway. Whether
         there is such a thing.
         """
-        woken = self._window.woken
-        self._window.dirty |= woken
-        self._changed = self._changed or bool(woken)
-        return bool(woken)
+        return self._records.say_awake()
+
+    # -- from outside ----------------------------------------------------------------------------------------
+
+    def trimmed(self, log_start: int) -> None:
+        """Everything below is gone from the log, or expired: DONE whatever it was."""
+        self._administration.trimmed(log_start)
+
+    def expire(self, before: int) -> int:
+        """Retention takes what lies below: how many records of it were open. Those not looked at count one each."""
+        return self._administration.expire(before)
+
+    def first_held(self, end: int) -> tuple[int, str] | None:
+        """The first offset below `end` that is ACQUIRED, DELAYED, in BACKOFF or DYING, and which; None for none."""
+        return self._administration.first_held(end)
+
+    def skip(self, count: int, end: int) -> int:
+        """Settle the first `count` open records before `end`; those not looked at count one each. How many it were."""
+        return self._administration.skip(count, end)
+
+    def clear(self, end: int) -> None:
+        """Settle everything before `end`."""
+        self._administration.trimmed(end)
+
+    def seek(self, offset: int) -> None:
+        """Begin anew at this offset: nothing that was known holds any more, and what is in hand is in nobody's."""
+        self._records.begin_anew(offset)
+
+    def reconfigure(self, config: SubscriptionConfig) -> None:
+        """Other limits from now on; deadlines and due times that were set stay. ValueError: a new type while held."""
+        self._administration.reconfigure(config)
+
+    def nth_open(self, number: int) -> int:
+        """The offset of the n-th record that is not settled, from 1; of what was not looked at every offset counts."""
+        return self._administration.nth_open(number)
 
     # -- questions -------------------------------------------------------------------------------------------
 
     def look(self, offset: int) -> RecordState:
         """Why this record arrives or does not."""
-        return look(self._window, self._leases, self._due, self._keyed, self._unburied, offset)
+        return look(self._records, offset)
 
     def stats(self) -> dict[str, int]:
         """Positions, how many records are in which state, and what happened (`totals`)."""
-        n = self._window.n
+        window = self._records.window
+        n = window.n
         return {
             "start": self.start,
             "read": self.read,
@@ -595,23 +389,26 @@ class Cursor(Administered):
             "dying": n[DYING],
             "open": sum(n),
             # failed before, and AVAILABLE again
-            "redelivering": sum([chunk.failed_and_available() for chunk in self._window.chunks.values()]),
-            "consumers": len(self._consumers),
+            "redelivering": sum([chunk.failed_and_available() for chunk in window.chunks.values()]),
+            "consumers": len(self._records.leases.consumers),
             **self.totals,
         }
 
     def holding(self) -> dict[str, int]:
         """Consumer -> how many records it holds."""
-        return {name: who.in_hand for name, who in self._consumers.items()}
+        return {name: who.in_hand for name, who in self._records.leases.consumers.items()}
 
     def holder_of(self, slot: int) -> str | None:
         """Key_Shared: who has records of a slot in hand."""
-        return self._keyed.holder_of(slot) if self._keyed is not None else None
+        keyed = self._records.keyed
+        return keyed.holder_of(slot) if keyed is not None else None
 
     def draining(self) -> list[Draining]:
         """Key_Shared: slots that still have records in the hands of who does not own them any more."""
-        return self._keyed.draining() if self._keyed is not None else []
+        keyed = self._records.keyed
+        return keyed.draining() if keyed is not None else []
 
     def deep(self) -> list[Deep]:
         """Key_Shared, strict: slots of which so much waits that most of it does not count in the look-ahead."""
-        return self._keyed.deep() if isinstance(self._keyed, Strict) else []
+        keyed = self._records.keyed
+        return keyed.deep() if isinstance(keyed, Strict) else []

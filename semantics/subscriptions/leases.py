@@ -59,14 +59,20 @@ def unpack(run: int) -> tuple[int, int]:
 
 
 class Leases:
-    """All leases that still hold something, and the order in which they run out."""
+    """The consumers that are attached, all leases that still hold something, and the order in which they run out."""
 
-    __slots__ = ("_heap", "_last_id", "by_id")
+    __slots__ = ("_heap", "_last_id", "by_id", "consumers")
 
     def __init__(self) -> None:
+        self.consumers: dict[str, Consumer] = {}
         self.by_id: dict[int, Lease] = {}
         self._heap: list[int] = []  # deadline and id in one number
         self._last_id = 0
+
+    def attach(self, name: str, now: int) -> None:
+        """The consumer may hold something."""
+        if name not in self.consumers:
+            self.consumers[name] = Consumer(name, now)
 
     def open(self, consumer: Consumer, deadline: int) -> Lease:
         """A lease to put runs into. It counts once something was added to `remaining`."""
@@ -131,6 +137,15 @@ class Leases:
                 return lease.deadline
             heappop(heap)
         return None
+
+    def forget(self) -> None:
+        """Nobody holds anything any more."""
+        for who in self.consumers.values():
+            who.leases.clear()
+            who.last = None
+            who.in_hand = 0
+        self.by_id.clear()
+        self._heap.clear()
 
     def recount(self, window: Window, below: int) -> None:
         """Offsets below were settled over the heads of their holders."""

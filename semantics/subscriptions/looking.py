@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from semantics.subscriptions.chunks import MASK, SHIFT, Window
-from semantics.subscriptions.due import DueTimes
-from semantics.subscriptions.key_shared import KeyShared
-from semantics.subscriptions.leases import UNSENT, Leases
+from semantics.subscriptions.chunks import MASK, SHIFT
+from semantics.subscriptions.leases import UNSENT
+from semantics.subscriptions.moves import Records
 from semantics.subscriptions.states import (
     ACQUIRED,
     BACKOFF,
@@ -19,18 +16,11 @@ from semantics.subscriptions.states import (
     Reason,
     RecordState,
 )
-from semantics.subscriptions.strict import Strict
 
 
-def look(
-    window: Window,
-    leases: Leases,
-    due_times: DueTimes,
-    keyed: KeyShared | Strict | None,
-    unburied: Iterable[tuple[int, int, int, str]],
-    offset: int,
-) -> RecordState:
+def look(records: Records, offset: int) -> RecordState:
     """Why this record arrives or does not."""
+    window, keyed = records.window, records.keyed
     if offset < window.start:
         return RecordState(offset, "DONE")
     if offset >= window.known:
@@ -48,18 +38,18 @@ def look(
     if code == DONE:
         return RecordState(offset, "DONE")
     if code == ACQUIRED:
-        lease = leases.by_id[chunk.leases()[at]]
+        lease = records.leases.by_id[chunk.leases()[at]]
         deadline = lease.deadline if lease.deadline != UNSENT else None
         return RecordState(offset, "ACQUIRED", count, lease.consumer.name, deadline, None, slot, owner)
     if code in (DELAYED, BACKOFF):
         name = "DELAYED" if code == DELAYED else "BACKOFF"
-        return RecordState(offset, name, count, due=due_times.of(offset), slot=slot, owner=owner)
+        return RecordState(offset, name, count, due=records.due.of(offset), slot=slot, owner=owner)
     if code >= DYING:
         why_dead = REASONS[(code - DYING) % 3]
         if why_dead is Reason.CORRUPT:
             slot = owner = None  # nobody knows its key
         if code >= BURYING:
-            for due, first, last, why in unburied:
+            for due, first, last, why in records.dead_letters.waiting:
                 if first <= offset <= last:
                     return RecordState(offset, "BACKOFF", count, due=due, slot=slot, owner=owner, reason=why)
         return RecordState(offset, "DYING", count, slot=slot, owner=owner, reason=str(why_dead))

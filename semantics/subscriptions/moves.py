@@ -1,10 +1,10 @@
-"""What a cursor consists of, and how it moves records from state to state: the table of cursor.py, line by line."""
+"""The records of one partition, and how they move from state to state: the table of cursor.py, line by line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heappush
 
+from semantics.subscriptions import recovery, rows
 from semantics.subscriptions.chunks import (
     DELAYED_RUN,
     DONE_RUN,
@@ -12,15 +12,16 @@ from semantics.subscriptions.chunks import (
     FILL,
     KIND,
     MASK,
-    NOT_SETTLED_RUN,
     SHIFT,
     Chunk,
     Window,
 )
 from semantics.subscriptions.config import SubscriptionConfig
+from semantics.subscriptions.dead_letters import DeadLetters
 from semantics.subscriptions.due import DueTimes, Popped
 from semantics.subscriptions.key_shared import KeyShared
-from semantics.subscriptions.leases import Consumer, Lease, Leases, pack
+from semantics.subscriptions.leases import Lease, Leases, pack
+from semantics.subscriptions.rows import Row
 from semantics.subscriptions.shared import Shared
 from semantics.subscriptions.states import (
     ACQUIRED,
@@ -35,42 +36,39 @@ from semantics.subscriptions.states import (
 )
 from semantics.subscriptions.strict import Strict
 
-TICK_MS = 1_000
-"""how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
-
 NACKED, TIMED_OUT, GONE = range(3)
 """how a delivery fails"""
 
 
-class Moves:
-    """The state of a cursor. What must be durable is noted as it changes."""
+class Records:
+    """The window, when what of it is due, who holds what of it, what of it is to be buried, and the dispatcher, which
+    hands it out. A record changes its state here, in these five, or in what is handed these by name.
+
+    Whoever is given the records keeps none of the five: `begin_anew`, `dispatch` and `writes` put others in their
+    place. What must be durable is noted as it changes, and `writes` says it.
+    """
 
     __slots__ = (
-        "_changed",
-        "_config",
-        "_consumers",
-        "_doomed",
-        "_due",
         "_forget",
-        "_idle_due",
-        "_keyed",
-        "_leases",
-        "_shared",
-        "_unburied",
-        "_window",
+        "changed",
+        "config",
+        "dead_letters",
+        "due",
+        "idle_due",
+        "keyed",
+        "leases",
         "read",
+        "shared",
         "totals",
+        "window",
     )
 
     def __init__(self, config: SubscriptionConfig, window: Window, due: DueTimes) -> None:
-        """Use `fresh` or `load`."""
-        self._config = config
-        self._consumers: dict[str, Consumer] = {}
-        self._window = window
-        self._due = due
-        self._leases = Leases()
-        self._doomed: list[int] = []  # heap of the chunks that have something to bury
-        self._unburied: list[tuple[int, int, int, str]] = []  # heap of (wall, first, last, why): to try again
+        self.config = config
+        self.window = window
+        self.due = due
+        self.leases = Leases()
+        self.dead_letters = DeadLetters(window)
         self.totals = dict.fromkeys(
             (
                 "delivered",
@@ -89,116 +87,83 @@ class Moves:
         """records since the cursor was loaded, and what whoever loads it adds; what retention took of open ones
         (expired) since there is one
         """
-        self._changed = False
-        self._forget = False
-        self._idle_due = False
+        self.changed = False
+        """the rows must say something else from now on"""
+        self.idle_due = False
         """there may be due rows of what was settled before its time: they all go when nothing waits"""
-        self._dispatch()
+        self._forget = False
+        self.dispatch()
+
+    def begin_anew(self, offset: int) -> None:
+        """Nothing that was known of any record holds any more, and what is in hand is in nobody's."""
+        self.window = Window(offset)
+        self.due = DueTimes()
+        self.dead_letters = DeadLetters(self.window)
+        self.leases.forget()
+        self.idle_due = False
+        self._forget = self.changed = True
+        keyed = self.keyed
+        self.dispatch()
+        if keyed is not None and self.keyed is not None:
+            self.keyed.reassign(keyed, 0)
 
     # -- what there is ---------------------------------------------------------------------------------------
 
     @property
-    def start(self) -> int:
-        """Mark-delete + 1: the first open offset, or `read`."""
-        return self._window.start
-
-    @property
-    def known(self) -> int:
-        """The first offset of which nothing is known: `read`, unless Key_Shared reads again."""
-        return self._window.known
-
-    @property
-    def available(self) -> int:
-        """Records looked at that nobody has and that wait for no time (BLOCKED ones among them)."""
-        return self._window.n[AVAILABLE]
-
-    @property
-    def acquired(self) -> int:
-        """Records in the hands of consumers."""
-        return self._window.n[ACQUIRED]
-
-    @property
     def waiting(self) -> int:
         """Records that wait for a time: DELAYED and BACKOFF."""
-        return self._window.n[DELAYED] + self._window.n[BACKOFF]
-
-    @property
-    def dying_records(self) -> int:
-        """Records that are to be dead letters and are not yet."""
-        return self._window.n[DYING]
+        return self.window.n[DELAYED] + self.window.n[BACKOFF]
 
     def backlog(self, log_end: int) -> int:
         """Records that are not settled, up to the log's end."""
-        return sum(self._window.n) + max(0, log_end - self._window.known)
+        return sum(self.window.n) + max(0, log_end - self.window.known)
 
-    @property
-    def config(self) -> SubscriptionConfig:
-        return self._config
+    # -- the dispatcher ------------------------------------------------------------------------------------------
+
+    def dispatch(self) -> None:
+        """Make the dispatcher of the config's type from what the window says."""
+        window = self.window
+        self.shared: Shared | None = None
+        self.keyed: KeyShared | Strict | None = None
+        self.read = window.known
+        """the first offset that the dispatcher has not looked at"""
+        if self.config.type == "key_shared":
+            self.read = window.start
+            self.keyed = self._keyed_dispatcher()
+            self.pass_over_settled()
+        else:
+            self.shared = Shared(window)
+
+    def hand_over(self) -> None:
+        """Key_Shared: another dispatcher goes on where this one is, by the rules that hold now."""
+        before = self.keyed
+        if before is not None:
+            self.keyed = self._keyed_dispatcher()
+            self.keyed.adopt(before, before.since)
+
+    def _keyed_dispatcher(self) -> KeyShared | Strict:
+        config = self.config
+        if config.strict and not config.allow_out_of_order:
+            return Strict(self.window, self.leases, self.read)
+        return KeyShared(self.window, self.leases, config, self.read)
 
     # -- moves ---------------------------------------------------------------------------------------------------
 
-    def _dispatch(self) -> None:
-        """Make the dispatcher of the config's type from what the window says."""
-        window = self._window
-        self._shared: Shared | None = None
-        self._keyed: KeyShared | Strict | None = None
-        self.read = window.known
-        """the first offset that the dispatcher has not looked at"""
-        if self._config.type == "key_shared":
-            self.read = window.start
-            self._keyed = self._keyed_dispatcher()
-            self._pass_over_settled()
-        else:
-            self._shared = Shared(window)
-
-    def _keyed_dispatcher(self) -> KeyShared | Strict:
-        config = self._config
-        if config.strict and not config.allow_out_of_order:
-            return Strict(self._window, self._leases, self.read)
-        return KeyShared(self._window, self._leases, config, self.read)
-
-    def _take_in(self, first: int, end: int) -> None:
-        """Shared: [first, end) is AVAILABLE and nothing more is to be said of it."""
-        if first < end:
-            self._window.extend(end)
-            self._shared_fed(first, end)
-
-    def _shared_fed(self, first: int, end: int) -> None:
-        if self._shared is not None:
-            self._shared.fed(first, end)
-
-    def _nothing(self, first: int, end: int) -> None:
-        """There is nothing to deliver in [first, end)."""
-        window = self._window
-        spans: tuple[tuple[int, int], ...] = ((first, end),)
-        if end > window.known:
-            leapt = window.leap(end)
-            if leapt is not None:
-                spans = ((first, leapt[0]), (leapt[1], end))
-            window.extend(end)
-        for begin, last in spans:
-            for chunk, at, stop in window.runs(begin, last, NOT_SETTLED_RUN):
-                window.tally(chunk, at, stop, -1)
-                window.finish(chunk, at, stop)
-        self._changed = True
-        if self._keyed is not None:
-            self._keyed.read = max(self._keyed.read, end)
-
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Move start to the first open offset."""
-        self._window.advance()
-        if self._keyed is not None and not self._keyed.queued:
-            self._keyed.rest()
-        if self.read < self._window.start:
+        self.window.advance()
+        if self.keyed is not None and not self.keyed.queued:
+            self.keyed.rest()
+        if self.read < self.window.start:
             # Key_Shared reads again, and what it had not come to is buried meanwhile
-            self._pass_over_settled()
+            self.pass_over_settled()
 
-    def _pass_over_settled(self) -> None:
+    def pass_over_settled(self) -> None:
         """Key_Shared, reading again: what is DONE need not be read."""
-        keyed = self._keyed
+        keyed = self.keyed
         if keyed is None:
             return
-        window = self._window
+        window = self.window
         read = max(self.read, window.start)
         while read < window.known:
             chunk = window.chunks.get(read >> SHIFT)
@@ -211,43 +176,14 @@ class Moves:
             read = chunk.base + done.end()
         self.read = keyed.read = read
 
-    def _delay(self, delayed: Iterable[tuple[int, int]], known: int, wall: int) -> None:
-        """(offset, due) each, ascending: those from `known` on are just read and AVAILABLE, and due later."""
-        early = 0 if self._config.strict_delay else TICK_MS
-        window = self._window
-        later: list[tuple[int, int]] = []
-        number = -1
-        state = bytearray()
-        for offset, due in delayed:
-            due -= early
-            if due <= wall or offset < known:
-                continue
-            if offset >> SHIFT != number:
-                number = offset >> SHIFT
-                chunk = window.chunks.get(number)
-                if chunk is None:
-                    # all of it died just now, and nobody wants the dead
-                    state = bytearray(FILL[DONE])
-                else:
-                    state = chunk.state
-                    window.dirty.add(number)
-            if state[offset & MASK] == AVAILABLE:
-                state[offset & MASK] = DELAYED
-                later.append((offset, due))
-        if later:
-            window.n[AVAILABLE] -= len(later)
-            window.n[DELAYED] += len(later)
-            self._due.add_all(later)
-            self._changed = True
-
-    def _wake(self, popped: Popped) -> None:
+    def wake(self, popped: Popped) -> None:
         """The time of these has come: what of them still waits is AVAILABLE."""
-        window, shared = self._window, self._shared
+        window, shared = self.window, self.shared
         for run in popped.runs:
-            self._changed = True
+            self.changed = True
             first = run >> SHIFT
             for chunk, at, stop in window.runs(first, first + (run & MASK) + 1, DUE_RUN):
-                self._move(chunk, at, stop, chunk.state[at], AVAILABLE)
+                self.move(chunk, at, stop, chunk.state[at], AVAILABLE)
         chunks, n, woken = window.chunks, window.n, window.woken
         for run in popped.delayed:
             first = run >> SHIFT
@@ -263,29 +199,29 @@ class Moves:
                 found.state[first & MASK] = AVAILABLE
                 woken.add(found.number)
                 shared.freed(found, first & MASK)
-        if self._due.over(woken) or (woken and not self.waiting):
-            self._changed = True
+        if self.due.over(woken) or (woken and not self.waiting):
+            self.changed = True
 
     def _wake_run(self, chunk: Chunk, first: int, end: int) -> None:
         """[first, end), DELAYED, is AVAILABLE, which the next row of the chunk will say."""
-        n = self._window.n
+        n = self.window.n
         n[DELAYED] -= end - first
         n[AVAILABLE] += end - first
         chunk.state[first:end] = FILL[AVAILABLE][: end - first]
-        self._window.woken.add(chunk.number)
-        if self._keyed is not None:
-            self._keyed.moved(chunk, first, end, DELAYED, AVAILABLE)
-        elif self._shared is not None:
-            self._shared.freed(chunk, first)
+        self.window.woken.add(chunk.number)
+        if self.keyed is not None:
+            self.keyed.moved(chunk, first, end, DELAYED, AVAILABLE)
+        elif self.shared is not None:
+            self.shared.freed(chunk, first)
 
-    def _fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
+    def fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
         """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.
 
         `why`: NACKED, TIMED_OUT, or GONE as its consumer is, which waits for nothing.
         """
-        limit = self._config.delivery_limit
-        self._window.dirty.add(chunk.number)
-        self._changed = True
+        limit = self.config.delivery_limit
+        self.window.dirty.add(chunk.number)
+        self.changed = True
         counts = chunk.count
         if end - first == 1:
             runs = [(first, end, counts[first] if counts is not None else 0)]
@@ -295,16 +231,16 @@ class Moves:
             count += 1
             chunk.set_count(at, stop, count)
             if limit and count >= limit:
-                self._doom(chunk, at, stop, ACQUIRED, Reason.MAX_DELIVERIES)
+                self.doom(chunk, at, stop, ACQUIRED, Reason.MAX_DELIVERIES)
                 continue
             wait = self._wait(why, count)
             if wait:
-                self._due.add(wall + wait, chunk.base + at, stop - at)
-            self._move(chunk, at, stop, ACQUIRED, BACKOFF if wait else AVAILABLE)
+                self.due.add(wall + wait, chunk.base + at, stop - at)
+            self.move(chunk, at, stop, ACQUIRED, BACKOFF if wait else AVAILABLE)
 
     def _wait(self, why: int, count: int) -> int:
         """ms until a record that failed `count` times is delivered again."""
-        config = self._config
+        config = self.config
         if why == NACKED:
             backoff = config.nack_backoff
             return backoff.delay_ms(count) if backoff is not None else config.nack_delay_ms
@@ -312,45 +248,40 @@ class Moves:
             return config.timeout_backoff.delay_ms(count)
         return 0
 
-    def _doom(self, chunk: Chunk, first: int, end: int, was: int, reason: Reason) -> None:
+    def doom(self, chunk: Chunk, first: int, end: int, was: int, reason: Reason) -> None:
         """[first, end) is to be dead-lettered."""
-        if self._config.dead_letters:
-            self._move(chunk, first, end, was, DYING + NUMBER[reason])
-            self._to_bury(chunk)
+        if self.config.dead_letters:
+            self.move(chunk, first, end, was, DYING + NUMBER[reason])
+            self.dead_letters.add(chunk)
         else:
             self.totals["dropped"] += end - first
-            self._move(chunk, first, end, was, DONE)
+            self.move(chunk, first, end, was, DONE)
 
-    def _move(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
+    def move(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
         """[first, end), all in one state, is in another from now on."""
         assert legal(was, to), f"{was} to {to}: the table of cursor.py has no such line"
-        window = self._window
+        window = self.window
         number = end - first
         window.n[KIND[was]] -= number
         if was == ACQUIRED:
             chunk.let_go(number)
         if to == DONE:
             window.finish(chunk, first, end)
-            self._changed = True
+            self.changed = True
         else:
             window.n[KIND[to]] += number
             chunk.state[first:end] = FILL[to][:number]
             if to > ACQUIRED or was > ACQUIRED:
                 window.dirty.add(chunk.number)
-                self._changed = True
-        if self._keyed is not None:
-            self._keyed.moved(chunk, first, end, was, to)
-        elif to == AVAILABLE and self._shared is not None:
-            self._shared.freed(chunk, first)
+                self.changed = True
+        if self.keyed is not None:
+            self.keyed.moved(chunk, first, end, was, to)
+        elif to == AVAILABLE and self.shared is not None:
+            self.shared.freed(chunk, first)
 
-    def _to_bury(self, chunk: Chunk) -> None:
-        if not chunk.doomed:
-            chunk.doomed = True
-            heappush(self._doomed, chunk.number)
-
-    def _renew(self, chunk: Chunk, first: int, end: int, lease: Lease, now: int) -> bool:
+    def renew(self, chunk: Chunk, first: int, end: int, lease: Lease, now: int) -> bool:
         """Move [first, end) into a lease that runs out later; False if it is in that already."""
-        later = self._leases.open(lease.consumer, now + self._config.lock_ms)
+        later = self.leases.open(lease.consumer, now + self.config.lock_ms)
         if later is lease:
             return False
         plane = chunk.leases()
@@ -360,3 +291,54 @@ class Moves:
         later.remaining += end - first
         later.consumer.in_hand += end - first
         return True
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def due_loaded(self, found: Iterable[Row], complete: bool) -> bool:
+        """Rows of due times, in order. Whether there is something to write."""
+        mending = self.due.mending
+        self.due.loaded(found, complete)
+        # Mended is a fact of the CURSOR row, and due rows that nothing waits for stayed while it was not.
+        self.changed = self.changed or self.due.changed or mending != self.due.mending
+        return self.changed
+
+    def say_awake(self) -> bool:
+        """Let the next rows say of everything that woke that it did. Whether there is such a thing."""
+        woken = self.window.woken
+        self.window.dirty |= woken
+        self.changed = self.changed or bool(woken)
+        return bool(woken)
+
+    def writes(self) -> list[Row]:
+        """All rows that changed since the last call."""
+        if not self.changed:
+            return []
+        self.changed = False
+        found: list[Row] = []
+        window = self.window
+        window.dirty.update(window.chunks.keys() & self.due.awaited)
+        if not self.waiting:
+            window.dirty |= window.woken
+            self.due.idle()
+        recovery.choose(window)
+        if self.due.lingering:
+            self.due.said(window.dirty | window.left)
+        if self.idle_due and not self.waiting and not self.due.mending:
+            # nothing waits, so every due time left is of something that was settled
+            self.idle_due = False
+            self.due = DueTimes()
+            found.append(rows.forget_all(rows.RowKind.DUE))
+        if self._forget:
+            self._forget = False
+            found += [
+                rows.forget_all(kind) for kind in (rows.RowKind.ACK, rows.RowKind.COUNT, rows.RowKind.DUE)
+            ]
+        found.extend(recovery.window_rows(window))
+        found.extend(self.due.writes())
+        n = window.n
+        counts = rows.Counts(sum(n), n[DELAYED], n[BACKOFF], n[DYING])
+        expired = self.totals["expired"]
+        found.append(
+            rows.cursor(window.start, window.known, self.due.stored, self.due.mending, counts, expired)
+        )
+        return found

@@ -186,7 +186,7 @@ def test_a_key_of_which_very_much_waits_is_told(serve: Serve) -> None:
 
 def test_a_window_that_is_full_of_one_key_says_so(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(admin: Admin) -> None:
-        monkeypatch.setattr("semantics.subscriptions.cursor.WINDOW", 1)
+        monkeypatch.setattr("semantics.subscriptions.deliveries.WINDOW", 1)
         await admin.broker.group_configs.alter(
             "billing", lambda old: {**old, "pulsar.key.shared.look.ahead": "50"}
         )

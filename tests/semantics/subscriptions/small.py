@@ -23,7 +23,7 @@ CHANGES = {
         "import re\n": "import re\n\nfrom tests.semantics.subscriptions.checked import Checked\n",
         "self.state = bytearray(FILL[UNREAD])": "self.state = Checked(FILL[UNREAD])",
     },
-    "cursor": {"FILL_UP = 2_000": "FILL_UP = 3", "WINDOW = 2_048": "WINDOW = 6"},
+    "deliveries": {"FILL_UP = 2_000": "FILL_UP = 3", "WINDOW = 2_048": "WINDOW = 6"},
     "deep": {
         "KEPT = 8": f"KEPT = {KEPT}",
         "SHARE = 64": f"SHARE = {SHARE}",

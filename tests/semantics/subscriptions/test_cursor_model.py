@@ -503,7 +503,7 @@ class Machine(RuleBasedStateMachine):
             if due_at_once or kind != RowKind.DUE
         ]
         self.cursor = self.cursors.load(self.config, rows, self.log_start, self.log_end, self.wall)
-        for chunk in self.cursor._window.chunks.values():
+        for chunk in self.cursor._records.window.chunks.values():
             chunk.state = Checked(chunk.state)
         for offset in self.model.messages:
             if offset < self.cursor.known and self.cursor.look(offset).state == DELAYED:
@@ -631,7 +631,7 @@ class Machine(RuleBasedStateMachine):
         assert all(each.owner == self.model.owner(each.slot) for each in self.cursor.draining())
 
     def who_is_deep(self) -> None:
-        keyed = self.cursor._keyed
+        keyed = self.cursor._records.keyed
         if keyed is None or self.config.allow_out_of_order or not self.config.strict:
             return
         waiting = self.model.waiting()
@@ -640,7 +640,7 @@ class Machine(RuleBasedStateMachine):
         assert keyed.queued == sum(waiting.values())
 
     def memory_of_due_times(self) -> None:
-        times = self.cursor._due
+        times = self.cursor._records.due
         runs = sum(len(group.runs) for group in times._groups.values())
         assert times._size == runs + sum(map(len, times._delayed.values())) <= self.most_due
         assert sorted(times._groups.keys() | times._delayed.keys()) == sorted(times._heap)
@@ -682,7 +682,7 @@ class Machine(RuleBasedStateMachine):
             self.always()
         assert self.cursor.start == self.cursor.read == self.log_end, "something is stuck"
         self.commit()
-        if (keyed := self.cursor._keyed) is not None:
+        if (keyed := self.cursor._records.keyed) is not None:
             assert not keyed.queued
             left = left_over(keyed)
             assert not left, f"slots that nothing is in: {left}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from semantics.subscriptions import cursor as cursors
+from semantics.subscriptions import deliveries
 from semantics.subscriptions.states import Deep
 from tests.semantics.subscriptions.driving import ACCEPT, RELEASE, Driver, Owners, all_of, left_over
 
@@ -63,7 +63,7 @@ class Load:
         for slot, offsets in self.order.items():
             assert offsets == sorted(offsets), f"slot {slot} is out of order"
         assert sum(map(len, self.order.values())) == self.end
-        keyed = self.driver.cursor._keyed
+        keyed = self.driver.cursor._records.keyed
         assert keyed is not None
         assert not left_over(keyed)
 
@@ -226,7 +226,7 @@ def test_a_trim_within_a_deep_slot_leaves_the_rest_in_order() -> None:
 
 
 def test_the_window_bounds_what_a_deep_slot_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cursors, "WINDOW", 8)
+    monkeypatch.setattr(deliveries, "WINDOW", 8)
     load = Load([HOT] * 20_000, lookahead=1_500)
     load.end = 20_000
     for _ in range(10):
@@ -244,8 +244,8 @@ def test_the_window_bounds_what_a_deep_slot_may_have(monkeypatch: pytest.MonkeyP
     # what is known from before a start is read again, however much that is
     driver.crash(log_end=load.end)
     driver.cursor.reassign(HALVES, 0)
-    known = driver.cursor._window.known
-    monkeypatch.setattr(cursors, "WINDOW", 2)
+    known = driver.cursor._records.window.known
+    monkeypatch.setattr(deliveries, "WINDOW", 2)
     while driver.cursor.read < known:
         assert driver.cursor.wants_more("b")
         driver.feed(min(500, known - driver.cursor.read), [HOT] * min(500, known - driver.cursor.read))

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from semantics.subscriptions.cursor import FILL_UP
+from semantics.subscriptions.deliveries import FILL_UP
 from semantics.subscriptions.states import Draining, Ending
 from tests.semantics.subscriptions.driving import (
     ACCEPT,
@@ -217,7 +217,7 @@ def test_under_load_all_is_delivered_and_keys_keep_their_order(mode: dict[str, b
     assert driver.cursor.start == driver.cursor.read == total
     if not mode.get("allow_out_of_order"):
         assert all(before < after for seen in first_seen.values() for before, after in pairwise(seen))
-    keyed_state = driver.cursor._keyed
+    keyed_state = driver.cursor._records.keyed
     assert keyed_state is not None
     assert keyed_state.queued == 0
     assert not left_over(keyed_state)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from semantics.subscriptions.backoff import Backoff
-from semantics.subscriptions.rows import RowKind
-from semantics.subscriptions.states import Batch, Dying, Ending, Reason
+from semantics.subscriptions.states import Dying, Ending, Reason
 from tests.semantics.subscriptions.driving import (
-    ACCEPT,
     REJECT,
     RELEASE,
     RENEW,
@@ -29,36 +27,6 @@ def test_delayed_records_wait_for_their_time_and_not_a_ms_less() -> None:
     assert driver.poll() == [3]
     driver.pass_time(300)
     assert driver.poll() == [1]
-
-
-def test_delays_that_are_not_strict_may_be_a_tick_early() -> None:
-    driver = Driver(strict_delay=False)
-    driver.feed(2, delayed=[(0, WALL + 900), (1, WALL + 1_500)])
-    assert driver.poll() == [0]
-    driver.pass_time(500)
-    assert driver.poll() == [1]
-
-
-def test_what_is_due_already_is_no_delay() -> None:
-    driver = Driver()
-    driver.feed(2, delayed=[(0, WALL), (1, WALL + 1)])
-    assert driver.poll() == [0]
-
-
-def test_gaps_and_skipped_batches_are_done() -> None:
-    driver = Driver()
-    driver.cursor.feed([Batch(2, 4), Batch(4, 6, skip=True), Batch(8, 9)], 0, WALL)
-    assert driver.poll() == [2, 3, 8]
-    assert driver.cursor.start == 2
-    driver.acknowledge((2, 3, ACCEPT), (8, 8, ACCEPT))
-    assert driver.cursor.start == driver.cursor.read == 9
-
-
-def test_what_is_dead_when_it_is_read_is_to_be_buried() -> None:
-    driver = Driver()
-    driver.feed(5, dead=[(1, 2, Reason.CORRUPT)])
-    assert driver.poll() == [0, 3, 4]
-    assert driver.cursor.dying(10) == [Dying(1, 2, 0, Reason.CORRUPT)]
 
 
 def test_a_nack_comes_back_at_once_with_its_count() -> None:
@@ -195,16 +163,3 @@ def test_without_dead_letters_the_dead_are_dropped_and_counted() -> None:
     assert driver.cursor.dying(9) == []
     assert driver.cursor.start == 2
     assert driver.cursor.stats()["dropped"] == 3
-
-
-def test_a_whole_chunk_of_delayed_that_are_dropped_as_dead_keeps_nothing_up() -> None:
-    """Retry letters that came too often, with a delay each, where nobody wants dead letters."""
-    driver = Driver(dead_letters=False)
-    delayed = [(at, WALL + 5_000) for at in range(1024)]
-    driver.feed(1024, delayed=delayed, dead=[(0, 1023, Reason.MAX_DELIVERIES)])
-    assert driver.cursor.start == 1024
-    driver.feed(10)
-    driver.say(ACCEPT, *driver.poll())
-    assert driver.cursor.start == 1034
-    driver.commit()
-    assert driver.stored(RowKind.COUNT, RowKind.DUE) == []

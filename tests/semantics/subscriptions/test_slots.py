@@ -209,7 +209,7 @@ def test_when_nothing_is_open_nothing_is_said_of_any_slot(how: bytes) -> None:
     while offsets := driver.poll("b"):
         driver.say(how, *offsets, by="b")
     assert driver.cursor.start == 3
-    assert left_over(driver.cursor._keyed) == {}
+    assert left_over(driver.cursor._records.keyed) == {}
 
 
 def test_a_slot_drains_since_its_holder_lost_it_and_not_since_the_last_change() -> None:

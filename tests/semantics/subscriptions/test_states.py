@@ -78,6 +78,6 @@ def test_a_move_that_the_table_does_not_have_is_refused() -> None:
     driver.feed(2, delayed=[(0, WALL + 1_000)])
     driver.poll()
     driver.say(ACCEPT, 1)
-    chunk = driver.cursor._window.chunks[0]
+    chunk = driver.cursor._records.window.chunks[0]
     with pytest.raises(AssertionError, match="no such line"):
-        driver.cursor._move(chunk, 0, 1, DELAYED, BACKOFF)
+        driver.cursor._records.move(chunk, 0, 1, DELAYED, BACKOFF)
