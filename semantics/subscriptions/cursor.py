@@ -60,7 +60,6 @@ from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
     BACKOFF,
-    BURYING,
     DELAYED,
     DONE,
     DYING,
@@ -286,7 +285,7 @@ class Cursor:
         for first, last in ranges:
             for chunk, at, stop in records.window.runs(first, last + 1, BURYING_RUN):
                 records.totals["dropped" if dropped else "buried"] += stop - at
-                records.move(chunk, at, stop, BURYING, DONE)
+                records.move(chunk, at, stop, chunk.state[at], DONE)
         records.advance()
 
     def not_buried(self, ranges: Sequence[tuple[int, int]], reason: str, retry_at_wall: int) -> None:

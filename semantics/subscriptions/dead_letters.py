@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-from semantics.subscriptions.chunks import BURYING_RUN, DYING_RUN, FILL, Chunk, Window
+from semantics.subscriptions.chunks import BURYING_RUN, DYING_RUN, Chunk, Window
 from semantics.subscriptions.states import BURYING, DYING, REASONS, Dying
-
-_TO_DYING = bytes(max(code - 3, 0) for code in range(256))
 
 PutOff = tuple[int, int, int, str]
 """(wall ms at which it is tried again, first, last, why it could not be buried)"""
@@ -51,10 +49,8 @@ class DeadLetters:
                 continue
             first, end = run.span()
             code = chunk.state[first]
-            end = min(end, first + limit)
-            same = chunk.state[first:end].lstrip(bytes((code,)))
-            first, end, count = next(chunk.count_runs(first, end - len(same)))
-            chunk.state[first:end] = FILL[code + BURYING - DYING][: end - first]
+            first, end, count = next(chunk.count_runs(first, min(end, first + limit)))
+            chunk.become(first, end, code + BURYING - DYING)
             found.append(Dying(chunk.base + first, chunk.base + end - 1, count, REASONS[code - DYING]))
             limit -= end - first
         return found
@@ -69,7 +65,7 @@ class DeadLetters:
         while self._put_off and self._put_off[0][0] <= wall:
             _, first, last, _ = heappop(self._put_off)
             for chunk, at, stop in self._window.runs(first, last + 1, BURYING_RUN):
-                chunk.state[at:stop] = chunk.state[at:stop].translate(_TO_DYING)
+                chunk.become(at, stop, chunk.state[at] + DYING - BURYING)
                 self.add(chunk)
 
     def next_retry(self) -> int | None:

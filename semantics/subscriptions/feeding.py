@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from semantics.subscriptions.chunks import AVAILABLE_RUN, FILL, MASK, NOT_SETTLED_RUN, SHIFT
 from semantics.subscriptions.moves import Records
-from semantics.subscriptions.states import AVAILABLE, DELAYED, DONE, Batch
+from semantics.subscriptions.states import AVAILABLE, BEFORE, DELAYED, DONE, Batch, check, no_line
 
 TICK_MS = 1_000
 """how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
@@ -88,6 +88,7 @@ def _nothing(records: Records, first: int, end: int) -> None:
     for begin, last in spans:
         for chunk, at, stop in window.runs(begin, last, NOT_SETTLED_RUN):
             window.tally(chunk, at, stop, -1)
+            assert check(chunk.state[at:stop], DONE)
             window.finish(chunk, at, stop)
     records.changed = True
     if records.keyed is not None:
@@ -114,8 +115,10 @@ def _delay(records: Records, delayed: Iterable[tuple[int, int]], known: int, wal
             else:
                 state = chunk.state
                 window.dirty.add(number)
-        if state[offset & MASK] == AVAILABLE:
-            state[offset & MASK] = DELAYED
+        at = offset & MASK
+        if state[at] == AVAILABLE:
+            assert state[at] in BEFORE[DELAYED], no_line(state[at], DELAYED)
+            state[at] = DELAYED
             later.append((offset, due))
     if later:
         window.n[AVAILABLE] -= len(later)

@@ -23,7 +23,7 @@ from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.leases import Lease, Leases
 from semantics.subscriptions.owners import SEVERAL, Owners, Table, table
-from semantics.subscriptions.states import ACQUIRED, AVAILABLE, DONE, Acquired, Draining
+from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BEFORE, DONE, Acquired, Draining, no_line
 
 _OF_CONCERN = re.compile(rb"[\x00\x01]+")  # AVAILABLE and ACQUIRED
 _acquired = tuple.__new__  # half the time of calling the class
@@ -127,7 +127,7 @@ class KeyShared:
             return []
         queue, fresh, chunks = self._queues[place], self._fresh[place], self._window.chunks
         holder, more, parked = self._holder, self._more, self._parked
-        ordered, lease_id = self._ordered, lease.id
+        ordered, lease_id, before = self._ordered, lease.id, BEFORE[ACQUIRED]
         taken: list[Acquired] = []
         runs = lease.runs
         left = room
@@ -154,6 +154,7 @@ class KeyShared:
                 else:
                     parked.setdefault(slot, []).append(offset)
                     continue
+            assert state[at] in before, no_line(state[at], ACQUIRED)
             state[at] = ACQUIRED
             leases[at] = lease_id
             chunk.held += 1

@@ -9,7 +9,6 @@ from semantics.subscriptions.chunks import (
     DELAYED_RUN,
     DONE_RUN,
     DUE_RUN,
-    FILL,
     KIND,
     MASK,
     SHIFT,
@@ -27,12 +26,14 @@ from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
     BACKOFF,
+    BEFORE,
     DELAYED,
     DONE,
     DYING,
     NUMBER,
     Reason,
-    legal,
+    check,
+    no_line,
 )
 from semantics.subscriptions.strict import Strict
 
@@ -192,13 +193,14 @@ class Records:
                     self._wake_run(chunk, at, stop)
                 continue
             # a record by itself, as most are whose due times lie scattered
-            found = chunks.get(first >> SHIFT)
-            if found is not None and found.state[first & MASK] == DELAYED:
+            found, at = chunks.get(first >> SHIFT), first & MASK
+            if found is not None and found.state[at] == DELAYED:
                 n[DELAYED] -= 1
                 n[AVAILABLE] += 1
-                found.state[first & MASK] = AVAILABLE
+                assert found.state[at] in BEFORE[AVAILABLE], no_line(found.state[at], AVAILABLE)
+                found.state[at] = AVAILABLE
                 woken.add(found.number)
-                shared.freed(found, first & MASK)
+                shared.freed(found, at)
         if self.due.over(woken) or (woken and not self.waiting):
             self.changed = True
 
@@ -207,7 +209,7 @@ class Records:
         n = self.window.n
         n[DELAYED] -= end - first
         n[AVAILABLE] += end - first
-        chunk.state[first:end] = FILL[AVAILABLE][: end - first]
+        chunk.become(first, end, AVAILABLE)
         self.window.woken.add(chunk.number)
         if self.keyed is not None:
             self.keyed.moved(chunk, first, end, DELAYED, AVAILABLE)
@@ -259,18 +261,18 @@ class Records:
 
     def move(self, chunk: Chunk, first: int, end: int, was: int, to: int) -> None:
         """[first, end), all in one state, is in another from now on."""
-        assert legal(was, to), f"{was} to {to}: the table of cursor.py has no such line"
         window = self.window
         number = end - first
         window.n[KIND[was]] -= number
         if was == ACQUIRED:
             chunk.let_go(number)
         if to == DONE:
+            assert check(chunk.state[first:end], DONE)
             window.finish(chunk, first, end)
             self.changed = True
         else:
             window.n[KIND[to]] += number
-            chunk.state[first:end] = FILL[to][:number]
+            chunk.become(first, end, to)
             if to > ACQUIRED or was > ACQUIRED:
                 window.dirty.add(chunk.number)
                 self.changed = True

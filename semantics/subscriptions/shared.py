@@ -9,9 +9,9 @@ from __future__ import annotations
 from array import array
 from heapq import heappop, heappush
 
-from semantics.subscriptions.chunks import AVAILABLE_RUN, FILL, MASK, SHIFT, SIZE, Chunk, Window
+from semantics.subscriptions.chunks import AVAILABLE_RUN, MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.leases import Lease
-from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Acquired
+from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BEFORE, Acquired, no_line
 
 
 class Shared:
@@ -74,10 +74,11 @@ class Shared:
                         end = first + length
                 left -= length
                 if length == 1:
+                    assert state[first] in BEFORE[ACQUIRED], no_line(state[first], ACQUIRED)
                     state[first] = ACQUIRED
                     leases[first] = lease.id
                 else:
-                    state[first:end] = FILL[ACQUIRED][:length]
+                    chunk.become(first, end, ACQUIRED)
                     leases[first:end] = array("I", (lease.id,)) * length
                 lease.runs.append((base + first) << SHIFT | (length - 1))
                 if first and (counts is None or length == 1):

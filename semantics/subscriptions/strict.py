@@ -37,7 +37,9 @@ from semantics.subscriptions.slots import (
 from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
+    BEFORE,
     Acquired,
+    no_line,
 )
 
 if TYPE_CHECKING:
@@ -193,7 +195,7 @@ class Strict(DeepSlots):
             return self._take_many(queue, lease, room)
         offsets, all_slots, heap, head = queue.offsets, queue.slots, queue.heap, queue.head
         chunks, marks, blocked = self._window.chunks, self._marks, self._blocked
-        lease_id = lease.id
+        lease_id, before = lease.id, BEFORE[ACQUIRED]
         taken: list[Acquired] = []
         runs = lease.runs
         left = room
@@ -226,6 +228,7 @@ class Strict(DeepSlots):
                 self._deep[slot].near -= 1
                 deep += 1
             marks[slot] = mark | HELD
+            assert state[at] in before, no_line(state[at], ACQUIRED)
             state[at] = ACQUIRED
             leases[at] = lease_id
             chunk.held += 1
@@ -332,7 +335,7 @@ class Strict(DeepSlots):
         for begin, end in pairwise(edges):
             chunk = self._window.chunks[int(numbers[begin])]
             here = ats[begin:end]
-            np.frombuffer(chunk.state, np.uint8)[here] = ACQUIRED
+            chunk.become_many(here, ACQUIRED)
             np.frombuffer(chunk.leases(), np.uint32)[here] = lease.id
             chunk.held += end - begin
             if chunk.count is not None:
