@@ -28,7 +28,9 @@ def main():
         process.start()
     try:
         print(ours.recv(), flush=True)
-        time.sleep(60)
+        # Python 3.14 does not look for signals after a call with a keyword: one sleep would not end
+        for _ in range(600):
+            time.sleep(0.1)
     finally:
         process.kill()
         process.join()
