@@ -70,6 +70,9 @@ topics: $(VENV)/.dev ## a million topics: made, listed, scraped, restarted withi
 explore: $(VENV)/.dev ## new examples for every property and model machine, 20 times as many; ARGS="--help" for more
 	$(BIN)/python -m tests.proofs.explore $(ARGS)
 
+pythons: $(VENV)/.dev ## unit tests on every Python that is promised and here; PYTHONS="~/python3.14/bin/python" for more
+	$(BIN)/python -m tests.proofs.pythons $(foreach python,$(PYTHONS),--python $(python)) $(ARGS)
+
 fmt: $(VENV)/.dev ## format the code and sort its imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -78,4 +81,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore
+.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore pythons
