@@ -53,6 +53,8 @@ class Catalog:
         self._store = store
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, str] = {}
+        # names of topics that are on their way to the disk with their first records: their rows may be found before
+        self.coming: set[str] = set()
         # counts every change, so that what is derived from the catalog knows when it is old
         self.version = 0
         # partitions of all topics up to this name in byte order, None for all of them; counted when first asked for

@@ -71,6 +71,9 @@ class InUse:
             return self.partition_of(current, index)
         if runtime.deleting:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
+        if runtime.name in self._catalog.coming:
+            # its rows can be read already, and its first records not yet
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         number = runtime.topic.partitions[index]
         store = self._home.store_of(runtime.topic)
         check_loaded(store, of_partition(number))
@@ -121,7 +124,7 @@ class InUse:
         store, number = self._home.store_of(topic), topic.partitions[index]
         check_loaded(store, of_partition(number))
         try:
-            if not self._catalog.holds(topic):
+            if topic.name in self._catalog.coming or not self._catalog.holds(topic):
                 raise KeyError(topic.name)
             return store.log(number)
         except KeyError:

@@ -26,7 +26,7 @@ from semantics.retention import DELAYED, Hold, Place, Policy, Verdict, decide
 from semantics.subscriptions import rows as cursor_rows
 from semantics.subscriptions.chunks import SHIFT
 from semantics.subscriptions.rows import RowError
-from store.api import Trim, Write, of_partition
+from store.api import StoreError, Trim, Write, of_partition
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -120,8 +120,8 @@ class Retention:
                 await asyncio.sleep(0)
             try:
                 await self._topic(topic, there)
-            except (KafkaError, KeyError, IndexError) as error:
-                # it was deleted meanwhile, or cannot be read
+            except (KafkaError, StoreError, KeyError, IndexError) as error:
+                # it was deleted meanwhile, or cannot be read or trimmed: others are not to wait for it
                 log.info("retention is put off", extra={"topic": topic.name, "reason": str(error)})
         self.kept = {partition: kept for partition, kept in self.kept.items() if partition in there}
         self.delays.keep(there)

@@ -210,9 +210,11 @@ class Topics:
         topic = self._new(name, partitions, configs, partitioned=partitioned)
         writes = [*self._catalog.writes_create(topic), *more(topic)]
         self._take(name)
+        self._catalog.coming.add(name)
 
         def ended(outcome: Outcome) -> None:
             self._free(name)
+            self._catalog.coming.discard(name)
             if outcome is None:
                 self._changed(name, topic)
             done(outcome)

@@ -100,6 +100,7 @@ class LogWriter:
         "flags",
         "flushes",
         "generation",
+        "gone",
         "group_base",
         "group_end",
         "group_number",
@@ -183,6 +184,8 @@ class LogWriter:
         self.carried = False
         self.flushes: list[Flush] = []
         self.rolled: list[Rolled] = []
+        # base offsets of closed segments that this group trims away
+        self.gone: set[int] = set()
         self.trimmed = False
 
     def begin(self) -> None:

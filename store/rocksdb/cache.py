@@ -17,6 +17,8 @@ from store.api import Buffer
 BLOCK_BYTES = 64 * 1024
 _OVERHEAD = 96  # what a part costs beside its bytes
 _BLOCK_OVERHEAD = 600
+_FORGOTTEN = 64
+"""So many places of forgotten blocks may always be in the queue."""
 
 _STEP = batch.STEP.unpack_from
 
@@ -27,7 +29,8 @@ class Block:
     __slots__ = ("bases", "cost", "owner", "parts", "positions", "size")
 
     def __init__(self, owner: Tail) -> None:
-        self.owner = owner
+        # None once it is forgotten
+        self.owner: Tail | None = owner
         self.bases: list[int] = []
         self.positions: list[int] = []
         # one item for each base, or a single joined one
@@ -162,11 +165,13 @@ class Tail:
 class TailCache:
     """All tails of a store, with one bound in bytes over them."""
 
-    __slots__ = ("limit", "order", "used")
+    __slots__ = ("forgotten", "limit", "order", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        # blocks in the queue that are no tail's any more
+        self.forgotten = 0
         self.order: deque[Block] = deque()
 
     def shrink(self) -> None:
@@ -174,14 +179,23 @@ class TailCache:
         while self.used > self.limit and order:
             block = order.popleft()
             tail = block.owner
-            # a block that was forgotten out of turn is no longer its tail's first
-            if tail.blocks and tail.blocks[0] is block:
-                del tail.blocks[0], tail.firsts[0]
-                self.used -= block.cost
+            if tail is None:
+                self.forgotten -= 1
+                continue
+            del tail.blocks[0], tail.firsts[0]
+            self.used -= block.cost
 
     def forget(self, block: Block) -> None:
-        """Drop the first block of a tail out of turn. Its place in the queue goes when its turn comes."""
+        """Drop the first block of a tail out of turn. Its place in the queue goes when its turn comes, or before: where
+        logs are trimmed and dropped all the time, most places would be of blocks that are gone.
+        """
         tail = block.owner
+        assert tail is not None, "only blocks of a tail are forgotten"
         del tail.blocks[0], tail.firsts[0]
         self.used -= block.cost
-        block.parts = []
+        block.owner = None
+        block.parts, block.bases, block.positions = [], [], []
+        self.forgotten += 1
+        if self.forgotten > _FORGOTTEN and self.forgotten * 2 > len(self.order):
+            self.order = deque([each for each in self.order if each.owner is not None])
+            self.forgotten = 0

@@ -32,24 +32,27 @@ def trim(log: LogWriter, offset: int, database: Database, batch: Any, result: Re
         (rows.PARTITION_OFFSET.unpack(key)[1], rows.segment_row(value))
         for key, value in database.scan(Family.SEGMENT, log.key)
     ]
-    # closed by this very group: a scan does not find them
+    # closed by this very group: a scan does not find them; and it finds those that went in this group
     segments += [(each.base, each.row) for each in log.rolled]
-    first = log.end
+    kept: list[tuple[int, int]] = []
     for base, row in segments:
+        if base in log.gone:
+            continue
         if row.next_offset > offset:
-            first = base
-            break
+            kept.append((base, row.size))
+            continue
         _doom(log.partition, base, row.number, handles, batch, result)
         batch.delete(rows.PARTITION_OFFSET.pack(log.partition, base), handles["segment"])
-        log.size -= row.size
-    else:
-        if log.open and log.segment_size:
-            if log.end <= offset:
-                _doom(log.partition, log.segment_base, log.number, handles, batch, result)
-                log.size -= log.segment_size
-                log.open = False
-            else:
-                first = log.segment_base
+        log.gone.add(base)
+    first = kept[0][0] if kept else log.end
+    if not kept and log.open and log.segment_size:
+        if log.end <= offset:
+            _doom(log.partition, log.segment_base, log.number, handles, batch, result)
+            log.open = False
+        else:
+            first = log.segment_base
+    # not by what went: a row that counts wrongly is right again
+    log.size = sum([size for _, size in kept]) + (log.segment_size if log.open else 0)
     if first > 0:
         pack = rows.PARTITION_OFFSET.pack
         batch.delete_range(pack(log.partition, 0), pack(log.partition, first), handles["index"])

@@ -98,3 +98,19 @@ def test_many_small_parts_are_joined_once() -> None:
     assert all(bytes(a) == bytes(b) for a, b in zip(found, again, strict=True))
     tail.add(1000, made(1000, 40))
     assert b"".join(tail.read(998, 1 << 20, True)) == b"".join([*data[998:], made(1000, 40)])
+
+
+def test_what_was_forgotten_out_of_turn_leaves_no_places_in_the_queue() -> None:
+    cache = TailCache(1 << 30)
+    stays = Tail(cache)
+    stays.add(0, made(0, 100))
+    for _ in range(1000):
+        tail = Tail(cache)
+        tail.add(0, made(0, 100))
+        tail.clear()
+    assert len(cache.order) < 200
+    assert stays.read(0, 1000, True) == [made(0, 100)]
+    cache.limit = 0
+    cache.shrink()
+    assert (cache.used, stays.blocks) == (0, [])
+    assert all(each.owner is None and not each.bases for each in cache.order)

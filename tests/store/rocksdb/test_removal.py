@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.api import DropLog, Durability, Family, Put, Trim
-from store.rocksdb import RocksStore
+from store.rocksdb import RocksStore, rows
 from store.rocksdb.removal import FEW_ROWS
 from store.rocksdb.verify import verify
 from tests.store.making import append, bases, content
@@ -108,3 +108,39 @@ async def test_files_go_after_the_commit_that_says_so_is_on_disk(data: Path) -> 
     assert list(again.scan(Family.DOOMED)) == []
     assert bases(await content(again.log(1))) == [4, 5]
     await again.close()
+
+
+@in_a_loop
+async def test_what_one_group_trims_twice_counts_once(data: Path) -> None:
+    store = await opened(data)
+    store.log(1).configure(segment_bytes=1000)
+    for base in range(10):
+        await store.write([append(1, base, [950])], Durability.OS)
+    await store.write([Trim(1, 3), append(1, 10, [950]), Trim(1, 5), Trim(1, 4)], Durability.OS)
+    log = store.log(1)
+    assert log.start_offset == 5
+    assert log.size == sum(each.size for each in log.segments())
+    for start in (8, 10, 11):
+        await store.write([Trim(1, start)], Durability.OS)
+        assert store.log(1).size == sum(each.size for each in store.log(1).segments())
+    assert store.log(1).size == 0
+    await store.close()
+    assert verify(data).ok
+
+
+@in_a_loop
+async def test_a_row_that_counts_wrongly_is_right_after_the_next_trim(data: Path) -> None:
+    store = await opened(data)
+    store.log(1).configure(segment_bytes=1000)
+    for base in range(6):
+        await store.write([append(1, base, [950])], Durability.OS)
+    key = rows.U32.pack(1)
+    row = rows.log_row(store.get(Family.LOG, key) or b"")
+    await store.write([Put(Family.LOG, key, rows.LOG.pack(*row._replace(size=10)))], Durability.OS)
+    await store.close()
+    assert not verify(data).ok
+    store = await opened(data)
+    await store.write([Trim(1, 3)], Durability.OS)
+    assert store.log(1).size == sum(each.size for each in store.log(1).segments())
+    await store.close()
+    assert verify(data).ok

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
+from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letters, scanning
 from gateway.broker.subscriptions.letters import FIRST_RETRY_MS
 from gateway.wire import records
-from store.api import Append, Refused, StoreError, Unknown
+from gateway.wire.errors import Error
+from store.api import Append, Family, Refused, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, Taker, World, run, seen
 
@@ -367,3 +370,50 @@ def test_a_batch_that_unfolds_to_very_much_is_delivered_and_buried_like_any_othe
         assert at.ready().start == 6
 
     run(test, folder)
+
+
+@pytest.mark.parametrize("also", ["a reader", "another group"])
+def test_a_dead_letter_topic_is_nobodys_before_its_first_letters_are_stored(
+    tmp_path: Path, also: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows can be read as soon as they are written; its records only when that is on the disk."""
+
+    async def test(world: World) -> None:
+        await world.topic(durability="fsync")
+        for group in ("g", "h"):
+            await world.configure(group, pulsar__dead__letter__topic="graves")
+        at, other = await world.subscribe("g"), await world.subscribe("h")
+        await world.produce(b"a", b"b")
+        await world.fetch(at)
+        await world.fetch(other)
+        disk = threading.Event()
+        sync = world.store._database.sync
+
+        def slow() -> None:
+            disk.wait(30)
+            sync()
+
+        monkeypatch.setattr(world.store._database, "sync", slow)
+        assert not at.acknowledge("c", [(0, 0, REJECT)])
+        stored = asyncio.ensure_future(world.settled())
+        async with asyncio.timeout(20):
+            while world.store.get(Family.CATALOG, b"t/graves") is None:
+                await asyncio.sleep(0.001)
+        if also == "a reader":
+            runtime = world.broker.topic(b"graves")
+            if runtime is not None:
+                with pytest.raises(KafkaError) as told:
+                    world.broker.partition_of(runtime, 0)
+                assert told.value.code == Error.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            assert not other.acknowledge("c", [(1, 1, REJECT)])
+        disk.set()
+        assert await stored is None
+        await world.settled()
+        await world.pass_time(10_000)
+        values = sorted([each.value for each in await world.read("graves")], key=str)
+        assert values == ([b"a"] if also == "a reader" else [b"a", b"b"])
+        await world.produce(b"more", topic="graves")
+        assert len(await world.read("graves")) == len(values) + 1
+
+    run(test, tmp_path / "data")
