@@ -35,6 +35,9 @@ PEER = Peer(1, "/127.0.0.1", "PLAINTEXT")
 class NoGroups:
     """Members that no group knows: they ask without having joined."""
 
+    def load(self, group: str) -> None:
+        """Nothing is to be loaded of them."""
+
     def client_id(self, group: str, member: str) -> str:
         return ""
 
