@@ -161,10 +161,12 @@ class Acknowledging:
             for index, acks in partitions:
                 if not acks:
                     continue
-                if isinstance(acks, wire.PlainAcks) and self._accept(group, member, topic_id, index, acks):
-                    taken = True
-                    self._acks[topic_id, index] = _OK
-                    continue
+                if isinstance(acks, wire.PlainAcks):
+                    if self._accept(group, member, topic_id, index, acks):
+                        taken = True
+                        self._acks[topic_id, index] = _OK
+                        continue
+                    acks = acks.runs()
                 error = refusal(acks, renewing)
                 if not error and renewing and not self._may_renew(group, acks):
                     error = Error.INVALID_RECORD_STATE
@@ -186,7 +188,7 @@ class Acknowledging:
             self._node.commit((), self._settle, Durability.OS)
 
     def _accept(self, group: str, member: str, topic_id: bytes, index: int, acks: wire.PlainAcks) -> bool:
-        """The short way of what is most of all acknowledgements by number; False when it is not to be gone."""
+        """All of them are accepted, as most are, and under Key_Shared: the short way. False: nothing was done."""
         if not acks.all_of(wire.ACCEPT):
             return False
         try:

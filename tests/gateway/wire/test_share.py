@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import struct
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.wire import codec, compiler, share
@@ -409,3 +410,36 @@ def test_many_acknowledgements_of_one_type_are_kept_as_columns(
     firsts, lasts = found.columns()
     assert list(zip(firsts.tolist(), lasts.tolist(), strict=True)) == [each[:2] for each in many]
     assert found.all_of(share.ACCEPT) == all(types == b"\1" for _, _, types in many)
+
+
+few = st.integers(0, 12)
+
+
+@given(
+    st.lists(st.tuples(few, few, st.sampled_from([b"\0", b"\1", b"\2"])), min_size=1, max_size=12)
+    | st.lists(st.sampled_from([b"\1", b"\2"]), min_size=1, max_size=80).map(
+        lambda said: [(at, at, kind) for at, kind in enumerate(said, 100)]
+    )
+)
+@example([(5, 3, b"\1"), (4, 9, b"\1")])
+@example([(3, 5, b"\1"), (6, 4, b"\1")])
+@settings(max_examples=examples(200), deadline=None)
+def test_runs_say_the_same_in_the_same_order(many: list[tuple[int, int, bytes]]) -> None:
+    data = b"".join(struct.pack(">qqBcB", first, last, 2, kind, 0) for first, last, kind in many)
+    runs = share.PlainAcks(data).runs()
+    # one that goes back or beyond itself is left alone, for it is to be refused
+    assert _one_by_one(runs) == _one_by_one(many)
+    for (begin, end, said), (first, last, kind) in pairwise(runs):
+        assert first != end + 1 or kind != said or last < first or end < begin
+
+
+def _one_by_one(acks: list[tuple[int, int, bytes]]) -> list[tuple[int, int, bytes]]:
+    said: list[tuple[int, int, bytes]] = []
+    for first, last, kind in acks:
+        said += [(at, at, kind) for at in range(first, last + 1)] or [(first, last, kind)]
+    return said
+
+
+def test_a_hundred_accepted_one_by_one_are_one_run() -> None:
+    data = b"".join(struct.pack(">qqBcB", at, at, 2, b"\1", 0) for at in range(7, 107))
+    assert share.PlainAcks(data).runs() == [(7, 106, b"\1")]
