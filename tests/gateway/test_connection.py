@@ -325,17 +325,27 @@ def test_a_fetch_of_many_partitions_of_a_missing_topic_asks_for_it_once() -> Non
     run(test)
 
 
-def test_what_may_not_come_is_refused_when_its_head_is_there() -> None:
-    """A Metadata of 50 MB: not before its first 14 bytes are there, and without waiting for the rest."""
+@pytest.mark.parametrize(
+    ("key", "version", "largest"),
+    [(ApiKey.METADATA, 9, 1 << 20), (ApiKey.SHARE_FETCH, 2, 2 << 20), (ApiKey.SYNC_GROUP, 5, 8 << 20)],
+    ids=["small", "share fetch", "large"],
+)
+def test_what_may_not_come_is_refused_when_its_head_is_there(key: int, version: int, largest: int) -> None:
+    """Not before its first 14 bytes are there, and without waiting for the rest."""
 
     async def test(gateway: Gateway, client: Client) -> None:
-        head = struct.pack(">ihhih", 50_000_000, ApiKey.METADATA, 9, 1, -1)
         for cut in (4, 7, 14):
             other = await Client.connect(gateway)
+            head = struct.pack(">ihhih", largest + 1, key, version, 1, -1)
             other.writer.write(head[:cut])
             await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
             other.writer.write(head[cut:])
             assert await other.at_end()
+        allowed = await Client.connect(gateway)
+        allowed.writer.write(struct.pack(">ihhih", largest, key, version, 1, -1))
+        await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        assert len(gateway.listeners[0].connections) == 2, "its rest is waited for"
+        allowed.close()
 
     run(test)
 

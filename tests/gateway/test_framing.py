@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import apis
-from gateway.apis.registry import LARGEST, SMALL_REQUEST
+from gateway.apis.registry import SMALL_REQUEST
 from gateway.framing import CRUMB, FIRST_REQUEST, PRODUCE, BadFrame, Frame, Framing
 from gateway.wire.api_keys import ApiKey
 from tests.examples import examples
@@ -114,15 +114,15 @@ def test_any_split_of_the_bytes_gives_the_same_frames(data: st.DataObject) -> No
 LIMITS = [
     (PRODUCE, MAX_REQUEST),
     (ApiKey.METADATA, SMALL_REQUEST),
-    (ApiKey.SHARE_ACKNOWLEDGE, None),
+    (ApiKey.SHARE_FETCH, 2 * MEGABYTE),
+    (ApiKey.SHARE_ACKNOWLEDGE, 2 * MEGABYTE),
     (999, SMALL_REQUEST),
 ]
 
 
-@pytest.mark.parametrize(("key", "largest"), LIMITS)
-def test_how_large_a_frame_may_be_goes_by_its_api(key: int, largest: int | None) -> None:
+@pytest.mark.parametrize(("key", "limit"), LIMITS)
+def test_how_large_a_frame_may_be_goes_by_its_api(key: int, limit: int) -> None:
     apis.load_all()
-    limit = largest or LARGEST.get(key, SMALL_REQUEST)
     frames = known()
     assert frames.receive(head(limit, key)) is None
     assert frames.unfinished == 14, "its rest is waited for"

@@ -32,8 +32,13 @@ def address() -> Iterator[str]:
         (["--release-every", "2"], "--share"),
         (["--ask"], "--share"),
         (["-s", "a", "--reject", "("], "no regular expression"),
-        (["--format", "xml"], "no format"),
+        (
+            ["--format", "xml"],
+            "'xml' is no format: write human, json, value, raw, or a text with a field in it, such as %s.",
+        ),
+        (["--format", r"\xff\n"], r"'\xff\n' is no format: write human, json, value, raw, or a"),
         (["--format", "%z"], "means nothing"),
+        (["--format", r"%s\q"], r"'\q' means nothing in --format. There are"),
         (["--wait", "long"], "no time span"),
     ],
 )

@@ -44,6 +44,7 @@ def consumed(address: str, topic: str) -> list[tuple[str | None, str | None, dic
         (["orders", "--file", "/nonexistent/file"], "cannot be read"),
         (["orders-partition-1", "x", "-p", "2"], "is partition 1"),
         (["orders", "x", "-K", ""], "separator"),
+        (["orders", "x", "-K", r"\x4"], "means nothing in --key-separator"),
         (["orders", "x", "-b", "nowhere:0"], "no address"),
     ],
 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from store import batch, rocksdb
 from store.api import Append, Corrupt, Durability
-from store.rocksdb import RocksStore, check
+from store.rocksdb import RocksStore, check, integrity
 from store.rocksdb.files import Files
 from store.rocksdb.integrity import EXTENTS, Extents, Trust
 from store.rocksdb.segments import Segment
@@ -229,6 +229,38 @@ def test_what_the_disk_is_asked_for_is_unknown_from_that_moment_on(
             await soon(log.read(100, 100))
         with pytest.raises(Corrupt):
             await soon(first)
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_what_a_look_behind_damage_brings_in_is_unknown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens the file with read-ahead: pages that no read asked for come from the disk with it."""
+
+    async def main() -> None:
+        disk = Disk(monkeypatch)
+        data = folder / "data"
+        store, batches = await made(data)
+        log, path = store.log(1), file_of(data)
+        positions = [sum(map(len, batches[:nth])) + 100 for nth in (100, 190)]
+        for position in positions:
+            flip(path, position)
+        disk.lost = {position // PAGE for position in positions}
+        look = integrity.go_on
+
+        def look_ahead(*arguments: Any) -> tuple[int, int]:
+            found = look(*arguments)
+            disk.lost.clear()
+            return found
+
+        monkeypatch.setattr(integrity, "go_on", look_ahead)
+        for damaged in (100, 190):
+            with pytest.raises(Corrupt):
+                await soon(log.read(damaged, 100))
+            assert not disk.lost
+        assert bases(b"".join(await soon(log.read(191, 100)))) == [191]
         await store.close()
 
     asyncio.run(main())

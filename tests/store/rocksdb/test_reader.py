@@ -143,3 +143,18 @@ def test_what_the_page_cache_has_let_go_of_is_missed_and_comes_from_the_disk(
     assert trust.misses > 0
     assert trust.seen == trust.misses, "what came is what was read after the miss"
     bench.reader.close()
+
+
+def test_what_was_missed_is_unknown_before_anybody_has_asked_the_disk(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may have begun to read it: whoever comes next finds bytes that nobody has checked."""
+    bench.files.tells = True
+    trust = bench.trusts[1]
+    assert trust.until(SEGMENT, 400) == (1000, 20), "this process appended it"
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "read_cached", lambda *_: None)
+        assert bench.reader.cached(Request(1, SEGMENT, 4, 400), trust) is None
+    assert (trust.misses, trust.seen) == (1, 0)
+    assert trust.until(SEGMENT, 400) == (400, -1)
+    bench.reader.close()
