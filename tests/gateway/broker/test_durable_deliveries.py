@@ -115,60 +115,90 @@ def test_the_next_of_a_key_leaves_when_the_end_of_the_one_before_is_stored(store
     run_held(test)
 
 
+class Locks:
+    """A member "m" whose locks last 1.5 s holds the first record of one partition; another partition has two more, and
+    the first another. `ask` sends the fetch whose answer has to wait.
+    """
+
+    def __init__(
+        self, gateway: Gateway, client: Client, other: Client, store: HeldStore, topic_id: bytes
+    ) -> None:
+        assert isinstance(gateway.broker.clock, Clock)
+        self.clock = gateway.broker.clock
+        self.expected = {0: {1: 1}, 1: {0: 1, 1: 1}}
+        self._gateway = gateway
+        self._client = client
+        self._other = other
+        self._store = store
+        self._topic_id = topic_id
+        self._disk: Disk | None = None
+        self._epoch = 1
+
+    @classmethod
+    async def made(cls, gateway: Gateway, client: Client, store: HeldStore) -> Locks:
+        await alter_group(client, **{"pulsar.ack.timeout.ms": "1500"})
+        topic_id = await topic(gateway, client, 2, partitions=2)
+        assert acquired(await share_fetch(client, "m", 0, topic_id, [0, 1], max_records=1)) == {0: {0: 1}}
+        return cls(gateway, client, await Client.connect(gateway), store, topic_id)
+
+    async def ask(self, waits: str) -> asyncio.Task[messages.ShareFetchResponse]:
+        """It waits now: "for its acknowledgements", "for a nack that it counts" or "for a disk"."""
+        acks: dict[int, list[tuple[int, int, int]]] | None = {0: [(0, 0, ACCEPT)]}
+        self._store.holding = waits != "for a disk"
+        if waits == "for a nack that it counts":
+            body = share_acknowledge_body("m", 1, self._topic_id, {0: [(0, 0, RELEASE)]})
+            self._other.send(ApiKey.SHARE_ACKNOWLEDGE, 2, body)
+            await self._store.has(1)
+            self.expected[0] = {0: 2, 1: 1}
+            self._epoch, acks = 2, None
+        elif waits == "for a disk":
+            # served last as it was served before, so that the other's records wait for the disk with it
+            partition = serving(self._gateway).partition
+            partition.log = self._disk = Disk(partition.log)
+        asked = asyncio.create_task(
+            share_fetch(self._client, "m", self._epoch, self._topic_id, [0, 1], acks=acks)
+        )
+        if self._disk is None:
+            # each request of this session is a commit
+            await self._store.has(self._epoch)
+        else:
+            await until(lambda: self._disk is not None and self._disk.waiting)
+        return asked
+
+    async def go(self) -> None:
+        """What it waits for is there."""
+        self._store.release()
+        if self._disk is not None:
+            await self._disk.go()
+
+    def pass_time(self, milliseconds: int) -> None:
+        self.clock.now += milliseconds
+        for index in (0, 1):
+            serving(self._gateway, index).tick()
+
+    async def acknowledge(self) -> dict[int, int]:
+        """The error of each partition when all records that the answer brought are accepted."""
+        done = {index: [(min(each), 1, ACCEPT)] for index, each in self.expected.items()}
+        body = share_fetch_body("m", self._epoch + 1, self._topic_id, acks=done)
+        return ack_errors(await self._client.ask(ApiKey.SHARE_FETCH, 2, body))
+
+
 @pytest.mark.parametrize("waits", ["for its acknowledgements", "for a nack that it counts", "for a disk"])
 def test_a_lock_begins_when_the_answer_leaves(waits: str) -> None:
     """A sync, or a read, may take longer than a lock: its client would get records that are others' already."""
 
     async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        clock = gateway.broker.clock
-        assert isinstance(clock, Clock)
-        await alter_group(client, **{"pulsar.ack.timeout.ms": "1500"})
-        topic_id = await topic(gateway, client, 2, partitions=2)
-        assert acquired(await share_fetch(client, "m", 0, topic_id, [0, 1], max_records=1)) == {0: {0: 1}}
-        at = serving(gateway)
-        other = await Client.connect(gateway)
-        expected = {0: {1: 1}, 1: {0: 1, 1: 1}}
-        acks = {0: [(0, 0, ACCEPT)]}
-        disk = None
-        store.holding = waits != "for a disk"
-        if waits == "for a nack that it counts":
-            other.send(
-                ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, topic_id, {0: [(0, 0, RELEASE)]})
-            )
-            await store.has(1)
-            expected[0] = {0: 2, 1: 1}
-            asked = asyncio.create_task(share_fetch(client, "m", 2, topic_id, [0, 1]))
-            await store.has(2)
-        elif waits == "for a disk":
-            # served last as it was served before, so that the other's records wait for the disk with it
-            disk = Disk(at.partition.log)
-            at.partition.log = disk
-            asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0, 1], acks=acks))
-            await until(lambda: disk.waiting)
-        else:
-            asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0, 1], acks=acks))
-            await store.has(1)
+        locks = await Locks.made(gateway, client, store)
+        asked = await locks.ask(waits)
         # whatever is to be done with what was found is done
         third = await Client.connect(gateway)
         await third.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
-        clock.now += 5_000
-        for index in (0, 1):
-            serving(gateway, index).tick()
+        locks.pass_time(5_000)
         assert not asked.done()
-        store.release()
-        if disk is not None:
-            await disk.go()
-        answer = await asked
-        assert acquired(answer) == expected
-        clock.now += 1_499
-        for index in (0, 1):
-            serving(gateway, index).tick()
-        done = {index: [(min(each), 1, ACCEPT)] for index, each in expected.items()}
-        body = share_fetch_body("m", 3 if waits == "for a nack that it counts" else 2, topic_id, acks=done)
-        answer = await client.ask(ApiKey.SHARE_FETCH, 2, body)
-        assert ack_errors(answer) == {0: 0, 1: 0}
-        other.close()
-        third.close()
+        await locks.go()
+        assert acquired(await asked) == locks.expected
+        locks.pass_time(1_499)
+        assert await locks.acknowledge() == {0: 0, 1: 0}
 
     run_held(test, clock=Clock())
 
@@ -180,12 +210,7 @@ def test_a_lock_does_not_run_from_the_moment_in_which_its_answer_has_to_wait(
     """A machine may stand still right then: a delivery would be counted before anything was sent."""
 
     async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-        clock = gateway.broker.clock
-        assert isinstance(clock, Clock)
-        await alter_group(client, **{"pulsar.ack.timeout.ms": "1500"})
-        topic_id = await topic(gateway, client, 2, partitions=2)
-        assert acquired(await share_fetch(client, "m", 0, topic_id, [0, 1], max_records=1)) == {0: {0: 1}}
-        at = serving(gateway)
+        locks = await Locks.made(gateway, client, store)
         start = ShareFetch.start
         stood = []
 
@@ -193,38 +218,15 @@ def test_a_lock_does_not_run_from_the_moment_in_which_its_answer_has_to_wait(
             found = start(fetch)
             if isinstance(found, Awaitable):
                 stood.append(True)
-                clock.now += 1_500
-                for index in (0, 1):
-                    serving(gateway, index).tick()
+                locks.pass_time(1_500)
             return found
 
         monkeypatch.setattr(ShareFetch, "start", stands_still)
-        disk = None
-        if waits == "for a disk":
-            disk = Disk(at.partition.log)
-            at.partition.log = disk
-            expected = {0: {1: 1}, 1: {0: 1, 1: 1}}
-            acks = {0: [(0, 0, ACCEPT)]}
-            asked = asyncio.create_task(share_fetch(client, "m", 1, topic_id, [0, 1], acks=acks))
-            await until(lambda: disk.waiting)
-        else:
-            other = await Client.connect(gateway)
-            store.holding = True
-            other.send(
-                ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, topic_id, {0: [(0, 0, RELEASE)]})
-            )
-            await store.has(1)
-            expected = {0: {0: 2, 1: 1}, 1: {0: 1, 1: 1}}
-            asked = asyncio.create_task(share_fetch(client, "m", 2, topic_id, [0, 1]))
-            await store.has(2)
-        store.release()
-        if disk is not None:
-            await disk.go()
-        assert acquired(await asked) == expected
+        asked = await locks.ask(waits)
+        await locks.go()
+        assert acquired(await asked) == locks.expected
         assert stood
-        done = {index: [(min(each), 1, ACCEPT)] for index, each in expected.items()}
-        body = share_fetch_body("m", 2 if disk is not None else 3, topic_id, acks=done)
-        assert ack_errors(await client.ask(ApiKey.SHARE_FETCH, 2, body)) == {0: 0, 1: 0}
+        assert await locks.acknowledge() == {0: 0, 1: 0}
 
     run_held(test, clock=Clock())
 
