@@ -35,7 +35,7 @@ class Form(enum.Enum):
     """the whole key, in UTF-8"""
 
 
-class Place(NamedTuple):
+class KeyLayout(NamedTuple):
     """Where the id of the scope stands in the keys of a family: from which byte on, and how."""
 
     kind: ScopeKind
@@ -43,12 +43,12 @@ class Place(NamedTuple):
     form: Form
 
 
-_INSTANCE = Place(ScopeKind.INSTANCE, 0, Form.NONE)
-_PARTITION = Place(ScopeKind.PARTITION, 0, Form.U32)
-_CURSOR = Place(ScopeKind.PARTITION, 4, Form.U32)
-_NUMBERED = Place(ScopeKind.PARTITION, 8, Form.U32)
+_INSTANCE = KeyLayout(ScopeKind.INSTANCE, 0, Form.NONE)
+_PARTITION = KeyLayout(ScopeKind.PARTITION, 0, Form.U32)
+_CURSOR = KeyLayout(ScopeKind.PARTITION, 4, Form.U32)
+_NUMBERED = KeyLayout(ScopeKind.PARTITION, 8, Form.U32)
 
-PLACES: dict[Family, Place] = {
+KEY_LAYOUTS: dict[Family, KeyLayout] = {
     Family.META: _INSTANCE,
     Family.CATALOG: _INSTANCE,
     Family.POLICY: _INSTANCE,
@@ -70,9 +70,9 @@ PLACES: dict[Family, Place] = {
     Family.ACK: _CURSOR,
     Family.COUNT: _CURSOR,
     Family.DUE: _CURSOR,
-    Family.GROUP: Place(ScopeKind.GROUP, 0, Form.WHOLE),
-    Family.MEMBER: Place(ScopeKind.GROUP, 0, Form.TEXT),
-    Family.OFFSET: Place(ScopeKind.GROUP, 0, Form.TEXT),
+    Family.GROUP: KeyLayout(ScopeKind.GROUP, 0, Form.WHOLE),
+    Family.MEMBER: KeyLayout(ScopeKind.GROUP, 0, Form.TEXT),
+    Family.OFFSET: KeyLayout(ScopeKind.GROUP, 0, Form.TEXT),
 }
 """Of the families that anybody writes. Whoever writes the first row of LANE or of TXN says here where it belongs."""
 
@@ -80,7 +80,7 @@ PLACES: dict[Family, Place] = {
 def of_key(family: Family, key: bytes) -> Scope:
     """The scope of a row. Raises ValueError for a key that is no key of this family."""
     found = of_prefix(family, key)
-    if PLACES[family].form is Form.WHOLE:
+    if KEY_LAYOUTS[family].form is Form.WHOLE:
         return of_group(_text(key))
     if found is None:
         raise ValueError(f"{key!r} is no key of {family}")
@@ -89,7 +89,7 @@ def of_key(family: Family, key: bytes) -> Scope:
 
 def of_prefix(family: Family, prefix: bytes) -> Scope | None:
     """The scope of all rows whose key begins so; None where they may be of several."""
-    _, at, form = PLACES[family]
+    _, at, form = KEY_LAYOUTS[family]
     if form is Form.NONE:
         return INSTANCE
     if form is Form.WHOLE:
@@ -129,7 +129,7 @@ def _of_range(write: DeleteRange) -> Scope | None:
         return found
     if of_prefix(family, end) == found:
         return found
-    _, at, form = PLACES[family]
+    _, at, form = KEY_LAYOUTS[family]
     if form is Form.U32:
         after = start[: at + 4]
     else:

@@ -45,23 +45,23 @@ class NotLoaded(AssertionError):
 class LateLog(MemoryLog):
     """Only the end of the log is at hand: the batch that was appended last."""
 
-    def __init__(self, partition: int, later: Later) -> None:
+    def __init__(self, partition: int, latency: Latency) -> None:
         super().__init__(partition)
-        self.later = later
+        self.latency = latency
 
     def again(self) -> LateLog:
         made = super().again()
         assert isinstance(made, LateLog)
-        made.later = self.later
+        made.latency = self.latency
         return made
 
     def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Pending[list[Buffer]]:
-        return self.later.answer(lambda: self._read(offset, max_bytes, whole_first=whole_first))
+        return self.latency.answer(lambda: self._read(offset, max_bytes, whole_first=whole_first))
 
     def lend(
         self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
     ) -> Pending[list[Piece]]:
-        return self.later.answer(lambda: [*self._read(offset, max_bytes, whole_first=whole_first)])
+        return self.latency.answer(lambda: [*self._read(offset, max_bytes, whole_first=whole_first)])
 
     def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
         if not self._bases or offset < self._bases[-1]:
@@ -69,13 +69,13 @@ class LateLog(MemoryLog):
         return super().read_at_once(offset, max_bytes, least=least)
 
     def batch_at_or_after(self, timestamp: int, from_offset: int = 0) -> Pending[list[Buffer]]:
-        return self.later.answer(lambda: self._batch_at_or_after(timestamp, from_offset))
+        return self.latency.answer(lambda: self._batch_at_or_after(timestamp, from_offset))
 
     def max_timestamp_batch(self) -> Pending[list[Buffer]]:
-        return self.later.answer(self._max_timestamp_batch)
+        return self.latency.answer(self._max_timestamp_batch)
 
 
-class Later:
+class Latency:
     """Gives answers some turns of the loop from now."""
 
     def __init__(self, seed: int) -> None:
@@ -145,7 +145,7 @@ class LateStore(MemoryStore):
 
     def __init__(self, clock: Callable[[], int], epoch: int, seed: int) -> None:
         super().__init__(clock, epoch)
-        self._later = Later(seed)
+        self._latency = Latency(seed)
         self._loaded: set[Scope] = {INSTANCE}
         self._loading: dict[Scope, Awaitable[None]] = {}
         self._queue: list[_Queued] = []
@@ -169,7 +169,7 @@ class LateStore(MemoryStore):
     def _turn(self) -> None:
         """Some of those happen that need not wait for another, in any order."""
         self._scheduled = False
-        queue, dice = self._queue, self._later.random
+        queue, dice = self._queue, self._latency.random
         free = [each for index, each in enumerate(queue) if not any(map(each.follows, queue[:index]))]
         for each in dice.sample(free, dice.randint(0, len(free))):
             self._take(each)
@@ -199,7 +199,7 @@ class LateStore(MemoryStore):
         return end
 
     def _new_log(self, partition: int) -> MemoryLog:
-        return LateLog(partition, self._later)
+        return LateLog(partition, self._latency)
 
     # owners
 
@@ -218,7 +218,7 @@ class LateStore(MemoryStore):
         if scope in self._loaded:
             return None
         if scope not in self._loading:
-            self._loading[scope] = self._later.answer(lambda: self._load(scope))
+            self._loading[scope] = self._latency.answer(lambda: self._load(scope))
         return self._loading[scope]
 
     def _load(self, scope: Scope) -> None:
@@ -228,7 +228,7 @@ class LateStore(MemoryStore):
     def page(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
     ) -> Pending[list[tuple[bytes, bytes]]]:
-        return self._later.answer(lambda: list(super(LateStore, self).scan(family, prefix, start, limit)))
+        return self._latency.answer(lambda: list(super(LateStore, self).scan(family, prefix, start, limit)))
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         self._must(of_key(family, key), f"a row of {family}")

@@ -12,7 +12,7 @@ from store.pending import Pending
 
 
 @dataclass(slots=True)
-class Segment:
+class MemorySegment:
     base_offset: int
     next_offset: int
     size: int
@@ -45,7 +45,7 @@ class MemoryLog:
         self._bases: list[int] = []
         self._nexts: list[int] = []
         self._batches: list[bytes] = []
-        self._segments: list[Segment] = []
+        self._segments: list[MemorySegment] = []
         self._ledgers: list[Ledger] = []
         self._epochs: list[tuple[int, int]] = []
         self._segment_bytes = limits.SEGMENT_BYTES
@@ -74,7 +74,7 @@ class MemoryLog:
             or (segment.size and segment.size + total > self._segment_bytes)
             or now - segment.created_at >= self._segment_ms
         ):
-            segment = Segment(write.base_offset, write.base_offset, 0, -1, -1, now)
+            segment = MemorySegment(write.base_offset, write.base_offset, 0, -1, -1, now)
             self._segments.append(segment)
         ledger = self._ledgers[-1] if self._ledgers else None
         if (

@@ -1,6 +1,6 @@
 """The durable store of one node: batches in segment files, everything else in RocksDB.
 
-`open()` gives one. Read `store/README.md` first, then `group.py`: the commit protocol.
+`open()` gives one. Read `store/README.md` first, then `group_commit.py`: the commit protocol.
 """
 
 from store.rocksdb.driver import RocksStore

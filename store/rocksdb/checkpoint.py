@@ -25,7 +25,7 @@ from store.api import Delete, DeleteRange, Durability, Family, Outcome, Put, Sto
 from store.rocksdb import rows
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.group import Executor, Snapshot
+from store.rocksdb.group_commit import Executor, Snapshot
 from store.rocksdb.options import Options
 from store.rocksdb.writer import Writer
 from store.steps import step
@@ -33,7 +33,7 @@ from store.steps import step
 log = logging.getLogger("magnetar.store")
 
 
-class Home(Protocol):
+class CheckpointedStore(Protocol):
     """The store that it belongs to."""
 
     @property
@@ -58,7 +58,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        store: Home,
+        store: CheckpointedStore,
         executor: Executor,
         writer: Writer,
         database: Database,

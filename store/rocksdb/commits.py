@@ -8,7 +8,7 @@ from store.api import Durability, Outcome, Write
 from store.rocksdb.append import Rolled
 
 
-class Commit:
+class QueuedCommit:
     """One fact in the queue. `task` is set instead of writes for what must run between groups."""
 
     __slots__ = ("done", "durability", "failed", "generation", "size", "task", "writes")
@@ -58,7 +58,7 @@ class Result:
 
     __slots__ = ("commits", "doomed", "outcome", "published", "size", "stalled", "sync_seconds", "syncs")
 
-    def __init__(self, commits: list[Commit]) -> None:
+    def __init__(self, commits: list[QueuedCommit]) -> None:
         self.commits = commits
         self.outcome: Outcome = None
         self.published: list[Published] = []

@@ -25,17 +25,17 @@ from store.api import (
     Write,
 )
 from store.rocksdb import rows
-from store.rocksdb.behind import WriteBehind
 from store.rocksdb.cache import Tail, TailCache
 from store.rocksdb.checkpoint import Checkpointer
-from store.rocksdb.commits import Commit, Result
+from store.rocksdb.commits import QueuedCommit, Result
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.group import Executor
+from store.rocksdb.group_commit import Executor
+from store.rocksdb.last_mark import LastMark
 from store.rocksdb.log import RocksLog
-from store.rocksdb.mark import Mark
 from store.rocksdb.options import Options
 from store.rocksdb.reader import Reader
+from store.rocksdb.write_behind import WriteBehind
 from store.rocksdb.writer import Writer
 from store.steps import step
 
@@ -53,7 +53,7 @@ class RocksStore:
         path: Path,
         database: Database,
         files: Files,
-        mark: Mark,
+        mark: LastMark,
         *,
         options: Options,
         clock: Callable[[], int],
@@ -118,7 +118,7 @@ class RocksStore:
         size, dropped, refused = self._check(writes)
         if dropped:
             done = functools.partial(self._dropped, dropped, done)
-        commit = Commit(writes, durability, done, size, self._writer.generation)
+        commit = QueuedCommit(writes, durability, done, size, self._writer.generation)
         if refused:
             commit.failed = Refused(refused)
         self._writer.submit(commit)
@@ -148,25 +148,29 @@ class RocksStore:
             for write in writes:
                 kind = type(write)
                 if kind is Append:
-                    log = self._queued(write[0])
+                    log = self._queued(write.partition)
                     end = log.queued_end
-                    if write[1] < end:
-                        raise ValueError(f"append at {write[1]} below the end of log {write[0]} at {end}")
+                    if write.base_offset < end:
+                        raise ValueError(
+                            f"append at {write.base_offset} below the end of log {write.partition} at {end}"
+                        )
                     if log.refuses:
                         refused = refused or log.refuses
                     ends.append((log, end))
-                    log.queued_end = write[2]
-                    batches = write[4]
+                    log.queued_end = write.next_offset
+                    batches = write.batches
                     size += len(batches[0]) if len(batches) == 1 else sum(map(len, batches))
                 elif kind is Trim:
-                    end = self._queued(write[0]).queued_end
-                    if write[1] > end:
-                        raise ValueError(f"trim at {write[1]} beyond the end of log {write[0]} at {end}")
+                    end = self._queued(write.partition).queued_end
+                    if write.offset > end:
+                        raise ValueError(
+                            f"trim at {write.offset} beyond the end of log {write.partition} at {end}"
+                        )
                 elif kind is DropLog:
-                    if write[0] in self._dropping:
-                        raise KeyError(write[0])
-                    self._dropping.add(write[0])
-                    dropped.append(write[0])
+                    if write.partition in self._dropping:
+                        raise KeyError(write.partition)
+                    self._dropping.add(write.partition)
+                    dropped.append(write.partition)
         except (ValueError, KeyError):
             self._undo(ends, dropped)
             raise
@@ -188,7 +192,7 @@ class RocksStore:
     async def write_own(self, writes: Sequence[Write], durability: Durability) -> None:
         """Rows of the store itself: also while it is being closed."""
         future, done = _awaited(self._loop)
-        self._writer.submit(Commit(writes, durability, done, 0, self._writer.generation))
+        self._writer.submit(QueuedCommit(writes, durability, done, 0, self._writer.generation))
         await future
 
     @step("publish.before", "publish.after")
@@ -225,7 +229,7 @@ class RocksStore:
             for write in commit.writes:
                 kind = type(write)
                 if kind is DropLog or (failed and (kind is Append or kind is Trim)):
-                    self._discard(write[0])
+                    self._discard(write.partition)
 
     def _discard(self, partition: int) -> None:
         gone = self._logs.pop(partition, None) or self._idle.pop(partition, None)

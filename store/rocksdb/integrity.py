@@ -92,7 +92,7 @@ class Extents:
         offsets[first:stop] = [each[2] for each in kept]
 
 
-class Lost(NamedTuple):
+class Evicted(NamedTuple):
     """Bytes that the page cache has let go of."""
 
     segment: Segment
@@ -100,7 +100,7 @@ class Lost(NamedTuple):
     size: int
 
 
-class Found(NamedTuple):
+class Verified(NamedTuple):
     """Batches that were right when there were so many misses."""
 
     number: int
@@ -165,7 +165,7 @@ class Trust:
         # how often it had when the loop's last bytes were read
         self.seen = 0
         self._lock = threading.Lock()
-        self._told: deque[Lost | Found] = deque()
+        self._told: deque[Evicted | Verified] = deque()
         # what threads ask the page cache for, and have not said yet whether it was there; what the loop does
         self._asks: dict[object, tuple[int, int, int]] = {}
         self.loop_asks: Request | None = None
@@ -201,7 +201,7 @@ class Trust:
         """Take over what threads have found out."""
         while self._told:
             told = self._told.popleft()
-            if isinstance(told, Lost):
+            if isinstance(told, Evicted):
                 self._cut(told.segment, told.position, told.size)
             elif told.misses == self.misses:
                 # nothing came from the disk after it was looked at
@@ -269,12 +269,12 @@ class Trust:
         """As `missed`, in any thread; how many misses there are now."""
         with self._lock:
             self.misses += 1
-            self._told.append(Lost(segment, position, size))
+            self._told.append(Evicted(segment, position, size))
             return self.misses
 
     def found(self, number: int, start: int, end: int, next_offset: int, misses: int) -> None:
         """As `add`, in any thread, of bytes that were read when there were so many misses."""
-        self._told.append(Found(number, start, end, next_offset, misses))
+        self._told.append(Verified(number, start, end, next_offset, misses))
 
 
 def go_on(

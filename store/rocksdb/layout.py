@@ -14,7 +14,7 @@ SEGMENTS = "segments"
 MARK = "mark"
 
 
-class Piece(NamedTuple):
+class SegmentFile(NamedTuple):
     """A segment as RocksDB knows it."""
 
     base: int
@@ -24,19 +24,19 @@ class Piece(NamedTuple):
     created_at: int
 
 
-def pieces_of(database: Database) -> tuple[dict[int, LogRow], dict[int, dict[int, Piece]]]:
+def segment_files(database: Database) -> tuple[dict[int, LogRow], dict[int, dict[int, SegmentFile]]]:
     """The log rows by partition; the segments by partition, then by number."""
     logs: dict[int, LogRow] = {}
-    pieces: dict[int, dict[int, Piece]] = {}
+    segments: dict[int, dict[int, SegmentFile]] = {}
     for key, value in database.scan(Family.LOG):
         partition = rows.U32.unpack(key)[0]
         row = logs[partition] = rows.log_row(value)
         if row.flags & rows.ACTIVE:
-            active = Piece(row.segment_base, row.number, row.segment_size, row.end, row.segment_created)
-            pieces[partition] = {row.number: active}
+            active = SegmentFile(row.segment_base, row.number, row.segment_size, row.end, row.segment_created)
+            segments[partition] = {row.number: active}
     for key, value in database.scan(Family.SEGMENT):
         partition, base = rows.PARTITION_OFFSET.unpack(key)
         closed = rows.segment_row(value)
-        piece = Piece(base, closed.number, closed.size, closed.next_offset, closed.created_at)
-        pieces.setdefault(partition, {})[closed.number] = piece
-    return logs, pieces
+        segment = SegmentFile(base, closed.number, closed.size, closed.next_offset, closed.created_at)
+        segments.setdefault(partition, {})[closed.number] = segment
+    return logs, segments

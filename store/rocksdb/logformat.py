@@ -18,7 +18,7 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _MASK = 0xA282EAD8
 
 
-class Record(NamedTuple):
+class LogRecord(NamedTuple):
     begin: int
     end: int
     data: bytes
@@ -40,7 +40,7 @@ def next_block(at: int) -> int:
     return (at // BLOCK + 1) * BLOCK
 
 
-def records(data: bytes) -> Iterator[Record]:
+def records(data: bytes) -> Iterator[LogRecord]:
     """The whole records from the beginning on, up to the first that is not. What RocksDB notes between them
     (types above those of fragments) is left out.
     """
@@ -59,7 +59,7 @@ def records(data: bytes) -> Iterator[Record]:
         if kind <= _LAST:
             parts.append(data[at - size : at])
         if kind in (_FULL, _LAST):
-            yield Record(begin, at, parts[0] if len(parts) == 1 else b"".join(parts))
+            yield LogRecord(begin, at, parts[0] if len(parts) == 1 else b"".join(parts))
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

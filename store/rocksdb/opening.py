@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from store.api import Family, Refused, StoreError, Unknown
-from store.rocksdb import mark, powerloss, quarantine, recovery, rows
+from store.rocksdb import last_mark, powerloss, quarantine, recovery, rows
 from store.rocksdb.database import Database, plain
 from store.rocksdb.driver import RocksStore
 from store.rocksdb.files import Files, sync_folder
@@ -46,8 +46,8 @@ async def open(
     """
     settings = Options(**options)
     check_folder(path)
-    marked = mark.read(path / MARK)
-    here = mark.boot_id() if boot is None else boot
+    marked = last_mark.read(path / MARK)
+    here = last_mark.boot_id() if boot is None else boot
     said = []
     if marked is None or not here or marked.boot != here:
         try:
@@ -96,7 +96,7 @@ def _open(
     path: Path,
     database: Database,
     files: Files,
-    marked: mark.Marked | None,
+    marked: last_mark.Marked | None,
     clock: Callable[[], int],
     clip: Clip | None,
     boot: str,
@@ -128,7 +128,9 @@ def _open(
         database,
         files,
         # a store that takes no commits keeps the old mark: it is the evidence
-        mark.Mark(path / (MARK + ".unused" if found.read_only else MARK), boot, epoch, database.sequence()),
+        last_mark.LastMark(
+            path / (MARK + ".unused" if found.read_only else MARK), boot, epoch, database.sequence()
+        ),
         options=options,
         clock=clock,
         epoch=epoch,

@@ -19,7 +19,7 @@ class Options:
     """Defaults are measured; see `store/README.md`."""
 
     tail_cache_bytes: int = 64 * MEGABYTE
-    # of large streams, left in the system's page cache (see behind.py); None: as the machine has memory
+    # of large streams, left in the system's page cache (see write_behind.py); None: as the machine has memory
     page_cache_bytes: int | None = None
     block_cache_bytes: int = 64 * MEGABYTE
     # segments kept open, for writing and again for reading; half as many may be lent

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from store.api import Buffer, Corrupt, StoreError
+from store.pending import Pending
+from store.rocksdb.file_region import AnswerEnds, FileRegion
 from store.rocksdb.files import TOO_MANY, Files
-from store.rocksdb.lent import Ends, Lent
+from store.rocksdb.readahead import Readahead
 from store.rocksdb.segments import Reading, Request, Segment, T, Work
-from store.rocksdb.windows import Windows
 
 if TYPE_CHECKING:
     from store.rocksdb.integrity import Trust
@@ -40,7 +41,7 @@ class Reader:
         # reads answered by the tail cache, and others
         self.hits = 0
         self.misses = 0
-        self.windows = Windows()
+        self.readahead = Readahead()
 
     @property
     def open_files(self) -> int:
@@ -78,8 +79,8 @@ class Reader:
         finally:
             trust.loop_asks = None
 
-    def lend(self, request: Request, trust: Trust, due: int, ends: Ends) -> Lent | None:
-        """The bytes of a request for a thread, see `Lent`; None when the system cannot say whether a disk must be
+    def lend(self, request: Request, trust: Trust, due: int, ends: AnswerEnds) -> FileRegion | None:
+        """The bytes of a request for a thread, see `FileRegion`; None when the system cannot say whether a disk must be
         asked, or so many files are lent that are not needed otherwise that files become scarce.
         """
         while self.dropped:
@@ -92,7 +93,7 @@ class Reader:
             return None
         with self._lock:
             self._lent[descriptor] = self._lent.get(descriptor, 0) + 1
-        return Lent(self, descriptor, request, trust, due, ends)
+        return FileRegion(self, descriptor, request, trust, due, ends)
 
     def returned(self, descriptor: int) -> None:
         """Somebody to whom it was lent needs it no more. In any thread."""
@@ -135,7 +136,21 @@ class Reader:
             result: T = stop.value
             return result
 
-    async def later(self, reading: Reading[T], request: Request | Work, trust: Trust) -> T:
+    def run(self, reading: Reading[T], trust: Trust) -> Pending[T]:
+        """Run a read on the loop while the page cache has the bytes; from the first miss on it is to be awaited."""
+        cached = self.cached
+        try:
+            request = next(reading)
+            while True:
+                answer = None if isinstance(request, Work) else cached(request, trust)
+                if answer is None:
+                    return self._later(reading, request, trust)
+                request = reading.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def _later(self, reading: Reading[T], request: Request | Work, trust: Trust) -> T:
         """Go on with a read that has work to do, or whose bytes are not in memory, which `trust` knows already."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(4, thread_name_prefix="store-read")
@@ -179,7 +194,7 @@ class Reader:
 
     def forget(self, partition: int, number: int) -> None:
         """The file is about to go."""
-        self.windows.forget(partition)
+        self.readahead.forget(partition)
         descriptor = self._open.pop((partition, number), -1)
         if descriptor >= 0:
             self._close(descriptor)

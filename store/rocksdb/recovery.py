@@ -23,17 +23,17 @@ from store.api import Delete, DeleteRange, Family, Put
 from store.batch import walk
 from store.rocksdb import rows
 from store.rocksdb.check import check
-from store.rocksdb.cut import Cut
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.layout import Piece, pieces_of
-from store.rocksdb.mark import Marked
+from store.rocksdb.last_mark import Marked
+from store.rocksdb.layout import SegmentFile, segment_files
 from store.rocksdb.quarantine import Quarantine
 from store.rocksdb.rows import LogRow
+from store.rocksdb.truncation import Truncation
 from store.steps import step
 
 
-class Rows(Protocol):
+class RowReader(Protocol):
     """What a `Clip` may look at."""
 
     def get(self, family: Family, key: bytes) -> bytes | None: ...
@@ -42,19 +42,19 @@ class Rows(Protocol):
     ) -> Iterator[tuple[bytes, bytes]]: ...
 
 
-Lost = Sequence[tuple[int, int]]
+LostOffsets = Sequence[tuple[int, int]]
 """Offsets from the one to below the other, ascending. There are several when the journal kept batches in between."""
 
-Clip = Callable[[Rows, int, Lost], Iterable[Put | Delete | DeleteRange]]
+Clip = Callable[[RowReader, int, LostOffsets], Iterable[Put | Delete | DeleteRange]]
 """(rows, partition, what of it was lost): answers what must change with it."""
 
 
-class Recovered(NamedTuple):
+class RecoveryResult(NamedTuple):
     notices: list[str]
     read_only: str
 
 
-def forget_producers(known: Rows, partition: int, lost: Lost) -> Iterable[DeleteRange]:
+def forget_producers(known: RowReader, partition: int, lost: LostOffsets) -> Iterable[DeleteRange]:
     """The `Clip` of a caller that gave none: a retry must not be answered with an offset that is gone."""
     prefix = rows.U32.pack(partition)
     return [DeleteRange(Family.DEDUP, prefix, rows.successor(prefix))]
@@ -71,11 +71,11 @@ def recover(
     clean: bool,
     epoch: int,
     clip: Clip | None,
-) -> Recovered:
+) -> RecoveryResult:
     """Bring the folder in order. `epoch` is the last run's; 0 when there was none."""
     lost = lost_database(path, files, epoch) or lost_commits(database, marked, boot)
     if lost:
-        return Recovered([lost], lost)
+        return RecoveryResult([lost], lost)
     same_boot = marked is not None and marked.boot == boot != ""
     recovery = Recovery(path, database, files, epoch, clip or forget_producers, same_boot)
     if not clean and epoch:
@@ -84,7 +84,7 @@ def recover(
         recovery.run()
     else:
         recovery.unlink_doomed()
-    return Recovered(recovery.notices, "")
+    return RecoveryResult(recovery.notices, "")
 
 
 def lost_commits(database: Database, marked: Marked | None, boot: str) -> str:
@@ -143,7 +143,7 @@ class Recovery:
         self._handles = database.handles
         self._logs: dict[int, LogRow] = {}
         # segments by partition, then by number
-        self._pieces: dict[int, dict[int, Piece]] = {}
+        self._segments: dict[int, dict[int, SegmentFile]] = {}
         # (partition, base, number) of files to sync before the journal goes
         self._dirty: set[tuple[int, int, int]] = set()
 
@@ -164,7 +164,7 @@ class Recovery:
 
     @step(inside="recovering")
     def run(self) -> None:
-        self._logs, self._pieces = pieces_of(self._database)
+        self._logs, self._segments = segment_files(self._database)
         journal = self._redo()
         touched = self._touched()
         for partition in sorted(touched):
@@ -175,7 +175,7 @@ class Recovery:
         self._batch.delete_range(b"", everything, self._handles["touched"])
         self._database.write(self._batch)
         self._database.sync()
-        self._move_strangers()
+        self._move_strays()
 
     # step 2
 
@@ -186,27 +186,31 @@ class Recovery:
         for key, value in self._database.scan(Family.JOURNAL):
             partition = rows.JOURNAL_KEY.unpack(key)[1]
             head = rows.journal_head(value)
-            piece = self._pieces.get(partition, {}).get(head.number)
+            segment = self._segments.get(partition, {}).get(head.number)
             payload = value[rows.JOURNAL_HEAD.size :]
-            if piece is None or piece.base != head.segment_base or head.position + len(payload) > piece.size:
+            if (
+                segment is None
+                or segment.base != head.segment_base
+                or head.position + len(payload) > segment.size
+            ):
                 # trimmed or dropped since, or of a group that a later one replaced
                 continue
-            descriptor = self._open(partition, piece)
+            descriptor = self._open(partition, segment)
             try:
                 # also when the bytes are there: a sync that failed may have left them in the page cache only
                 self._files.write(descriptor, [payload], head.position)
             finally:
                 self._files.close(descriptor)
-            self._dirty.add((partition, piece.base, piece.number))
+            self._dirty.add((partition, segment.base, segment.number))
             payloads.setdefault(partition, []).append(payload)
         return payloads
 
-    def _open(self, partition: int, piece: Piece) -> int:
+    def _open(self, partition: int, segment: SegmentFile) -> int:
         try:
-            return self._files.open(partition, piece.base, piece.number, write=True)
+            return self._files.open(partition, segment.base, segment.number, write=True)
         except FileNotFoundError:
-            descriptor, number = self._files.create(partition, piece.base, piece.number)
-            assert number == piece.number
+            descriptor, number = self._files.create(partition, segment.base, segment.number)
+            assert number == segment.number
             return descriptor
 
     # steps 3 and 4
@@ -227,39 +231,41 @@ class Recovery:
         row = self._logs.get(partition)
         if row is None or row.flags & rows.REFUSES:
             return
-        pieces = sorted(self._pieces.get(partition, {}).values())
+        segments = sorted(self._segments.get(partition, {}).values())
         expected = touched.end_offset
-        for piece in pieces:
+        for segment in segments:
             position = 0
-            if piece.number == touched.number:
+            if segment.number == touched.number:
                 position = touched.position
-            elif piece.next_offset <= touched.end_offset:
+            elif segment.next_offset <= touched.end_offset:
                 continue
-            expected = max(expected, piece.base)
-            self._dirty.add((partition, piece.base, piece.number))
+            expected = max(expected, segment.base)
+            self._dirty.add((partition, segment.base, segment.number))
             try:
-                descriptor = self._files.open(partition, piece.base, piece.number)
+                descriptor = self._files.open(partition, segment.base, segment.number)
             except FileNotFoundError:
-                if piece.size > position:
+                if segment.size > position:
                     self._ends_early(
-                        partition, row, piece, position, expected, "the file is missing", journal
+                        partition, row, segment, position, expected, "the file is missing", journal
                     )
                     return
                 continue
             try:
-                checked = check(self._files, descriptor, position, piece.size, expected)
+                checked = check(self._files, descriptor, position, segment.size, expected)
             finally:
                 self._files.close(descriptor)
             expected = checked.next_offset
-            if checked.position < piece.size:
-                self._ends_early(partition, row, piece, checked.position, expected, checked.problem, journal)
+            if checked.position < segment.size:
+                self._ends_early(
+                    partition, row, segment, checked.position, expected, checked.problem, journal
+                )
                 return
 
     def _ends_early(
         self,
         partition: int,
         row: LogRow,
-        piece: Piece,
+        segment: SegmentFile,
         position: int,
         offset: int,
         problem: str,
@@ -276,14 +282,16 @@ class Recovery:
             flags = row.flags | rows.REFUSES
             self._put_log(partition, row._replace(flags=flags))
             self.notices.append(
-                f"Log {partition} is damaged at offset {offset} (byte {position} of {self._name(partition, piece)}: "
+                f"Log {partition} is damaged at offset {offset} (byte {position} of {self._name(partition, segment)}: "
                 f"{problem}), though its records were written. It is served as far as it can be read and takes no "
                 f"more records; `magnetar store verify` says more."
             )
             return
-        cut = Cut(self._database, self._files, self._batch, partition, row, piece, position, offset)
-        self._logs[partition] = cut.apply(self._pieces[partition], salvage)
-        self._dirty |= cut.made
+        truncation = Truncation(
+            self._database, self._files, self._batch, partition, row, segment, position, offset
+        )
+        self._logs[partition] = truncation.apply(self._segments[partition], salvage)
+        self._dirty |= truncation.made
         lost = _between(offset, salvage, row.end)
         for write in self._clip(self._database, partition, lost):
             handle = self._handles[write.family]
@@ -296,15 +304,15 @@ class Recovery:
         told = ", ".join(f"{first} to {last - 1}" for first, last in lost)
         self.notices.append(
             f"Log {partition} lost the offsets {told}: the machine stopped before they were on "
-            f"disk (byte {position} of {self._name(partition, piece)}: {problem})."
+            f"disk (byte {position} of {self._name(partition, segment)}: {problem})."
         )
 
     def _put_log(self, partition: int, row: LogRow) -> None:
         self._logs[partition] = row
         self._batch.put(rows.U32.pack(partition), rows.LOG.pack(*row), self._handles["log"])
 
-    def _name(self, partition: int, piece: Piece) -> str:
-        return os.path.basename(self._files.path(partition, piece.base, piece.number))
+    def _name(self, partition: int, segment: SegmentFile) -> str:
+        return os.path.basename(self._files.path(partition, segment.base, segment.number))
 
     @step("start.sync", "start.synced")
     def _sync(self) -> None:
@@ -326,21 +334,21 @@ class Recovery:
     # step 5
 
     @step("start.strangers")
-    def _move_strangers(self) -> None:
+    def _move_strays(self) -> None:
         tails = size = whole = 0
         for partition, base, number, length, path in list(self._files.listing()):
-            piece = self._pieces.get(partition, {}).get(number)
-            if piece is None or piece.base != base:
+            segment = self._segments.get(partition, {}).get(number)
+            if segment is None or segment.base != base:
                 if length == 0:
                     self._files.unlink(partition, base, number)
                 else:
                     self._quarantine.whole(path)
                     whole += 1
                     size += length
-            elif length > piece.size:
-                self._quarantine.tail(self._files, path, piece.size)
+            elif length > segment.size:
+                self._quarantine.tail(self._files, path, segment.size)
                 tails += 1
-                size += length - piece.size
+                size += length - segment.size
         if tails or whole:
             self.notices.append(
                 f"{size} bytes that no commit speaks of were moved from {tails + whole} segments to "
@@ -361,4 +369,4 @@ def _between(offset: int, kept: list[bytes], end: int) -> list[tuple[int, int]]:
     return lost
 
 
-__all__ = ["Clip", "Lost", "Recovered", "Recovery", "recover"]
+__all__ = ["Clip", "LostOffsets", "Recovery", "RecoveryResult", "recover"]

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from store.api import Family, StoreError
-from store.rocksdb import mark, rows
-from store.rocksdb.adopt import Adopter
+from store.rocksdb import last_mark, rows
 from store.rocksdb.check import check
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
 from store.rocksdb.integrity import go_on
-from store.rocksdb.layout import DATABASE, MARK, SEGMENTS, Piece, pieces_of
+from store.rocksdb.layout import DATABASE, MARK, SEGMENTS, SegmentFile, segment_files
 from store.rocksdb.quarantine import Quarantine
 from store.rocksdb.recovery import lost_commits
+from store.rocksdb.repair import Repairer
 from store.rocksdb.rows import LogRow
 from store.rocksdb.segments import Segment
 
@@ -118,32 +118,32 @@ class Verification:
 
     def run(self) -> Report:
         report = self._report
-        logs, pieces = pieces_of(self._database)
+        logs, segments = segment_files(self._database)
         listing = list(self._files.listing())
-        self._total = sum(piece.size for own in pieces.values() for piece in own.values())
-        marked = mark.read(self._path / MARK)
-        lost = lost_commits(self._database, marked, mark.boot_id())
+        self._total = sum(segment.size for own in segments.values() for segment in own.values())
+        marked = last_mark.read(self._path / MARK)
+        lost = lost_commits(self._database, marked, last_mark.boot_id())
         if lost:
             report.problems.append(Problem(-1, "", 0, lost.split(". ")[0] + ".", True))
         for partition in sorted(logs):
             report.logs += 1
-            self._check_log(partition, logs[partition], sorted(pieces.get(partition, {}).values()))
-        strangers = self._strangers(pieces, listing, bool(lost))
+            self._check_log(partition, logs[partition], sorted(segments.get(partition, {}).values()))
+        strays = self._strays(segments, listing, bool(lost))
         self._progress(self._total, self._total)
         if self._repair:
             if lost:
-                adopter = Adopter(self._path, self._database, self._files, logs, pieces, self._names)
-                report.repaired += adopter.run(strangers)
+                repairer = Repairer(self._path, self._database, self._files, logs, segments, self._names)
+                report.repaired += repairer.run(strays)
                 (self._path / MARK).unlink(missing_ok=True)
             else:
-                self._move(strangers)
+                self._move(strays)
             self._lift_refusals(logs)
         return report
 
     def _problem(
-        self, partition: int, piece: Piece, position: int, text: str, acknowledged: bool = True
+        self, partition: int, segment: SegmentFile, position: int, text: str, acknowledged: bool = True
     ) -> None:
-        file = os.path.basename(self._files.path(partition, piece.base, piece.number))
+        file = os.path.basename(self._files.path(partition, segment.base, segment.number))
         self._add(partition, file, position, text, acknowledged)
 
     def _add(self, partition: int, file: str, position: int, text: str, acknowledged: bool) -> None:
@@ -153,16 +153,16 @@ class Verification:
     def _called(self, partition: int) -> str:
         return self._names.get(partition) or f"log {partition}"
 
-    def _check_log(self, partition: int, row: LogRow, pieces: list[Piece]) -> None:
+    def _check_log(self, partition: int, row: LogRow, segments: list[SegmentFile]) -> None:
         index = {
             rows.PARTITION_OFFSET.unpack(key)[1]: rows.index_row(value)
             for key, value in self._database.scan(Family.INDEX, rows.U32.pack(partition))
         }
         expected = 0
-        for piece in pieces:
+        for segment in segments:
             self._report.segments += 1
-            expected = self._check_piece(partition, piece, max(expected, piece.base), index)
-        size = sum(piece.size for piece in pieces)
+            expected = self._check_segment(partition, segment, max(expected, segment.base), index)
+        size = sum(segment.size for segment in segments)
         if size != row.size:
             text = f"the log row counts {row.size} bytes, its segments {size}"
             self._add(partition, "", 0, text, True)
@@ -176,22 +176,24 @@ class Verification:
     def _of(self, partition: int) -> list[Problem]:
         return [problem for problem in self._report.problems if problem.partition == partition]
 
-    def _check_piece(
-        self, partition: int, piece: Piece, expected: int, index: dict[int, rows.IndexRow]
+    def _check_segment(
+        self, partition: int, segment: SegmentFile, expected: int, index: dict[int, rows.IndexRow]
     ) -> int:
         """Check one segment, and take the index rows that are right out of `index`. Answers where the next begins."""
         try:
-            descriptor = self._files.open(partition, piece.base, piece.number)
+            descriptor = self._files.open(partition, segment.base, segment.number)
         except FileNotFoundError:
-            self._problem(partition, piece, 0, _lost(piece.base, piece.next_offset, "the file is missing"))
-            self._forget(piece, index, 0, piece.size)
-            self._done += piece.size
-            return piece.next_offset
+            self._problem(
+                partition, segment, 0, _lost(segment.base, segment.next_offset, "the file is missing")
+            )
+            self._forget(segment, index, 0, segment.size)
+            self._done += segment.size
+            return segment.next_offset
         report = self._report
 
         def each(position: int, base: int, following: int, timestamp: int) -> None:
             row = index.get(base)
-            if row is not None and row.number == piece.number and row.position == position:
+            if row is not None and row.number == segment.number and row.position == position:
                 del index[base]
             if position - self._shown >= _STEP:
                 self._shown = position
@@ -203,50 +205,57 @@ class Verification:
             while True:
                 begun = position
                 checked = check(
-                    self._files, descriptor, position, piece.size, expected, each, piece.next_offset
+                    self._files, descriptor, position, segment.size, expected, each, segment.next_offset
                 )
                 report.batches += checked.batches
                 position, expected = checked.position, checked.next_offset
                 report.bytes += position - begun
-                if position == piece.size:
+                if position == segment.size:
                     break
-                place, following = self._go_on(partition, piece, position, expected)
-                self._problem(partition, piece, position, _lost(expected, following, checked.problem))
-                self._forget(piece, index, position, place)
+                place, following = self._go_on(partition, segment, position, expected)
+                self._problem(partition, segment, position, _lost(expected, following, checked.problem))
+                self._forget(segment, index, position, place)
                 position, expected = place, following
-                if position == piece.size:
+                if position == segment.size:
                     break
         finally:
             self._files.close(descriptor)
-        if expected != piece.next_offset:
-            text = f"ends at offset {expected}, and {piece.next_offset} was committed"
-            self._problem(partition, piece, position, text)
-        self._done += piece.size
+        if expected != segment.next_offset:
+            text = f"ends at offset {expected}, and {segment.next_offset} was committed"
+            self._problem(partition, segment, position, text)
+        self._done += segment.size
         self._progress(self._done, self._total)
-        return piece.next_offset
+        return segment.next_offset
 
-    def _go_on(self, partition: int, piece: Piece, position: int, expected: int) -> tuple[int, int]:
+    def _go_on(self, partition: int, segment: SegmentFile, position: int, expected: int) -> tuple[int, int]:
         """Where the next good batch stands: (position, offset)."""
-        segment = Segment(piece.base, piece.next_offset, piece.number, piece.size, -1, -1, piece.created_at)
-        return go_on(self._database, self._files, partition, segment, position, expected)
+        committed = Segment(
+            segment.base, segment.next_offset, segment.number, segment.size, -1, -1, segment.created_at
+        )
+        return go_on(self._database, self._files, partition, committed, position, expected)
 
     @staticmethod
-    def _forget(piece: Piece, index: dict[int, rows.IndexRow], begin: int, end: int) -> None:
+    def _forget(segment: SegmentFile, index: dict[int, rows.IndexRow], begin: int, end: int) -> None:
         """Do not report every index row of damage that is reported itself."""
         for base in [
-            base for base, row in index.items() if row.number == piece.number and begin <= row.position < end
+            base
+            for base, row in index.items()
+            if row.number == segment.number and begin <= row.position < end
         ]:
             del index[base]
 
-    def _strangers(
-        self, pieces: dict[int, dict[int, Piece]], listing: list[tuple[int, int, int, int, str]], lost: bool
+    def _strays(
+        self,
+        segments: dict[int, dict[int, SegmentFile]],
+        listing: list[tuple[int, int, int, int, str]],
+        lost: bool,
     ) -> list[tuple[int, int, int, int, str]]:
         """Files and tails that no commit speaks of: (partition, base, number, known bytes, path)."""
         doomed = {rows.PARTITION_U32.unpack(key) for key, _ in self._database.scan(Family.DOOMED)}
         found = []
         for partition, base, number, size, path in listing:
-            piece = pieces.get(partition, {}).get(number)
-            known = piece.size if piece is not None and piece.base == base else 0
+            segment = segments.get(partition, {}).get(number)
+            known = segment.size if segment is not None and segment.base == base else 0
             if size <= known or (partition, number) in doomed:
                 continue
             text = f"{size - known} bytes that no commit speaks of"
@@ -254,9 +263,9 @@ class Verification:
             found.append((partition, base, number, known, path))
         return found
 
-    def _move(self, strangers: list[tuple[int, int, int, int, str]]) -> None:
+    def _move(self, strays: list[tuple[int, int, int, int, str]]) -> None:
         quarantine = Quarantine(self._path, int(self._database.get(Family.META, rows.EPOCH_COUNTER) or b"0"))
-        for partition, _, _, known, path in strangers:
+        for partition, _, _, known, path in strays:
             place = quarantine.tail(self._files, path, known) if known else quarantine.whole(path)
             self._report.repaired.append(
                 f"{self._called(partition)}: what stood behind byte {known} of {os.path.basename(path)} was never "

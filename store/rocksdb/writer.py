@@ -19,8 +19,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from store.api import Durability, Outcome, Refused, StoreError, Unknown
-from store.rocksdb.commits import Commit, Result
-from store.rocksdb.group import Executor
+from store.rocksdb.commits import QueuedCommit, Result
+from store.rocksdb.group_commit import Executor
 
 log = logging.getLogger("magnetar.store")
 
@@ -54,7 +54,7 @@ class Writer:
         self._slow_seconds = slow_seconds
         self._thread_seconds = thread_seconds
         self._thread_until = 0.0
-        self._queue: SimpleQueue[Commit | None] = SimpleQueue()
+        self._queue: SimpleQueue[QueuedCommit | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         # commits queued and not done
         self._outstanding = 0
@@ -62,7 +62,7 @@ class Writer:
         self.generation = 0
         # callbacks of a group are running: a commit from one of them waits until all are through
         self._completing = False
-        self._deferred: deque[Commit] = deque()
+        self._deferred: deque[QueuedCommit] = deque()
         self._idle: asyncio.Event | None = None
         self.inline_groups = 0
         self.threaded_groups = 0
@@ -73,7 +73,7 @@ class Writer:
         """Nothing is queued: the executor may be used on the loop."""
         return self._outstanding == 0 and not self._completing and not self._deferred
 
-    def submit(self, commit: Commit) -> None:
+    def submit(self, commit: QueuedCommit) -> None:
         """Queue a commit; small ones are done before this returns when nothing is in their way."""
         if self._completing:
             self._deferred.append(commit)
@@ -90,18 +90,18 @@ class Writer:
 
     def task(self, work: Callable[[], None], done: Callable[[Outcome], None]) -> None:
         """Run something where groups run, between two of them."""
-        commit = Commit((), Durability.OS, done, 0, self.generation)
+        commit = QueuedCommit((), Durability.OS, done, 0, self.generation)
         commit.task = work
         self.submit(commit)
 
-    def _enqueue(self, commit: Commit) -> None:
+    def _enqueue(self, commit: QueuedCommit) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
             self._thread.start()
         self._outstanding += 1
         self._queue.put(commit)
 
-    def _inline(self, commit: Commit) -> None:
+    def _inline(self, commit: QueuedCommit) -> None:
         if commit.failed is not None or commit.task is not None:
             self._complete(_special(commit))
             return
@@ -166,7 +166,7 @@ class Writer:
 
     def _run(self) -> None:
         first_good = 0
-        held: Commit | None = None
+        held: QueuedCommit | None = None
         while True:
             commit = held if held is not None else self._queue.get()
             held = None
@@ -193,7 +193,7 @@ class Writer:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._complete_queued, result)
 
-    def _gather(self, first: Commit) -> tuple[list[Commit], Commit | None, bool]:
+    def _gather(self, first: QueuedCommit) -> tuple[list[QueuedCommit], QueuedCommit | None, bool]:
         """What is queued behind a commit and may share its group, the one that did not fit, and whether to
         stop.
         """
@@ -220,7 +220,7 @@ class Writer:
         return group, None, False
 
 
-def _special(commit: Commit) -> Result:
+def _special(commit: QueuedCommit) -> Result:
     """A commit that is no group: its outcome is known, or it is a task to run."""
     result = Result([commit])
     if commit.failed is None and commit.task is not None:
@@ -233,7 +233,7 @@ def _special(commit: Commit) -> Result:
     return result
 
 
-def _broken(commits: list[Commit], error: Exception) -> Result:
+def _broken(commits: list[QueuedCommit], error: Exception) -> Result:
     """The executor itself failed: nothing can be said of the group."""
     log.error("a group failed in an unforeseen way", exc_info=error)
     result = Result(commits)

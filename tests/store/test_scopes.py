@@ -25,7 +25,7 @@ from store.api import (
     of_partition,
 )
 from store.rocksdb import rows as own
-from store.scopes import PLACES, of_key, of_prefix, of_write
+from store.scopes import KEY_LAYOUTS, of_key, of_prefix, of_write
 
 PARTITION, OTHER = 0x01020304, 0x01020305
 GROUP = "gr\u00fcppe"
@@ -70,21 +70,21 @@ KEYS = {
 
 
 def test_every_family_that_is_written_has_its_place() -> None:
-    assert set(Family) - set(PLACES) == {Family.LANE, Family.TXN}
-    split = {family for family, place in PLACES.items() if place.kind is not ScopeKind.INSTANCE}
+    assert set(Family) - set(KEY_LAYOUTS) == {Family.LANE, Family.TXN}
+    split = {family for family, place in KEY_LAYOUTS.items() if place.kind is not ScopeKind.INSTANCE}
     assert split == set(KEYS)
 
 
 @pytest.mark.parametrize("family", KEYS, ids=str)
 def test_a_key_names_its_scope(family: Family) -> None:
-    kind = PLACES[family].kind
+    kind = KEY_LAYOUTS[family].kind
     assert of_key(family, KEYS[family]) == (
         of_partition(PARTITION) if kind is ScopeKind.PARTITION else of_group(GROUP)
     )
 
 
 @pytest.mark.parametrize(
-    "family", [family for family, place in PLACES.items() if place.kind is ScopeKind.INSTANCE], ids=str
+    "family", [family for family, place in KEY_LAYOUTS.items() if place.kind is ScopeKind.INSTANCE], ids=str
 )
 def test_the_rest_is_the_instances(family: Family) -> None:
     assert of_key(family, b"any") == of_prefix(family, b"") == INSTANCE

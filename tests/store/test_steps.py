@@ -10,7 +10,7 @@ import pytest
 from store import steps
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.group import Executor
+from store.rocksdb.group_commit import Executor
 from store.steps import Steps, step
 
 

@@ -15,7 +15,7 @@ from tests.store.rocksdb.faults import Faults, open_faulty
 
 
 def test_idle_logs_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.rocksdb.group.KEPT_WRITERS", 3)
+    monkeypatch.setattr("store.rocksdb.group_commit.KEPT_WRITERS", 3)
     monkeypatch.setattr("store.rocksdb.driver.KEPT_LOGS", 3)
 
     async def main() -> None:

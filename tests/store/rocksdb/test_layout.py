@@ -7,7 +7,7 @@ from pathlib import Path
 from store.api import Durability, Trim
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.layout import DATABASE, MARK, SEGMENTS, pieces_of
+from store.rocksdb.layout import DATABASE, MARK, SEGMENTS, segment_files
 from tests.store.making import append
 from tests.store.rocksdb.starting import in_a_loop, opened
 
@@ -23,22 +23,22 @@ async def test_every_file_is_known_by_its_number_with_its_size_and_offsets(data:
     await store.write([Trim(2, 2)], Durability.OS)
     await store.close()
     database = Database(data / DATABASE)
-    logs, pieces = pieces_of(database)
+    logs, segments = segment_files(database)
     database.close()
     assert {partition: row.end for partition, row in logs.items()} == {1: 5, 2: 2}
-    assert set(pieces) == {1}
-    assert [(each.base, each.next_offset, each.size) for each in sorted(pieces[1].values())] == [
+    assert set(segments) == {1}
+    assert [(each.base, each.next_offset, each.size) for each in sorted(segments[1].values())] == [
         (0, 2, 222),
         (2, 4, 222),
         (4, 5, 111),
     ]
-    assert all(number == each.number and each.created_at > 0 for number, each in pieces[1].items())
+    assert all(number == each.number and each.created_at > 0 for number, each in segments[1].items())
     there = {
         (partition, base, number, size)
         for partition, base, number, size, _ in Files(data / SEGMENTS).listing()
         if partition == 1
     }
-    assert there == {(1, each.base, each.number, each.size) for each in pieces[1].values()}
+    assert there == {(1, each.base, each.number, each.size) for each in segments[1].values()}
 
 
 @in_a_loop

@@ -12,7 +12,7 @@ import pytest
 
 from store import batch, limits, rocksdb
 from store.api import Delete, DropLog, Durability, Family, Log, Put, Trim, Write
-from store.rocksdb.recovery import Lost
+from store.rocksdb.recovery import LostOffsets
 from store.rocksdb.removal import OF_A_LOG
 from store.rocksdb.verify import verify
 from tests.store.making import Clock, append, content
@@ -264,7 +264,7 @@ def test_every_gap_between_what_the_journal_kept_is_told(folder: Path) -> None:
     """And what was trimmed stays trimmed, though the cut is below."""
     told: list[tuple[int, list[tuple[int, int]]]] = []
 
-    def clip(rows: object, partition: int, lost: Lost) -> list[Put]:
+    def clip(rows: object, partition: int, lost: LostOffsets) -> list[Put]:
         told.append((partition, list(lost)))
         return []
 

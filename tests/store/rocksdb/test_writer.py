@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from store.api import Durability, Family, Outcome, Put, Refused, StoreError, Unknown
-from store.rocksdb.commits import Commit, Result
-from store.rocksdb.group import Executor
+from store.rocksdb.commits import QueuedCommit, Result
+from store.rocksdb.group_commit import Executor
 from store.rocksdb.writer import GROUP_BYTES, GROUP_COMMITS, SYNCED_GROUP_BYTES, Writer
 from tests.store.making import append, content
 from tests.store.rocksdb.faults import Faults, open_faulty
@@ -57,7 +57,7 @@ class Recorded(Executor):
         self.go.set()
         self.entered = threading.Event()
 
-    def execute(self, commits: list[Commit], *, wait: bool) -> Result:
+    def execute(self, commits: list[QueuedCommit], *, wait: bool) -> Result:
         self.entered.set()
         assert self.go.wait(30)
         keys = [key_of(commit) for commit in commits]
@@ -76,7 +76,7 @@ class Recorded(Executor):
         return result
 
 
-def key_of(commit: Commit) -> bytes:
+def key_of(commit: QueuedCommit) -> bytes:
     (write,) = commit.writes
     assert isinstance(write, Put)
     return write.key
@@ -111,7 +111,7 @@ class Queue:
             self.told.append((key, outcome))
             then()
 
-        commit = Commit([Put(Family.META, key, b"")], durability, done, size, self.writer.generation)
+        commit = QueuedCommit([Put(Family.META, key, b"")], durability, done, size, self.writer.generation)
         commit.failed = failed
         self.writer.submit(commit)
 

@@ -32,13 +32,13 @@ from store.api import (
 )
 from store.rocksdb import removal, rows
 from store.rocksdb.append import LogWriter
-from store.rocksdb.behind import KICK_BYTES, WriteBehind
-from store.rocksdb.commits import Commit, Published, Result
+from store.rocksdb.commits import Published, QueuedCommit, Result
 from store.rocksdb.database import Database, plain
 from store.rocksdb.files import Files
-from store.rocksdb.mark import Mark
+from store.rocksdb.last_mark import LastMark
 from store.rocksdb.openfiles import OpenFiles
 from store.rocksdb.options import Options
+from store.rocksdb.write_behind import KICK_BYTES, WriteBehind
 from store.steps import step
 
 KEPT_WRITERS = 1000
@@ -64,7 +64,7 @@ class Executor:
         self,
         database: Database,
         files: Files,
-        mark: Mark,
+        mark: LastMark,
         clock: Callable[[], int],
         *,
         epoch: int,
@@ -118,7 +118,7 @@ class Executor:
     # the group
 
     @step("group.begun", "group.done", inside="group")
-    def execute(self, commits: list[Commit], *, wait: bool) -> Result:
+    def execute(self, commits: list[QueuedCommit], *, wait: bool) -> Result:
         """Steps 1 to 5.
 
         Not `wait`: answers `stalled` rather than wait for RocksDB; then nothing has happened.
@@ -194,7 +194,7 @@ class Executor:
     # step 1
 
     @step(after="group.planned")
-    def _plan(self, commits: list[Commit], touched: list[LogWriter], result: Result) -> None:
+    def _plan(self, commits: list[QueuedCommit], touched: list[LogWriter], result: Result) -> None:
         batch = self._batch = self._database.batch()
         put = self.put = batch.put
         handles = self.handles
@@ -211,24 +211,24 @@ class Executor:
                     family, key, value = write
                     put(key, value, handles[family])
                 elif kind is Append:
-                    log = self._touch(write[0], touched)
+                    log = self._touch(write.partition, touched)
                     if synced:
                         log.synced = True
-                    if write[6]:
+                    if write.carried:
                         log.carried = True
                     log.append(write, self)
-                    count += len(write[4])
+                    count += len(write.batches)
                 elif kind is Delete:
-                    batch.delete(write[1], handles[write[0]])
+                    batch.delete(write.key, handles[write.family])
                 elif kind is DeleteRange:
                     # RocksDB counts an empty range when it is written and not when it is recovered, which
                     # would look like a lost row
-                    if write[1] < write[2]:
-                        batch.delete_range(write[1], write[2], handles[write[0]])
+                    if write.start < write.end:
+                        batch.delete_range(write.start, write.end, handles[write.family])
                 elif kind is DropLog:
-                    self._drop(write[0], touched, result)
+                    self._drop(write.partition, touched, result)
                 else:
-                    self._trim(self._touch(write[0], touched), write[1], result)
+                    self._trim(self._touch(write.partition, touched), write.offset, result)
             result.size += commit.size
         self.batches_since_checkpoint += count
         if self._ledgers_taken:

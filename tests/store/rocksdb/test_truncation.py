@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.api import Delete, DeleteRange, Durability, Family, Put
-from store.rocksdb.recovery import Lost, Rows
+from store.rocksdb.recovery import LostOffsets, RowReader
 from store.rocksdb.verify import verify
 from tests.store.making import append, bases, content
 from tests.store.rocksdb.faults import crash
@@ -70,9 +70,9 @@ def test_what_was_promised_comes_back_behind_what_was_not(folder: Path, durable:
         await crash(store)
         (path,) = segment_files(data)
         os.truncate(path, 4 * 161)
-        lost: list[Lost] = []
+        lost: list[LostOffsets] = []
 
-        def clip(_: Rows, partition: int, offsets: Lost) -> Iterable[Put | Delete | DeleteRange]:
+        def clip(_: RowReader, partition: int, offsets: LostOffsets) -> Iterable[Put | Delete | DeleteRange]:
             lost.append(offsets)
             return ()
 
@@ -101,9 +101,9 @@ async def test_lost_bytes_under_os_end_the_log_and_are_reported(data: Path) -> N
     await crash(store)
     (path,) = segment_files(data)
     os.truncate(path, size - 161 - 30)
-    clipped: list[tuple[int, Lost]] = []
+    clipped: list[tuple[int, LostOffsets]] = []
 
-    def clip(rows: Rows, partition: int, lost: Lost) -> Iterable[Put | Delete | DeleteRange]:
+    def clip(rows: RowReader, partition: int, lost: LostOffsets) -> Iterable[Put | Delete | DeleteRange]:
         clipped.append((partition, lost))
         return [Put(Family.GROUP, b"clipped", b"%d" % lost[0][0])]
 

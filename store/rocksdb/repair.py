@@ -17,15 +17,15 @@ from store.rocksdb import rows
 from store.rocksdb.check import check, file_size
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.layout import Piece
+from store.rocksdb.layout import SegmentFile
 from store.rocksdb.quarantine import Quarantine
 from store.rocksdb.rows import LogRow
 
-Stranger = tuple[int, int, int, int, str]
+Stray = tuple[int, int, int, int, str]
 """(partition, base offset, number, bytes that are known, path) of a file with more than that."""
 
 
-class Adopter:
+class Repairer:
     """One repair: all rows go into one batch, synced before anything is moved."""
 
     def __init__(
@@ -34,15 +34,15 @@ class Adopter:
         database: Database,
         files: Files,
         logs: dict[int, LogRow],
-        pieces: dict[int, dict[int, Piece]],
+        segments: dict[int, dict[int, SegmentFile]],
         named: Container[int],
     ) -> None:
-        """`logs` and `pieces` are what RocksDB knows, `named` the logs that clients have a name for."""
+        """`logs` and `segments` are what RocksDB knows, `named` the logs that clients have a name for."""
         self._database = database
         self._files = files
         self._logs = logs
         self._named = named
-        self._pieces = pieces
+        self._segments = segments
         self._batch = database.batch()
         self._handles: dict[str, Any] = database.handles
         self._quarantine = Quarantine(path, int(database.get(Family.META, rows.EPOCH_COUNTER) or b"0"))
@@ -50,10 +50,10 @@ class Adopter:
         counter = database.get(Family.META, rows.NEXT_LEDGER)
         self._next_ledger = rows.U64.unpack(counter)[0] if counter else 1
 
-    def run(self, strangers: list[Stranger]) -> list[str]:
+    def run(self, strays: list[Stray]) -> list[str]:
         """What was done, in sentences."""
         done = []
-        for partition, base, number, known, path in sorted(strangers):
+        for partition, base, number, known, path in sorted(strays):
             row = self._logs.get(partition)
             if row is None and partition in self._named:
                 row = LogRow()
@@ -67,7 +67,7 @@ class Adopter:
                 done.append(f"log {partition}: the records from offset {before} to {after - 1} are back")
             if position < os.path.getsize(path):
                 self._moves.append((path, position))
-        for partition in {stranger[0] for stranger in strangers} & set(self._logs):
+        for partition in {stray[0] for stray in strays} & set(self._logs):
             packed = rows.LOG.pack(*self._logs[partition])
             self._batch.put(rows.U32.pack(partition), packed, self._handles["log"])
         if len(self._batch):
@@ -85,7 +85,7 @@ class Adopter:
     def _take(self, partition: int, row: LogRow, base: int, number: int, known: int) -> int:
         """Take the good batches of one file. Answers up to which byte."""
         descriptor = self._files.open(partition, base, number, write=True)
-        index = _Rows(self, partition, row, number)
+        index = _IndexRows(self, partition, row, number)
         try:
             size = file_size(descriptor)
             checked = check(self._files, descriptor, known, size, row.end, index)
@@ -134,11 +134,11 @@ class Adopter:
         )
 
 
-class _Rows:
+class _IndexRows:
     """Puts an index row for each batch that is taken, and a ledger where the log had none yet."""
 
-    def __init__(self, adopter: Adopter, partition: int, row: LogRow, number: int) -> None:
-        self._adopter = adopter
+    def __init__(self, repairer: Repairer, partition: int, row: LogRow, number: int) -> None:
+        self._repairer = repairer
         self._partition = partition
         self._number = number
         self._earlier = row.segment_max if row.number == number else -1
@@ -147,9 +147,9 @@ class _Rows:
         self.entry = row.ledger_entries
 
     def __call__(self, position: int, base: int, following: int, timestamp: int) -> None:
-        batch, handles = self._adopter._batch, self._adopter._handles
+        batch, handles = self._repairer._batch, self._repairer._handles
         if not self.ledger:
-            self.ledger = self._adopter.new_ledger()
+            self.ledger = self._repairer.new_ledger()
             self.first = base
             key = rows.PARTITION_OFFSET.pack(self._partition, self.ledger)
             batch.put(key, rows.LEDGER.pack(base, 0, 0, 0, 0), handles["ledger"])

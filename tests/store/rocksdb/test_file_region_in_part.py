@@ -13,7 +13,7 @@ import pytest
 
 from store import rocksdb
 from tests.store.making import soon
-from tests.store.rocksdb.test_lent import (
+from tests.store.rocksdb.test_file_region import (
     BATCHES,
     LEAST,
     MIB,

@@ -52,7 +52,7 @@ def read(path: Path) -> Marked | None:
     return Marked(boot.rstrip(b"\0").decode("ascii", "replace"), epoch, *_SEQUENCES.unpack_from(data, _AT))
 
 
-class Mark:
+class LastMark:
     """The mark of this run, written after every group: two stores into mapped memory."""
 
     @step("start.mark.before", "start.mark.after")

@@ -15,17 +15,27 @@ from store.rocksdb.segments import Segment
 _key = rows.PARTITION_OFFSET.pack
 
 
-class Places:
+class SegmentIndex:
     """The segments of one log, oldest first, as they are committed, and what the index says of them."""
 
     def __init__(self, partition: int, row: LogRow, database: Database) -> None:
         self.partition = partition
-        # the log's row as it is committed: a LogRow, or a plain tuple of the same shape
+        # the log's row as it is committed: a LogRow, or a plain tuple of its fields (`LogWriter.row`)
         self.row: tuple[int, ...] = row
         self._database = database
         self._prefix = rows.U32.pack(partition)
         # closed segments, once somebody asked
         self._closed: list[Segment] | None = None
+
+    @property
+    def start(self) -> int:
+        """The log's first offset."""
+        return self.row[1]
+
+    @property
+    def end(self) -> int:
+        """The offset that the next record gets."""
+        return self.row[2]
 
     def rolled(self, segments: Iterable[Rolled]) -> None:
         """These were closed."""

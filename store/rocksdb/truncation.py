@@ -11,11 +11,11 @@ from store.rocksdb import rows
 from store.rocksdb.check import check, file_size
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.layout import Piece
+from store.rocksdb.layout import SegmentFile
 from store.rocksdb.rows import LogRow
 
 
-class Cut:
+class Truncation:
     """Shortens one log at a batch, and puts back behind it what the journal saved."""
 
     def __init__(
@@ -25,27 +25,27 @@ class Cut:
         batch: Any,
         partition: int,
         row: LogRow,
-        piece: Piece,
+        segment: SegmentFile,
         position: int,
         offset: int,
     ) -> None:
-        """`piece` is good up to `position`, which is where `offset` would stand. Rows go into `batch`."""
+        """`segment` is good up to `position`, which is where `offset` would stand. Rows go into `batch`."""
         self._database = database
         self._files = files
         self._batch = batch
         self._handles = database.handles
-        self._pieces: dict[int, Piece] = {}
+        self._segments: dict[int, SegmentFile] = {}
         # (partition, base offset, number) of files that must be synced before the batch is
         self.made: set[tuple[int, int, int]] = set()
         self._partition = partition
         self._row = row
-        self._piece = piece
+        self._segment = segment
         self._position = position
         self._offset = offset
 
-    def apply(self, pieces: dict[int, Piece], salvage: list[bytes]) -> LogRow:
-        """Put all rows; only the salvaged bytes are written here. `pieces`, the log's segments, follow the cut."""
-        self._pieces = pieces
+    def apply(self, segments: dict[int, SegmentFile], salvage: list[bytes]) -> LogRow:
+        """Put all rows; only the salvaged bytes are written here. `segments`, the log's segments, follow the cut."""
+        self._segments = segments
         partition, offset = self._partition, self._offset
         ledger, ledger_first, entries, ledger_size = self._count_ledger()
         for family in (Family.INDEX, Family.SEGMENT):
@@ -53,8 +53,8 @@ class Cut:
             self._batch.delete_range(start, end, self._handles[family])
         self._drop_later(Family.LEDGER, lambda value: rows.ledger_row(value).first_offset)
         self._drop_later(Family.EPOCH, lambda value: int(rows.U64.unpack(value)[0]))
-        self._close_piece()
-        size = sum(piece.size for piece in self._pieces.values())
+        self._close_segment()
+        size = sum(segment.size for segment in self._segments.values())
         row = self._row._replace(
             # the next append begins a new segment and a new ledger
             flags=self._row.flags & ~rows.ACTIVE,
@@ -104,11 +104,11 @@ class Cut:
         value = self._database.get(Family.LEDGER, key)
         if value is None:
             return nothing
-        piece = self._pieces.get(row.number)
+        segment = self._segments.get(row.number)
         count = 0
-        if piece is not None:
-            end = self._position if piece.number == self._piece.number else piece.size
-            descriptor = self._files.open(self._partition, piece.base, piece.number)
+        if segment is not None:
+            end = self._position if segment.number == self._segment.number else segment.size
+            descriptor = self._files.open(self._partition, segment.base, segment.number)
             try:
                 count = check(self._files, descriptor, row.position, end, base).batches
             finally:
@@ -125,42 +125,44 @@ class Cut:
         begin = self._database.get(Family.INDEX, rows.PARTITION_OFFSET.pack(self._partition, first))
         start = rows.index_row(begin) if begin is not None else None
         size = 0
-        for piece in sorted(self._pieces.values()):
-            if piece.base > self._piece.base or piece.next_offset <= first:
+        for segment in sorted(self._segments.values()):
+            if segment.base > self._segment.base or segment.next_offset <= first:
                 continue
-            size += self._position if piece.number == self._piece.number else piece.size
-            if start is not None and piece.number == start.number:
+            size += self._position if segment.number == self._segment.number else segment.size
+            if start is not None and segment.number == start.number:
                 size -= start.position
         return max(0, size)
 
-    def _close_piece(self) -> None:
+    def _close_segment(self) -> None:
         """The segment in which the cut falls ends there; those behind it are nobody's any more."""
-        pieces = self._pieces
-        for piece in list(pieces.values()):
-            if piece.base > self._piece.base or (piece.number == self._piece.number and not self._position):
-                del pieces[piece.number]
+        segments = self._segments
+        for segment in list(segments.values()):
+            if segment.base > self._segment.base or (
+                segment.number == self._segment.number and not self._position
+            ):
+                del segments[segment.number]
                 # its row may stand below the offset of the cut: a gap
-                key = rows.PARTITION_OFFSET.pack(self._partition, piece.base)
+                key = rows.PARTITION_OFFSET.pack(self._partition, segment.base)
                 self._batch.delete(key, self._handles["segment"])
         if not self._position:
             return
-        piece = self._piece._replace(size=self._position, next_offset=self._offset)
-        pieces[piece.number] = piece
-        descriptor = self._files.open(self._partition, piece.base, piece.number)
+        segment = self._segment._replace(size=self._position, next_offset=self._offset)
+        segments[segment.number] = segment
+        descriptor = self._files.open(self._partition, segment.base, segment.number)
         try:
-            whole = check(self._files, descriptor, 0, self._position, piece.base)
+            whole = check(self._files, descriptor, 0, self._position, segment.base)
         finally:
             self._files.close(descriptor)
         closed = rows.SegmentRow(
-            piece.number,
+            segment.number,
             self._offset,
             self._position,
             whole.max_timestamp,
             whole.max_from,
-            piece.created_at,
+            segment.created_at,
         )
         self._batch.put(
-            rows.PARTITION_OFFSET.pack(self._partition, piece.base),
+            rows.PARTITION_OFFSET.pack(self._partition, segment.base),
             rows.SEGMENT.pack(*closed),
             self._handles["segment"],
         )
@@ -181,15 +183,15 @@ class Cut:
         finally:
             self._files.close(descriptor)
         self.made.add((partition, base, number))
-        piece = Piece(base, number, checked.position, checked.next_offset, self._piece.created_at)
-        self._pieces[number] = piece
+        segment = SegmentFile(base, number, checked.position, checked.next_offset, self._segment.created_at)
+        self._segments[number] = segment
         closed = rows.SegmentRow(
             number,
             checked.next_offset,
             checked.position,
             checked.max_timestamp,
             checked.max_from,
-            piece.created_at,
+            segment.created_at,
         )
         self._batch.put(
             rows.PARTITION_OFFSET.pack(partition, base), rows.SEGMENT.pack(*closed), self._handles["segment"]
@@ -209,8 +211,8 @@ class Cut:
 class Indexer:
     """Puts an index row for each batch of a segment that is made anew."""
 
-    def __init__(self, cut: Cut, number: int, ledger: int, entry: int) -> None:
-        self._cut = cut
+    def __init__(self, truncation: Truncation, number: int, ledger: int, entry: int) -> None:
+        self._truncation = truncation
         self._number = number
         self._earlier = -1
         self.ledger = ledger
@@ -218,17 +220,17 @@ class Indexer:
 
     def begin_ledger(self, first_offset: int) -> None:
         """Nothing is left of the ledger but what is put back: it begins there."""
-        self._cut._batch.put(
-            rows.PARTITION_OFFSET.pack(self._cut._partition, self.ledger),
+        self._truncation._batch.put(
+            rows.PARTITION_OFFSET.pack(self._truncation._partition, self.ledger),
             rows.LEDGER.pack(first_offset, 0, 0, 0, 0),
-            self._cut._handles["ledger"],
+            self._truncation._handles["ledger"],
         )
 
     def __call__(self, position: int, base: int, following: int, timestamp: int) -> None:
-        self._cut._batch.put(
-            rows.PARTITION_OFFSET.pack(self._cut._partition, base),
+        self._truncation._batch.put(
+            rows.PARTITION_OFFSET.pack(self._truncation._partition, base),
             rows.INDEX.pack(self._number, position, self._earlier, self.ledger, self.entry),
-            self._cut._handles["index"],
+            self._truncation._handles["index"],
         )
         self._earlier = max(self._earlier, timestamp)
         self.entry += 1

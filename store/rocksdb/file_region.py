@@ -24,7 +24,7 @@ _WALK = 128
 _REMEMBERED = 16
 
 
-class Ends:
+class AnswerEnds:
     """Where answers ended that were large: who asks on from there needs neither the index nor a look at the file."""
 
     __slots__ = ("_places",)
@@ -67,7 +67,7 @@ class Lender(Protocol):
         ...
 
 
-class Lent(Stored):
+class FileRegion(Stored):
     """See `store.api.Stored`. Its descriptor stays open until it is released: the file may go meanwhile."""
 
     __slots__ = (
@@ -85,7 +85,7 @@ class Lent(Stored):
     )
 
     def __init__(
-        self, reader: Lender, descriptor: int, request: Request, trust: Trust, due: int, ends: Ends
+        self, reader: Lender, descriptor: int, request: Request, trust: Trust, due: int, ends: AnswerEnds
     ) -> None:
         """A batch begins where the request does, with the offset `due` or a later one."""
         self._reader = reader

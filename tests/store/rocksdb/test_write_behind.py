@@ -8,8 +8,8 @@ import pytest
 
 from store import rocksdb
 from store.api import Durability
-from store.rocksdb.behind import KICK_BYTES, WriteBehind
 from store.rocksdb.files import Files
+from store.rocksdb.write_behind import KICK_BYTES, WriteBehind
 from tests.store.making import append, content
 
 MEGABYTE = 1 << 20
@@ -67,7 +67,7 @@ def test_pages_are_given_back_when_as_much_as_the_limit_was_written_after_them(f
 
 
 def test_the_limit_follows_the_machine_while_it_runs(files: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.rocksdb.behind.LOOK_BYTES", 20)
+    monkeypatch.setattr("store.rocksdb.write_behind.LOOK_BYTES", 20)
     says: list[int | None] = [None, 100, 20]
     behind = WriteBehind(files, None, lambda: says.pop(0))
     for number in range(6):

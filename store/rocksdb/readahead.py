@@ -24,7 +24,7 @@ _MOST = 64
 _STEP = batch.STEP
 
 
-class Window:
+class ReadaheadWindow:
     """Batches that were checked, the last perhaps cut off. Where each begins is found as far as somebody walked."""
 
     __slots__ = ("_bases", "_data", "_positions", "_walked")
@@ -69,13 +69,13 @@ class Window:
         return [data[position : position + max_bytes]]
 
 
-class Windows:
+class Readahead:
     """The windows of all logs, by partition; who was asked least lately goes first."""
 
     __slots__ = ("_steps", "_windows")
 
     def __init__(self) -> None:
-        self._windows: dict[int, Window] = {}
+        self._windows: dict[int, ReadaheadWindow] = {}
         # where the last step was that found no window, and how many came one behind the other
         self._steps: dict[int, tuple[int, int]] = {}
 
@@ -103,7 +103,7 @@ class Windows:
         steps[partition] = offset, count
         return count >= _STEPS
 
-    def keep(self, partition: int, window: Window) -> None:
+    def keep(self, partition: int, window: ReadaheadWindow) -> None:
         windows = self._windows
         windows.pop(partition, None)
         if len(windows) >= _MOST:

@@ -16,13 +16,12 @@ from google_crc32c import value as crc32c
 
 from store import batch, rocksdb
 from store.api import Append, Corrupt, DropLog, Durability, Family, Log, Piece, Stored, StoreError
-from store.rocksdb import check
-from store.rocksdb import log as logs
+from store.rocksdb import check, log_reader
 from store.rocksdb.database import Database
 from store.rocksdb.driver import RocksStore
+from store.rocksdb.file_region import AnswerEnds
 from store.rocksdb.files import Files
 from store.rocksdb.integrity import Trust
-from store.rocksdb.lent import Ends
 from store.rocksdb.segments import Segment
 from tests.store.making import soon
 
@@ -372,7 +371,7 @@ def test_what_a_thread_checks_for_the_loop_may_be_lost_meanwhile(
         store = await rocksdb.open(tmp_path / "data", tail_cache_bytes=0)
         log = store.log(1)
         other = await stored(log, 0, MIB)
-        monkeypatch.setattr(logs, "sound", held)
+        monkeypatch.setattr(log_reader, "sound", held)
         reading = asyncio.ensure_future(soon(log.read(0, MIB)))
         async with asyncio.timeout(10):
             while not began.is_set():
@@ -623,7 +622,7 @@ def test_where_an_answer_ended_offsets_may_be_left_out(tmp_path: Path) -> None:
 
 
 def test_ends_of_many_readers_are_remembered_and_not_all() -> None:
-    ends = Ends()
+    ends = AnswerEnds()
     segment = Segment(0, 1000, 7, 1000, 0, 0, 0)
     for nth in range(100):
         ends.add(nth, 7, nth * 10, 61)

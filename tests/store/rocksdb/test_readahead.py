@@ -15,8 +15,8 @@ from store import batch, rocksdb
 from store.api import Append, Buffer, Corrupt, DropLog, Durability, Trim
 from store.rocksdb.driver import RocksStore
 from store.rocksdb.integrity import Trust
+from store.rocksdb.readahead import BYTES, SMALL, Readahead, ReadaheadWindow
 from store.rocksdb.segments import Request
-from store.rocksdb.windows import BYTES, SMALL, Window, Windows
 from tests.store.making import soon
 
 
@@ -160,7 +160,7 @@ def test_a_log_that_goes_takes_its_window_along(tmp_path: Path) -> None:
         log = store.log(1)
         for offset in range(10):
             await soon(log.read(offset, 1))
-        windows = log._reader.windows
+        windows = log._reader.readahead
         assert len(windows) == 1
         await store.write([DropLog(1)], Durability.OS)
         async with asyncio.timeout(10):
@@ -172,10 +172,10 @@ def test_a_log_that_goes_takes_its_window_along(tmp_path: Path) -> None:
 
 
 def test_the_windows_of_many_logs_are_bounded_and_the_least_used_go() -> None:
-    windows = Windows()
+    windows = Readahead()
     data = made(0, 1, 100) + made(1, 1, 100)
     for partition in range(1000):
-        windows.keep(partition, Window(data, 0))
+        windows.keep(partition, ReadaheadWindow(data, 0))
         windows.walks(partition, 0)
         assert windows.read(0, 0, 1, True), "it is read all the while"
     assert len(windows) <= 4 * 1024 * 1024 // BYTES
