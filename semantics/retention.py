@@ -1,16 +1,17 @@
-"""Which part of a log retention takes, and what subscriptions hold of it.
+"""Which part of a log retention deletes, and what subscriptions keep of it.
 
-A log goes from its beginning, a segment at a time, as in Kafka: as long as the oldest segment is older than the limit
-by age, or the log without it still has the limit by size. Pulsar's rules come on top, for logs that are subscribed to:
+A log is deleted from its beginning, a segment at a time, as in Kafka: while the oldest segment is older than the limit
+by age, or the log without it still reaches the limit by size. Pulsar's rules come on top, for logs that are subscribed
+to:
 
 - Age counts from when a record could first be delivered, when it was sent or when it is due, the later of both.
   What every subscription has settled counts from sending: readers and consumer groups see a record at once.
 - What a subscription holds DELAYED, in BACKOFF, ACQUIRED or DYING is never taken, neither by age nor by size.
-- What is open and AVAILABLE, or was never looked at, is taken by a limit that somebody has set: then it is a time to
-  live as well. The limit by age that nobody has set takes only what is settled.
+- Records that are AVAILABLE, or were never read, are deleted by a limit that was set: then it is a time to live as
+  well. The default limit by age deletes only what is settled.
 
-Delays of records that no dispatcher has come to stand in their headers only. So there is a question that goes back to
-the caller: until when are records of this segment delayed? It comes only for a segment that would go otherwise.
+The delays of records that no dispatcher has read are only in their headers. So `decide` may ask the caller until when
+the records of a segment are delayed. It asks only about a segment that would be deleted otherwise.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Place(NamedTuple):
     known: int
     """From here on nothing was looked at."""
     held: int | None = None
-    """The first record that must not go, as far as was looked; None where there is none."""
+    """The first record that must be kept, as far as the search went; None if there is none."""
     state: str = ""
     """Of that record: DELAYED, BACKOFF, ACQUIRED, DYING."""
 
@@ -92,7 +93,7 @@ class Verdict(NamedTuple):
     point: int
     """Everything below may go; -1 for nothing."""
     policy: int
-    """The same if there were no subscriptions."""
+    """What would go if there were no subscriptions."""
     kept: int
     """Bytes between the two."""
     look: Look | None

@@ -104,7 +104,7 @@ class Scope(NamedTuple):
 
 
 INSTANCE = Scope(ScopeKind.INSTANCE, 0)
-"""Who is there, which topics, subscriptions and policies: loaded when the store is opened, and stays so."""
+"""The catalog: topics, subscriptions, policies, users. Loaded when the store is opened, and stays loaded."""
 
 
 def of_partition(partition: int) -> Scope:
@@ -198,14 +198,13 @@ class DiskFull(Refused):
 
 
 class Fenced(StoreError):
-    """Nothing was written, since another owner has the log now. Not `Refused`: to try it again here is useless.
-
-    Whoever holds state about what was written to throws it away, and sends its clients to the new owner.
+    """Nothing was written, since another owner has the log now. Not `Refused`: a retry here is useless. The caller
+    throws away its state of what was written to, and sends its clients to the new owner.
     """
 
 
 class Unknown(StoreError):
-    """It cannot be said whether the writes are durable. Whoever holds state about them reloads it."""
+    """Whether the writes are durable is not known. The caller loads its state of them again."""
 
 
 class Corrupt(StoreError):
@@ -297,8 +296,8 @@ class Log(Protocol):
         """
 
     def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
-        """As `lend`, of what was just written, and of what follows an answer that was lent: there it takes next to
-        nothing to find. None for all else, and for an offset outside the log.
+        """As `lend`, but only where the bytes are found at next to no cost: what was just written, and what follows an
+        answer that was lent. None for everything else, and for an offset outside the log.
         """
 
     def lend(
@@ -422,8 +421,8 @@ class Store(Protocol):
         """
 
     def leader_epoch(self, partition: int) -> int:
-        """What an append to this log has to carry, and what clients are told: who owns the log has this number, and
-        nobody who owned it before had it or a greater one.
+        """The number that appends to this log carry and clients are told. It belongs to the owner of the log, and is
+        greater than that of every owner before.
 
         From memory, and without a log object, so that it can be asked for every partition of many topics; also for a
         log that is still to be made. It is durable before anything is appended. It may differ from log to log, and

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Pending: TypeAlias = T | Awaitable[T]
-"""A value, or what to await for it: what everything returns that may have to wait for a disk, a commit or a client.
+"""A value, or an awaitable that gives it: the return type of all that may have to wait for a disk, a commit or a
+client.
 
 What is there at once costs no turn of the loop. The value itself is never awaitable.
 """

@@ -1,4 +1,4 @@
-"""What a consumer says about records: checked before anything of it is done, so all of a call is taken or nothing."""
+"""Acknowledgements: a call is checked as a whole before anything of it is done, so all of it is taken or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from semantics.subscriptions.chunks import FILL, MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.leases import Consumer, Lease, Leases
-from semantics.subscriptions.moves import NACKED, Records
+from semantics.subscriptions.records import NACKED, Records
 from semantics.subscriptions.states import ACQUIRED, Reason, Refusal
 from semantics.subscriptions.strict import Strict
 

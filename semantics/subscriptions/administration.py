@@ -1,10 +1,10 @@
-"""What is done to records from outside: their log is trimmed, they are skipped, all begins anew, other rules hold."""
+"""What is done to records from outside: trim, expiry, skip, seek, a new configuration."""
 
 from __future__ import annotations
 
 from semantics.subscriptions.chunks import HELD_RUN
 from semantics.subscriptions.config import SubscriptionConfig
-from semantics.subscriptions.moves import Records
+from semantics.subscriptions.records import Records
 from semantics.subscriptions.states import ACQUIRED, DONE, NAMES
 
 
@@ -34,7 +34,9 @@ class Administration:
         records.changed = True
 
     def expire(self, before: int) -> int:
-        """Retention takes what lies below: how many records of it were open. Those not looked at count one each."""
+        """Retention deletes what lies below. Returns how many records of it were open; offsets that were not read
+        count one each.
+        """
         records = self._records
         end = max(before, records.window.known)
         was = records.backlog(end)
@@ -53,7 +55,9 @@ class Administration:
         return None
 
     def skip(self, count: int, end: int) -> int:
-        """Settle the first `count` open records before `end`; those not looked at count one each. How many it were."""
+        """Settle the first `count` open records before `end`; offsets that were not read count one each. Returns how
+        many were settled.
+        """
         if count <= 0:
             return 0
         before = self._records.backlog(end)
@@ -75,7 +79,7 @@ class Administration:
             records.hand_over()
 
     def nth_open(self, number: int) -> int:
-        """The offset of the n-th record that is not settled, from 1; of what was not looked at every offset counts."""
+        """The offset of the n-th record that is not settled, from 1; every offset that was not read counts as one."""
         window, left = self._records.window, number
         for chunk, at, stop in window.pieces(window.start, window.known):
             there = stop - at - chunk.state.count(DONE, at, stop)

@@ -1,4 +1,4 @@
-"""What a subscription is told to be like: its type, its limits, its waits."""
+"""The configuration of a subscription: its type, its limits, its waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class SubscriptionConfig:
     timeout_backoff: Backoff | None = None
     """wait after a lock that ran out"""
     leave_counts: bool = True
-    """what a consumer holds that leaves has one delivery more, as in Kafka; False: the count stays, as in Pulsar"""
+    """when a consumer leaves, what it holds counts one delivery more, as in Kafka; False: the count stays, as in
+    Pulsar
+    """
     dead_letters: bool = True
     """False: dead records are dropped and counted, as in Kafka"""
     strict: bool = True
@@ -38,6 +40,8 @@ class SubscriptionConfig:
     strict_delay: bool = True
     """never early; False: by a tick, as in Pulsar"""
     max_delay_ms: int = 10 * 24 * 3_600_000
-    """records due later than that after they were sent are due then; whoever feeds the cursor knows when that was"""
+    """longest delay: records due later after they were sent are due then; the batches fed to the cursor say when that
+    was
+    """
     lookahead: int = 20_000
     """Key_Shared: records of a partition that may wait for their keys"""

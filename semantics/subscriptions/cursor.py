@@ -4,7 +4,7 @@ Two rules. Everything that decides about a record lives in this package. Nothing
 methods change memory, and `writes()`, taken once a turn, says what must be made durable. If that fails, the object is
 thrown away and loaded again from its rows, as after a crash.
 
-The states of an offset, and what moves it from one to the next (`moves.py` does it):
+The states of an offset, and what moves it from one to the next (`records.py` does it):
 
 | from               | event                                   | to                              | row              |
 |--------------------|-----------------------------------------|---------------------------------|------------------|
@@ -35,10 +35,10 @@ The states of an offset, and what moves it from one to the next (`moves.py` does
 | any                | seek                                    | UNREAD                          | all gone         |
 
 ACQUIRED is not stored: after a crash of the process what was in hand is AVAILABLE again with its count unchanged, so
-no message dies before its last delivery. What woke from DELAYED is DELAYED again as long as no later row of its chunk
-says otherwise, and the first tick wakes it again. That something is DONE may be said by a log (recovery.py). The
-durable read position goes with every other row, so that a delay is looked for once; Key_Shared reads again from the
-start for the slots of its records, and what is known stays.
+no message dies before its last delivery. A record that woke from DELAYED is DELAYED again unless a later row of its
+chunk says otherwise, and the first tick wakes it again. DONE may be stored in a log (recovery.py). The durable read
+position goes with every other row, so that a delay is looked for once; Key_Shared reads again from the start for the
+slots of its records, and what is known stays.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from semantics.subscriptions.chunks import BURYING_RUN, Window
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.deliveries import Deliveries
 from semantics.subscriptions.due import DueTimes
-from semantics.subscriptions.looking import look
-from semantics.subscriptions.moves import Records
+from semantics.subscriptions.explain import explain
 from semantics.subscriptions.owners import Owners
-from semantics.subscriptions.rows import Row
+from semantics.subscriptions.records import Records
+from semantics.subscriptions.rows import CursorRow
 from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
@@ -83,8 +83,8 @@ if TYPE_CHECKING:
 class Cursor:
     """The machine, as the gateway sees it. `now` is monotonic ms, `wall` ms since 1970.
 
-    What it knows are its `Records` (moves.py); what consumers, batches, acknowledgements and administrators do to them
-    lies in a module each.
+    What it knows of the records is in `Records` (records.py). What batches, consumers, acknowledgements and
+    administrators do to them is in one module each.
     """
 
     __slots__ = ("_administration", "_deliveries", "_records")
@@ -104,7 +104,7 @@ class Cursor:
 
     @classmethod
     def load(
-        cls, config: SubscriptionConfig, found: Iterable[Row], log_start: int, log_end: int, wall: int
+        cls, config: SubscriptionConfig, found: Iterable[CursorRow], log_start: int, log_end: int, wall: int
     ) -> Cursor:
         """What the rows say, within the log that there is. Raises RowError.
 
@@ -208,7 +208,7 @@ class Cursor:
 
     @property
     def window_full(self) -> bool:
-        """Key_Shared: so much waits in deep slots that no more is read for anybody."""
+        """Key_Shared: deep slots have so many waiting records that nothing more is read for any consumer."""
         return self._deliveries.window_full
 
     def fair_share(self, consumer: str, consumers: int, log_end: int) -> int:
@@ -315,7 +315,7 @@ class Cursor:
         """Which DUE rows to scan and give to `due_loaded`, when nothing of this cursor is uncommitted."""
         return self._records.due.needs
 
-    def due_loaded(self, found: Iterable[Row], complete: bool) -> bool:
+    def due_loaded(self, found: Iterable[CursorRow], complete: bool) -> bool:
         """The rows that `needs_due` named, in order; `complete`: the scan met the last.
 
         Whether there is something to write.
@@ -324,7 +324,7 @@ class Cursor:
 
     # -- rows ------------------------------------------------------------------------------------------------
 
-    def writes(self) -> list[Row]:
+    def writes(self) -> list[CursorRow]:
         """All rows that changed since the last call."""
         return self._records.writes()
 
@@ -341,7 +341,9 @@ class Cursor:
         self._administration.trimmed(log_start)
 
     def expire(self, before: int) -> int:
-        """Retention takes what lies below: how many records of it were open. Those not looked at count one each."""
+        """Retention deletes what lies below. Returns how many records of it were open; offsets that were not read
+        count one each.
+        """
         return self._administration.expire(before)
 
     def first_held(self, end: int) -> tuple[int, str] | None:
@@ -349,7 +351,9 @@ class Cursor:
         return self._administration.first_held(end)
 
     def skip(self, count: int, end: int) -> int:
-        """Settle the first `count` open records before `end`; those not looked at count one each. How many it were."""
+        """Settle the first `count` open records before `end`; offsets that were not read count one each. Returns how
+        many were settled.
+        """
         return self._administration.skip(count, end)
 
     def clear(self, end: int) -> None:
@@ -357,7 +361,7 @@ class Cursor:
         self._administration.trimmed(end)
 
     def seek(self, offset: int) -> None:
-        """Begin anew at this offset: nothing that was known holds any more, and what is in hand is in nobody's."""
+        """Begin anew at this offset: all states are forgotten, and nobody holds anything."""
         self._records.begin_anew(offset)
 
     def reconfigure(self, config: SubscriptionConfig) -> None:
@@ -365,14 +369,14 @@ class Cursor:
         self._administration.reconfigure(config)
 
     def nth_open(self, number: int) -> int:
-        """The offset of the n-th record that is not settled, from 1; of what was not looked at every offset counts."""
+        """The offset of the n-th record that is not settled, from 1; every offset that was not read counts as one."""
         return self._administration.nth_open(number)
 
     # -- questions -------------------------------------------------------------------------------------------
 
     def look(self, offset: int) -> RecordState:
         """Why this record arrives or does not."""
-        return look(self._records, offset)
+        return explain(self._records, offset)
 
     def stats(self) -> dict[str, int]:
         """Positions, how many records are in which state, and what happened (`totals`)."""
@@ -403,11 +407,11 @@ class Cursor:
         return keyed.holder_of(slot) if keyed is not None else None
 
     def draining(self) -> list[Draining]:
-        """Key_Shared: slots that still have records in the hands of who does not own them any more."""
+        """Key_Shared: slots with records still held by consumers that do not own them any more."""
         keyed = self._records.keyed
         return keyed.draining() if keyed is not None else []
 
     def deep(self) -> list[Deep]:
-        """Key_Shared, strict: slots of which so much waits that most of it does not count in the look-ahead."""
+        """Key_Shared, strict: slots with so many waiting records that most of them do not count in the look-ahead."""
         keyed = self._records.keyed
         return keyed.deep() if isinstance(keyed, Strict) else []

@@ -1,4 +1,4 @@
-"""What is to be dead-lettered: which chunks have something to bury, and what could not be buried and waits."""
+"""Records that are to become dead letters: the chunks that have some, and those that could not be buried and wait."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Deep slots: those of which very much waits, so that the look-ahead is never one slot's.
+"""Deep slots: those with so many waiting records that they would fill the look-ahead alone.
 
-Strict Key_Shared has one record of a slot in hand at a time. Where a key has more traffic than that allows, its records
-pile up, and if all of them counted nothing would be read for anybody else. So of a slot of which far more waits than of
-others only the first few stay parked; the rest is given back to the planes, which know states and slots anyway, and is
-found there again when it is its turn. What is deep does not count in the look-ahead.
+Strict Key_Shared has one record of a slot in hand at a time. Where a key has more traffic than that allows, its
+records pile up, and if all of them counted nothing would be read for anybody else. So of a slot with far more waiting
+records than others only the first few stay parked. The rest is in no queue: the planes know its states and slots
+anyway, and it is found there when its turn comes. Records in no queue do not count in the look-ahead.
 
 Of a DEEP slot, `border` divides what is AVAILABLE: what lies before it is in a queue or parked (`near`), and what lies
 behind it is in neither (`far`). While nothing of the slot is in hand something of it is near.
@@ -15,7 +15,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from semantics.subscriptions.hashing import SLOTS
-from semantics.subscriptions.slots import DEEP, PARKED, DeepSlot, Queue, Slots
+from semantics.subscriptions.slots import DEEP, PARKED, DeepSlot, Queue, SlotQueues
 from semantics.subscriptions.states import AVAILABLE, Deep
 
 if TYPE_CHECKING:
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 KEPT = 8
 """Records of a deep slot that stay parked, and that come back from the planes together"""
 SHARE = 64
-"""A slot may have one in so many of all that wait"""
+"""A slot may have one in this many of all waiting records"""
 LEAST_GROWN = 1_024
-"""So many must have joined those that wait before these are looked at again"""
+"""Records that must join the waiting ones before slots are checked again"""
 
 
-class DeepSlots(Slots):
+class DeepSlots(SlotQueues):
     """How slots become deep, and how their records come back."""
 
     __slots__ = ()
 
     def relieve(self, ahead: int) -> None:
-        """More waits than `ahead`: let slots be deep of which most of it is."""
+        """More than `ahead` records wait: make the slots deep that have most of them."""
         if self._grown >= min(LEAST_GROWN, ahead // 2) and self._grown * 8 >= self.queued:
             # without those that sank the share of another may be too large
             while self._sink() and self.queued >= ahead:
                 pass
 
     def _sink(self) -> bool:
-        """Look at all that waits. Deep is a slot of which more waits than twice what comes back at once, and more than
-        its share of all or than twice as much as of others. Whether there was one.
+        """Check all waiting records. A slot becomes deep if it has more of them than twice what comes back at once,
+        and more than its share of all or more than twice as many as others. Returns whether one did.
         """
         import numpy as np
 
@@ -71,7 +71,7 @@ class DeepSlots(Slots):
         return True
 
     def _merge(self, queue: Queue) -> None:
-        """What came back or was parked, among the rest."""
+        """Sort the records that came back or were parked into the queue."""
         offsets, slots = self._in_order(queue)
         queue.offsets, queue.slots = array("q", offsets.tobytes()), array("H", slots.tobytes())
         queue.head, queue.heap = 0, []

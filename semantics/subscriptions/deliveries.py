@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import UNSENT, held
-from semantics.subscriptions.moves import GONE, TIMED_OUT, Records
+from semantics.subscriptions.records import GONE, TIMED_OUT, Records
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Acquired, Ending
 from semantics.subscriptions.strict import Strict
 
@@ -63,14 +63,14 @@ class Deliveries:
         )
 
     def _may_look(self, keyed: KeyShared | Strict, ahead: int) -> bool:
-        """Whether more may be read while that many may wait, and more if they are of deep slots."""
+        """Whether more may be read: up to that many records may wait, and more of deep slots."""
         if keyed.queued >= ahead:
             keyed.relieve(ahead)
         return keyed.queued < ahead and not self.window_full
 
     @property
     def window_full(self) -> bool:
-        """Key_Shared: so much waits in deep slots that no more is read for anybody."""
+        """Key_Shared: deep slots have so many waiting records that nothing more is read for any consumer."""
         records = self._records
         window, keyed = records.window, records.keyed
         return (

@@ -4,7 +4,7 @@ There are two kinds. What backs off is kept by the millisecond: its row goes in 
 delayed comes in bundles, for due times may lie scattered over all batches: a bundle has the delayed offsets of one
 chunk that are due in one bucket of 256 ms. Its row goes when its bucket is over, and only with or after the row of its
 chunk that says what became of them: to wake a record writes nothing. So a bundle may name offsets that were woken
-before, and wakes only what is DELAYED, which an offset is but once.
+before. It wakes only those that are DELAYED, and an offset becomes DELAYED only once.
 
 Memory holds every entry whose row lies before the horizon, and of the rows at or behind it only that there are more.
 When memory runs low, or the horizon's time has come, `needs` says from which row on to scan.
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from semantics.subscriptions import rows
 from semantics.subscriptions.chunks import MASK, SHIFT
 from semantics.subscriptions.leases import pack, unpack
-from semantics.subscriptions.rows import BUCKET_BITS, BUNDLE, RUN_MASK, Row
+from semantics.subscriptions.rows import BUCKET_BITS, BUNDLE, RUN_MASK, CursorRow
 from semantics.subscriptions.states import DueFrom
 
 MOST = 32_768
@@ -31,13 +31,13 @@ MOST = 32_768
 FEW = MOST // 4
 """runs in memory below which more are loaded"""
 CROWDED = 4 * MOST
-"""runs in memory from which on nothing is loaded, though it may be due"""
+"""with this many runs in memory nothing more is loaded, even if it is due"""
 ROWS_AT_ONCE = 256
 RUNS_A_ROW = 512
 POPPED = 1_024
 """runs that come due in one go, or those of one millisecond: others have their turn before the next"""
 LINGERING = 4_096
-"""bundles that are over and wait for the rows of their chunks; then these are written for their sake"""
+"""finished bundles that may wait for the rows of their chunks; above that these rows are written for them"""
 
 _IN_BUCKET = (1 << BUCKET_BITS) - 1
 
@@ -63,7 +63,7 @@ class _Group:
 
 
 class DueTimes:
-    """When which offsets are due, in wall ms."""
+    """The due times of offsets, in wall ms."""
 
     __slots__ = (
         "_buckets",
@@ -227,7 +227,7 @@ class DueTimes:
     # -- what is due -------------------------------------------------------------------------------------------
 
     def pop(self, wall: int) -> Popped:
-        """What is due by then, as much as makes sense in one go: there is more while `next` is not later."""
+        """What is due by then, up to a bound: there is more while `next` is not later."""
         self._wall = wall
         heap = self._heap
         popped = Popped(array("Q"), array("Q"))
@@ -269,7 +269,7 @@ class DueTimes:
         return changed or self.lingering > LINGERING
 
     def next(self) -> int | None:
-        """When there is something to do, as far as one can say."""
+        """The earliest time at which something may be due."""
         found = self._heap[0] if self._heap else None
         if self._ends:
             end = ((self._ends[0] + 1) << BUCKET_BITS) - 1
@@ -310,7 +310,7 @@ class DueTimes:
         """Up to how many runs in memory a row with this key is loaded."""
         return CROWDED if due <= self._wall else ahead
 
-    def loaded(self, found: Iterable[Row], complete: bool) -> None:
+    def loaded(self, found: Iterable[CursorRow], complete: bool) -> None:
         """Rows from the horizon on, in the order of their keys. `complete`: there are no more."""
         if self._cut is not None:
             self._mend(found, self._cut, complete)
@@ -341,7 +341,7 @@ class DueTimes:
         elif last is not None:
             self.horizon = (last[0], last[1] + 1)
 
-    def _mend(self, found: Iterable[Row], cut: int, complete: bool) -> None:
+    def _mend(self, found: Iterable[CursorRow], cut: int, complete: bool) -> None:
         for _, raw, value in found:
             key = due, first = rows.read_due_key(raw)
             self._mended = (due, first + 1)
@@ -393,15 +393,15 @@ class DueTimes:
 
     @property
     def awaited(self) -> Collection[int]:
-        """Chunks that are to be written now, for so many bundles wait for them."""
+        """Chunks to write now, since too many bundles wait for their rows."""
         return self._lingering.keys() if self.lingering > LINGERING else ()
 
-    def writes(self) -> Iterator[Row]:
+    def writes(self) -> Iterator[CursorRow]:
         """The rows that changed."""
         kind = rows.RowKind.DUE
         self.stored -= len(self._gone)
         for key in self._gone:
-            yield Row(kind, rows.due_key(*key), None)
+            yield CursorRow(kind, rows.due_key(*key), None)
         self._gone.clear()
         for due, runs in self._pending.items():
             group = self._groups.get(due)
@@ -411,11 +411,11 @@ class DueTimes:
                 self.stored += 1
                 if group is not None:
                     group.firsts.append(first)
-                yield Row(kind, rows.due_key(due, first), rows.runs(some))
+                yield CursorRow(kind, rows.due_key(due, first), rows.runs(some))
         self._pending.clear()
         self.stored += len(self._bundles)
         for key, entries in self._bundles.items():
-            yield Row(kind, rows.due_key(*key), rows.bundle(entries))
+            yield CursorRow(kind, rows.due_key(*key), rows.bundle(entries))
         self._bundles.clear()
 
     @property

@@ -15,26 +15,26 @@ from semantics.subscriptions.hashing import murmur3_32
 from semantics.subscriptions.selectors.consistent_hashing import points_of
 
 
-class Consumer(NamedTuple):
+class FailoverConsumer(NamedTuple):
     """A consumer that is there. `priority`: 0 is the highest."""
 
     name: str
     priority: int = 0
 
 
-def active_of_partition(consumers: Sequence[Consumer], partition: int) -> str | None:
+def active_of_partition(consumers: Sequence[FailoverConsumer], partition: int) -> str | None:
     """The active consumer of one partition: they are sorted by priority, then name; partition mod consumers."""
     leading = sorted(consumer.name for consumer in _leading(consumers))
     return leading[partition % len(leading)] if leading else None
 
 
-def active_of_topic(consumers: Sequence[Consumer]) -> str | None:
+def active_of_topic(consumers: Sequence[FailoverConsumer]) -> str | None:
     """The active consumer of a single topic without partitions, of consumers in the order they joined: the first."""
     leading = _leading(consumers)
     return leading[0].name if leading else None
 
 
-def active_by_hash(consumers: Sequence[Consumer], topic: str) -> str | None:
+def active_by_hash(consumers: Sequence[FailoverConsumer], topic: str) -> str | None:
     """The active consumer of one of several topics without partitions: the topic's name on the ring of the
     consumers' names, so that all topics do not end with the same consumer.
     """
@@ -45,13 +45,13 @@ def active_by_hash(consumers: Sequence[Consumer], topic: str) -> str | None:
     return ring[bisect_left(ring, (murmur3_32(topic.encode()), "")) % len(ring)][1]
 
 
-def assignment(consumers: Sequence[Consumer], partitions: int) -> list[str | None]:
+def assignment(consumers: Sequence[FailoverConsumer], partitions: int) -> list[str | None]:
     """The active consumer of each partition of a topic."""
     leading = sorted(consumer.name for consumer in _leading(consumers))
     return [leading[partition % len(leading)] if leading else None for partition in range(partitions)]
 
 
-def line(consumers: Sequence[Consumer], partition: int) -> list[str]:
+def line(consumers: Sequence[FailoverConsumer], partition: int) -> list[str]:
     """All consumers in the order in which they become active for a partition, each when those before it are gone."""
     waiting = list(consumers)
     order: list[str] = []
@@ -61,6 +61,6 @@ def line(consumers: Sequence[Consumer], partition: int) -> list[str]:
     return order
 
 
-def _leading(consumers: Sequence[Consumer]) -> list[Consumer]:
+def _leading(consumers: Sequence[FailoverConsumer]) -> list[FailoverConsumer]:
     highest = min((consumer.priority for consumer in consumers), default=0)
     return [consumer for consumer in consumers if consumer.priority == highest]

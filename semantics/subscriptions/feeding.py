@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from semantics.subscriptions.chunks import AVAILABLE_RUN, FILL, MASK, NOT_SETTLED_RUN, SHIFT
-from semantics.subscriptions.moves import Records
+from semantics.subscriptions.records import Records
 from semantics.subscriptions.states import AVAILABLE, BEFORE, DELAYED, DONE, Batch, check, no_line
 
 TICK_MS = 1_000

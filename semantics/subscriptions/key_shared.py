@@ -16,20 +16,20 @@ from __future__ import annotations
 import re
 from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.leases import Lease, Leases
-from semantics.subscriptions.owners import SEVERAL, Owners, Table, table
+from semantics.subscriptions.owners import SEVERAL, Keyed, Owners, table
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BEFORE, DONE, Acquired, Draining, no_line
 
 _OF_CONCERN = re.compile(rb"[\x00\x01]+")  # AVAILABLE and ACQUIRED
 _acquired = tuple.__new__  # half the time of calling the class
 
 
-class KeyShared:
+class KeyShared(Keyed):
     """Which consumer may take which offsets."""
 
     __slots__ = (
@@ -38,21 +38,13 @@ class KeyShared:
         "_leases",
         "_more",
         "_ordered",
-        "_owners",
         "_parked",
         "_queues",
-        "_since",
-        "_window",
-        "queued",
-        "read",
     )
 
     def __init__(self, window: Window, leases: Leases, config: SubscriptionConfig, read: int) -> None:
-        self._window = window
+        super().__init__(window, read)
         self._leases = leases
-        self.read = read
-        """offsets from here on were not read: their slots are not known"""
-        self._owners: Table = table(())
         self._queues: list[list[int]] = [[]]
         self._fresh: list[deque[int]] = [deque()]
         # empty when out of order is allowed
@@ -62,10 +54,6 @@ class KeyShared:
         """slot -> how many, where it is more than one"""
         self._parked: dict[int, list[int]] = {}
         """slot -> heap of the offsets that wait for it"""
-        self._since: dict[int, int] = {}
-        """draining slot -> since when"""
-        self.queued = 0
-        """offsets in queues and parked: what the look-ahead bounds"""
         self._ordered = not config.allow_out_of_order
         self.rebuild()
 
@@ -133,6 +121,7 @@ class KeyShared:
         left = room
         number = -1
         begin = end = tally = 0  # the run under way, which stays inside of a chunk
+        # the end of this loop stands in strict.py, too: a function for it would be a call for each record
         while left:
             if fresh and (not queue or fresh[0] < queue[0]):
                 offset = fresh.popleft()
@@ -170,12 +159,7 @@ class KeyShared:
         if end:
             taken.append(Acquired(begin, end - 1, tally))
             runs.append(begin << SHIFT | (end - 1 - begin))
-        number = room - left
-        lease.remaining += number
-        lease.consumer.in_hand += number
-        self.queued -= number
-        self._window.n[AVAILABLE] -= number
-        self._window.n[ACQUIRED] += number
+        self._took(lease, room - left, room - left)
         return taken
 
     def has(self, consumer: str) -> bool:
@@ -276,19 +260,10 @@ class KeyShared:
 
     def adopt(self, owners: Owners, since: dict[int, int]) -> None:
         """Go on where another dispatcher of the same records was."""
-        self._owners = table(tuple(owners.ranges()))
-        self._since = dict(since)
-        self._fresh = [deque() for _ in self._owners.names]
-        self._queues = [[] for _ in self._owners.names]
-        self.rebuild()
-
-    @property
-    def since(self) -> dict[int, int]:
-        """Draining slot -> since when."""
-        return self._since
-
-    def owner_of(self, slot: int) -> str | None:
-        return self._owners.owner_of(slot)
+        names = table(tuple(owners.ranges())).names
+        self._fresh = [deque() for _ in names]
+        self._queues = [[] for _ in names]
+        super().adopt(owners, since)
 
     def holder_of(self, slot: int) -> str | None:
         """Who has records of the slot in hand."""
@@ -312,9 +287,6 @@ class KeyShared:
             return "an earlier record of its slot goes first"
         return None
 
-    def _slot_of(self, offset: int) -> int:
-        return self._window.chunks[offset >> SHIFT].slot_plane()[offset & MASK]
-
     def draining(self) -> list[Draining]:
         """The slots whose holder does not own them any more."""
         return [
@@ -322,12 +294,8 @@ class KeyShared:
             for slot, since in sorted(self._since.items())
         ]
 
-    def ranges(self) -> Iterable[tuple[int, int, str]]:
-        """Who owns what, as a selector says it."""
-        return self._owners.ranges()
-
     def rest(self) -> None:
-        """Nothing is kept that nothing needs."""
+        """Nothing to free: there are no flags."""
 
     def relieve(self, ahead: int) -> None:
-        """Of a slot many records may be in hand: none waits for long while its owner asks."""
+        """No deep slots here: a consumer may hold many records of a slot, so none waits for long."""

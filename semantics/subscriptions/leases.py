@@ -1,7 +1,7 @@
 """Who holds what until when.
 
-A lease is what one poll gave to one consumer: runs of offsets that run out together. An acknowledgement does not touch
-the runs; the planes say what a lease still holds, and the lease how many those are.
+A lease is what one poll gave to one consumer: runs of offsets that run out together. An acknowledgement does not
+change the runs: the planes know which records a lease still holds, and the lease counts them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Consumer:
         self.since = since
         self.leases: dict[int, Lease] = {}
         self.last: Lease | None = None
-        """the lease it got last: what is given in the same millisecond joins it"""
+        """its latest lease: records given in the same millisecond join it"""
         self.in_hand = 0
         """how many records it holds: what remains of its leases"""
 

@@ -1,4 +1,6 @@
-"""Who owns which slots, as the dispatchers of Key_Shared keep it: a table of 65,536 places."""
+"""Who owns which slots, as the dispatchers of Key_Shared keep it: a table of 65,536 places. And what the two of them
+have in common.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Protocol
 
+from semantics.subscriptions.chunks import MASK, SHIFT, Window
 from semantics.subscriptions.hashing import SLOTS
+from semantics.subscriptions.leases import Lease
+from semantics.subscriptions.states import ACQUIRED, AVAILABLE
 
 SEVERAL = "\0several"
 """the holder of a slot of which more than one consumer has records, from when out of order was allowed"""
@@ -59,3 +64,53 @@ class Table:
 def table(ranges: tuple[tuple[int, int, str], ...]) -> Table:
     """The table of these ranges, one for all who ask."""
     return Table(ranges)
+
+
+class Keyed:
+    """A dispatcher whose records go to the owners of their slots."""
+
+    __slots__ = ("_owners", "_since", "_window", "queued", "read")
+
+    def __init__(self, window: Window, read: int) -> None:
+        self._window = window
+        self.read = read
+        """offsets from here on were not read: their slots are not known"""
+        self._owners = table(())
+        self._since: dict[int, int] = {}
+        """draining slot -> since when"""
+        self.queued = 0
+        """offsets that wait in queues or parked: what the look-ahead bounds"""
+
+    def rebuild(self) -> None:
+        """Make the queues from the planes."""
+        raise NotImplementedError
+
+    def adopt(self, owners: Owners, since: dict[int, int]) -> None:
+        """Go on where another dispatcher of the same records was."""
+        self._owners = table(tuple(owners.ranges()))
+        self._since = dict(since)
+        self.rebuild()
+
+    def _took(self, lease: Lease, number: int, queued: int) -> None:
+        """`number` records are ACQUIRED under the lease; `queued` of them counted in the look-ahead."""
+        lease.remaining += number
+        lease.consumer.in_hand += number
+        self.queued -= queued
+        n = self._window.n
+        n[AVAILABLE] -= number
+        n[ACQUIRED] += number
+
+    @property
+    def since(self) -> dict[int, int]:
+        """Draining slot -> since when."""
+        return self._since
+
+    def owner_of(self, slot: int) -> str | None:
+        return self._owners.owner_of(slot)
+
+    def ranges(self) -> Iterable[tuple[int, int, str]]:
+        """Who owns what, as a selector says it."""
+        return self._owners.ranges()
+
+    def _slot_of(self, offset: int) -> int:
+        return self._window.chunks[offset >> SHIFT].slot_plane()[offset & MASK]

@@ -1,8 +1,8 @@
-"""A cursor's window into rows, and again from them, cut to the log that there is.
+"""A cursor's window written to rows, and restored from them within the bounds of the log.
 
-Where acknowledgements lie scattered over many chunks these are not all written for a record each: one row, a log, says
-what became DONE, and now and then all chunks that logs speak of are written and the logs go. An offset is DONE but once
-and for good, so a log may say what the row of a chunk says by now.
+If acknowledgements are scattered over many chunks, these are not all written for one record each: one row, a log,
+lists the offsets that became DONE. From time to time all chunks that logs name are written and the logs deleted. DONE
+is final, so a log and the row of a chunk may both say it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple
 from semantics.subscriptions import rows
 from semantics.subscriptions.chunks import FILL, MASK, NOT_DONE_RUN, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.due import DueTimes
-from semantics.subscriptions.rows import Row, RowError, RowKind
+from semantics.subscriptions.rows import CursorRow, RowError, RowKind
 from semantics.subscriptions.states import AVAILABLE, DONE, UNREAD
 
 FEW = 8
-"""So many chunks are written rather than logged"""
+"""Up to this many chunks are written rather than logged"""
 LOGGED = 16_384
 """runs in logs from which on these chunks are written"""
 LOGS = 128
@@ -34,14 +34,14 @@ class Recovered(NamedTuple):
     """how many open records retention has taken"""
 
 
-def recover(found: Iterable[Row], log_start: int, log_end: int) -> Recovered:
+def recover(found: Iterable[CursorRow], log_start: int, log_end: int) -> Recovered:
     """What was acquired is AVAILABLE; all else is as it was. Raises RowError."""
     position: tuple[int, int, int, bool] | None = None
     expired = 0
     ranges: list[tuple[int, int]] = []
     chunks: dict[int, bytes] = {}
     logs: list[tuple[int, bytes]] = []
-    due_rows: list[Row] = []
+    due_rows: list[CursorRow] = []
     for row in found:
         if row.value is None:
             raise RowError("A row without a value cannot be loaded.")
@@ -155,10 +155,10 @@ def _open_numbers(window: Window) -> Iterator[int]:
         number = max(number, window.by_start.get(first, 0))
 
 
-def window_rows(window: Window) -> Iterator[Row]:
+def window_rows(window: Window) -> Iterator[CursorRow]:
     """The rows of chunks and full ranges that changed since this was asked last."""
     for number in sorted(window.gone):
-        yield Row(RowKind.COUNT, rows.number_key(number), None)
+        yield CursorRow(RowKind.COUNT, rows.number_key(number), None)
     window.gone.clear()
     yield from _log_rows(window)
     for number in sorted(window.dirty):
@@ -166,7 +166,7 @@ def window_rows(window: Window) -> Iterator[Row]:
         value = rows.chunk(chunk, window.start)
         if value is not None or chunk.stored:
             chunk.stored = value is not None
-            yield Row(RowKind.COUNT, rows.number_key(number), value)
+            yield CursorRow(RowKind.COUNT, rows.number_key(number), value)
     window.logged -= window.dirty
     window.woken -= window.dirty
     window.dirty.clear()
@@ -176,10 +176,10 @@ def window_rows(window: Window) -> Iterator[Row]:
         key = rows.number_key(first << SHIFT)
         if end is not None:
             window.stored_ranges.add(first)
-            yield Row(RowKind.ACK, key, rows.number_key(end << SHIFT))
+            yield CursorRow(RowKind.ACK, key, rows.number_key(end << SHIFT))
         elif first in window.stored_ranges:
             window.stored_ranges.remove(first)
-            yield Row(RowKind.ACK, key, None)
+            yield CursorRow(RowKind.ACK, key, None)
     window.touched_ranges.clear()
 
 
@@ -204,13 +204,13 @@ def choose(window: Window) -> None:
     window.done = array("Q")
 
 
-def _log_rows(window: Window) -> Iterator[Row]:
+def _log_rows(window: Window) -> Iterator[CursorRow]:
     if window.logs and window.logged <= window.dirty:
         for number in range(window.logs):
-            yield Row(RowKind.ACK, rows.number_key(rows.LOG | number), None)
+            yield CursorRow(RowKind.ACK, rows.number_key(rows.LOG | number), None)
         window.logs = window.log_runs = 0
     if window.done:
-        yield Row(RowKind.ACK, rows.number_key(rows.LOG | window.logs), rows.runs(window.done))
+        yield CursorRow(RowKind.ACK, rows.number_key(rows.LOG | window.logs), rows.runs(window.done))
         window.logs += 1
         window.log_runs += len(window.done)
         window.done = array("Q")

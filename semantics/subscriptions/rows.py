@@ -37,7 +37,7 @@ class RowKind(enum.StrEnum):
     DUE = "due"
 
 
-class Row(NamedTuple):
+class CursorRow(NamedTuple):
     """A row to put, or to delete (no value). Keys are relative to (subscription, partition)."""
 
     kind: RowKind
@@ -80,8 +80,12 @@ class Stands(NamedTuple):
     """how many open records retention has taken from it"""
 
 
-def cursor(start: int, known: int, due_rows: int, mending: bool, counts: Counts, expired: int = 0) -> Row:
-    return Row(RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows, mending, *counts, expired))
+def cursor(
+    start: int, known: int, due_rows: int, mending: bool, counts: Counts, expired: int = 0
+) -> CursorRow:
+    return CursorRow(
+        RowKind.CURSOR, b"", _CURSOR.pack(_FORMAT, start, known, due_rows, mending, *counts, expired)
+    )
 
 
 def read_cursor(value: bytes) -> tuple[int, int, int, bool]:
@@ -103,9 +107,9 @@ def stands(value: bytes) -> Stands:
     )
 
 
-def forget_all(kind: RowKind) -> Row:
+def forget_all(kind: RowKind) -> CursorRow:
     """Delete every row of this kind."""
-    return Row(kind, b"", None)
+    return CursorRow(kind, b"", None)
 
 
 def number_key(number: int) -> bytes:

@@ -1,20 +1,20 @@
 """What is true of slots under strict Key_Shared, and what becomes of it when something happens to their records.
 
 A slot is busy while a record of it is ACQUIRED, and for every record behind one that is in BACKOFF or DYING. What
-cannot be opened has no key that anybody knows, and is in nobody's way. See strict.py for what is taken.
+cannot be opened has no known keys, and blocks no slot. Offsets of DEEP slots do not count in `queued`. What is taken:
+see strict.py.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
 from heapq import heappop, heappush, heappushpop
 from typing import TYPE_CHECKING
 
 from semantics.subscriptions.chunks import MASK, SHIFT, Chunk, Window
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Leases, held
-from semantics.subscriptions.owners import SEVERAL, Owners, Table, table
+from semantics.subscriptions.owners import SEVERAL, Keyed, Owners, table
 from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
@@ -85,7 +85,7 @@ class DeepSlot:
         """how many are AVAILABLE before the border, and from it on"""
 
 
-class Slots:
+class SlotQueues(Keyed):
     """Flags of slots, the queues of their owners, and who waits for what."""
 
     __slots__ = (
@@ -95,21 +95,13 @@ class Slots:
         "_leases",
         "_marks",
         "_more",
-        "_owners",
         "_parked",
         "_queues",
-        "_since",
-        "_window",
-        "queued",
-        "read",
     )
 
     def __init__(self, window: Window, leases: Leases, read: int) -> None:
-        self._window = window
+        super().__init__(window, read)
         self._leases = leases
-        self.read = read
-        """offsets from here on were not read: their slots are not known"""
-        self._owners: Table = table(())
         self._queues = [Queue()]
         self._marks = bytearray()
         """flags by slot; nothing while there is nothing to say of any"""
@@ -120,17 +112,9 @@ class Slots:
         self._parked: dict[int, list[int]] = {}
         """PARKED slot -> heap of the offsets that wait for it"""
         self._deep: dict[int, DeepSlot] = {}
-        self._since: dict[int, int] = {}
-        """DRAINING slot -> since when"""
-        self.queued = 0
-        """offsets of slots that are not DEEP, in queues and parked: what the look-ahead bounds"""
         self._grown = 0
         """how many joined them since it was last looked which slots are to be DEEP"""
         self.rebuild()
-
-    def rebuild(self) -> None:
-        """Make everything from the planes."""
-        raise NotImplementedError
 
     def _refill(self, slot: int) -> None:
         """Nothing of a DEEP slot is near: park the next ones."""
@@ -298,28 +282,10 @@ class Slots:
                 self._since[slot] = before.get(slot, now)
                 self._marks[slot] |= DRAINING
 
-    def adopt(self, owners: Owners, since: dict[int, int]) -> None:
-        """Go on where another dispatcher of the same records was."""
-        self._owners = table(tuple(owners.ranges()))
-        self._since = dict(since)
-        self.rebuild()
-
-    @property
-    def since(self) -> dict[int, int]:
-        """Draining slot -> since when."""
-        return self._since
-
-    def ranges(self) -> Iterable[tuple[int, int, str]]:
-        """Who owns what, as a selector says it."""
-        return self._owners.ranges()
-
     def _waiting(self, queue: Queue) -> list[tuple[int, int]]:
         """What is in a queue as (offset, slot)."""
         found = list(zip(queue.offsets[queue.head :], queue.slots[queue.head :], strict=True))
         return found + [(offset, self._slot_of(offset)) for offset in queue.heap]
-
-    def _slot_of(self, offset: int) -> int:
-        return self._window.chunks[offset >> SHIFT].slot_plane()[offset & MASK]
 
     def _in_hand(self) -> dict[int, str]:
         """Slot -> who has records of it in hand. Nothing keeps that: it is asked for when owners change, and by
@@ -333,9 +299,6 @@ class Slots:
                     if found.setdefault(slot, name) != name:
                         found[slot] = SEVERAL
         return found
-
-    def owner_of(self, slot: int) -> str | None:
-        return self._owners.owner_of(slot)
 
     def holder_of(self, slot: int) -> str | None:
         """Who has records of the slot in hand."""

@@ -169,7 +169,7 @@ class Draining(NamedTuple):
 
 
 class Deep(NamedTuple):
-    """A slot of which so much waits that most of it does not count in the look-ahead."""
+    """A slot with so many waiting records that most of them do not count in the look-ahead."""
 
     slot: int
     owner: str | None

@@ -2,13 +2,13 @@
 
 Every consumer has a queue: offsets with their slots, ascending, and a heap of what came back or had to wait. It takes
 the smallest first of which the slot is free. A slot is busy while a record of it is ACQUIRED, and for every record
-behind one that is in BACKOFF or DYING. What cannot be opened has no key that anybody knows, and is in nobody's way.
+behind one that is in BACKOFF or DYING. A batch that cannot be opened has no known keys, so its records block no slot.
 
 What is true of a slot is a byte of flags in a table of 65,536, so that many records are decided at once: their flags
 are looked up, those that are free and the first of their slot are taken, and what is left stays in the queue, to be
-looked at again. Few records are cheaper one by one. Both ways give the same, and what the one leaves the other takes
-up. A record that is met one by one and finds its slot busy is put aside (parked) until its slot is free; so is what is
-looked at again and again in vain.
+looked at again. Few records are cheaper one by one. Both ways give the same records and use the same tables, so each
+can go on where the other stopped. A record that is met one by one and finds its slot busy is put aside (parked) until
+its slot is free; so is what is looked at again and again in vain.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 # numpy is imported where it is used: it takes 20 MB, and whoever has no Key_Shared does not need it
 
 FEW = 64
-"""So many records at most are decided one by one"""
+"""Up to this many records are decided one by one"""
 SPARSE = 16
-"""Of so many that were looked at together one at least must be taken, or the others are parked"""
+"""At least one in this many of the records looked at together must be taken; otherwise the others are parked"""
 LEAST_SCANNED = 512
 
 _BUSY = HELD | BLOCKED
@@ -59,7 +59,7 @@ _BUSY = HELD | BLOCKED
 _OF_CONCERN = re.compile(rb"[\x00\x01\x04-\x06\x08\x09]+")  # all but DONE, DELAYED, UNREAD, and the CORRUPT
 _NOT_AVAILABLE = re.compile(rb"[\x01\x04-\x06\x08\x09]+")  # of these
 _MANY = 16_384
-"""Made anew, so many are put into queues before it is looked which slots are to be DEEP"""
+"""When queues are rebuilt: records put into them before slots are checked for becoming DEEP"""
 _acquired = tuple.__new__  # half the time of calling the class
 
 
@@ -246,17 +246,8 @@ class Strict(DeepSlots):
             runs.append(begin << SHIFT | (end - 1 - begin))
         queue.head = head
         queue.cut()
-        self._took(lease, room - left, deep)
+        self._took(lease, room - left, room - left - deep)
         return taken
-
-    def _took(self, lease: Lease, number: int, deep: int) -> None:
-        """`deep` of them are of DEEP slots."""
-        lease.remaining += number
-        lease.consumer.in_hand += number
-        self.queued -= number - deep
-        n = self._window.n
-        n[AVAILABLE] -= number
-        n[ACQUIRED] += number
 
     def _take_many(self, queue: Queue, lease: Lease, room: int) -> list[Acquired]:
         """`take` for many at once: the same records."""
@@ -297,7 +288,8 @@ class Strict(DeepSlots):
         queue.heap = []
         if left == room:
             return []
-        self._took(lease, room - left, self._near_gone(slots[picks]) if self._deep else 0)
+        number = room - left
+        self._took(lease, number, number - self._near_gone(slots[picks]) if self._deep else number)
         return self._hand_out(offsets[picks], lease)
 
     def _free(

@@ -1,7 +1,7 @@
 """A store in memory that answers as late, and in as strange an order, as the contract allows.
 
-What leans on an answer at once, on rows that nobody loaded, or on an order between commits that have nothing in common
-fails here, in tests of this machine: a store over a network would show it now and then. Everything follows from a seed.
+Code that relies on an answer at once, on rows that were not loaded, or on an order between unrelated commits fails
+here, in tests; on a store over a network it would fail now and then. Everything follows from a seed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TURNS = 3
 
 
 class NotLoaded(AssertionError):
-    """A scope is read that was not loaded: a fault of who reads."""
+    """A scope is read that was not loaded: a bug in the caller."""
 
 
 class LateLog(MemoryLog):

@@ -357,8 +357,8 @@ class LogWriter:
         put(_key(self.partition, ledger), rows.LEDGER.pack(base, 0, now, 0, 0), handle)
 
     def row(self) -> tuple[int, ...]:
-        """The fields of the `LogRow` as it is after what was planned. A plain tuple: a LogRow would cost 0.5 us of the 15
-        of a group.
+        """The fields of the `LogRow` as it is after what was planned. A plain tuple: a LogRow would add 0.5 us to the
+        15 of a group.
         """
         return (
             (self.flags & rows.REFUSES) | (rows.ACTIVE if self.open else 0),

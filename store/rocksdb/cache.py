@@ -18,7 +18,7 @@ BLOCK_BYTES = 64 * 1024
 _OVERHEAD = 96  # what a part costs beside its bytes
 _BLOCK_OVERHEAD = 600
 _FORGOTTEN = 64
-"""So many places of forgotten blocks may always be in the queue."""
+"""This many entries of forgotten blocks may stay in the queue."""
 
 _STEP = batch.STEP.unpack_from
 

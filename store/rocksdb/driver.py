@@ -42,7 +42,7 @@ from store.steps import step
 log = logging.getLogger("magnetar.store")
 
 KEPT_LOGS = 1000
-"""So many logs are kept open however idle and whoever else holds them."""
+"""This many logs are kept open, however idle."""
 
 
 class RocksStore:
@@ -219,7 +219,7 @@ class RocksStore:
         self._checkpointer.grown()
 
     def _take_changed(self, result: Result) -> None:
-        """Logs that went; and after a failure, those that nobody may trust any more."""
+        """Discard logs that were dropped, and after a failure those whose state is not known."""
         for commit in result.commits:
             failed = result.outcome is not None or commit.failed is not None
             if commit.failed is not None and isinstance(commit.failed, Refused):
@@ -315,9 +315,8 @@ class RocksStore:
 
     @step("checkpoint.forgotten")
     def forget_idle(self) -> None:
-        """Let go of logs that have nothing in the queue and nothing in the tail cache.
-
-        What somebody else holds stays alive, and is taken back when it is asked for or written to.
+        """Drop the references to logs that have nothing in the queue and nothing in the tail cache. A log that has
+        other holders stays alive, and is used again when it is asked for or written to.
         """
         if len(self._logs) <= KEPT_LOGS or not self._writer.idle:
             return

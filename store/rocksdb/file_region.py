@@ -25,7 +25,7 @@ _REMEMBERED = 16
 
 
 class AnswerEnds:
-    """Where answers ended that were large: who asks on from there needs neither the index nor a look at the file."""
+    """Where large answers ended: a read that goes on from there needs neither the index nor the file."""
 
     __slots__ = ("_places",)
 
@@ -36,8 +36,8 @@ class AnswerEnds:
         return offset in self._places
 
     def add(self, next_offset: int, number: int, position: int, size: int) -> None:
-        """The batches before `next_offset` end at this position of a segment, and as its header says a batch of so many
-        bytes begins there with that offset; 0: nobody has seen one. In any thread.
+        """The batches before `next_offset` end at this position of a segment. `size`: bytes of the batch that begins
+        there with that offset, as its header says; 0 if none was seen. In any thread.
         """
         self._places.pop(next_offset, None)
         self._places[next_offset] = number, position, size
@@ -152,10 +152,10 @@ class FileRegion(Stored):
         return not self._doubts and self._trust.misses == self._misses
 
     def _check(self, buffer: memoryview, misses: int, doubts: Sequence[tuple[int, int]] | None) -> bool:
-        """Whether all batches in the buffer are right, which was read when there were so many misses. `doubts`: as in
-        `sound`, but positions of the segment.
+        """Whether all batches in the buffer are right. `misses`: how many there had been when it was read. `doubts`:
+        as in `sound`, but positions of the segment.
 
-        The last one may be cut off: it is not looked at, for no client makes anything of it.
+        The last one may be cut off: it is not checked, since clients ignore it.
         """
         _, segment, size, position = self._request
         room = segment.size - position

@@ -42,7 +42,7 @@ from store.rocksdb.write_behind import KICK_BYTES, WriteBehind
 from store.steps import step
 
 KEPT_WRITERS = 1000
-"""So many logs are kept ready for the next append, however idle."""
+"""This many logs are kept ready for the next append, however idle."""
 
 CARRIED_BYTES = 64 * 1024
 """A carried payload above this syncs its segment even under `os`."""

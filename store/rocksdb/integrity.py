@@ -101,7 +101,7 @@ class Evicted(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """Batches that were right when there were so many misses."""
+    """Batches that were right when the count of misses was `misses`."""
 
     number: int
     start: int
@@ -250,7 +250,8 @@ class Trust:
         """Around a call that may have the system read these bytes from the disk. They count as missed when it ends,
         unless it says `found`.
 
-        To ask is enough for the system to begin to read: from then on others may find there what nobody has checked.
+        The request alone makes the system begin to read: from then on others may find bytes there that were not
+        checked.
         """
         return Asking(self, self._asks, segment, position, size)
 
@@ -273,7 +274,7 @@ class Trust:
             return self.misses
 
     def found(self, number: int, start: int, end: int, next_offset: int, misses: int) -> None:
-        """As `add`, in any thread, of bytes that were read when there were so many misses."""
+        """As `add`, in any thread. `misses`: how many there had been when the bytes were read."""
         self._told.append(Verified(number, start, end, next_offset, misses))
 
 

@@ -3,7 +3,7 @@
 RocksDB drops everything behind a damaged record of its WAL without a word. So that this is noticed, the
 sequence number of the last committed group stands in a small mapped file too. The page cache keeps it when
 the process dies; when the machine dies it may be older than the truth, never newer than what was once
-committed. (BookKeeper's lastMark file tells the same of its journal.)
+committed. BookKeeper has a lastMark file for its journal, with the same purpose.
 """
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ class LogReader:
     def _checked(
         self, segment: Segment, position: int, due: int, data: Buffer, seen: int, size: int, max_bytes: int
     ) -> Reading[tuple[Buffer, str]]:
-        """The good batches from a position on, or else what is wrong with the first, of `size` bytes. `data` was read
-        when there were `seen` misses.
+        """The good batches from a position on, or else what is wrong with the first, of `size` bytes. `seen`: how many
+        misses there had been when `data` was read.
         """
         trust = self._trust
         room = segment.size - position

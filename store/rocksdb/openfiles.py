@@ -1,4 +1,4 @@
-"""The segment files that appends have open: no more than so many, those of idle logs are closed first."""
+"""The segment files that appends have open: a bounded number; those of idle logs are closed first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class OpenFiles:
-    """Which logs have the file open that takes what comes; `LogWriter.descriptor` is -1 for the others."""
+    """The logs whose active segment is open for appends; `LogWriter.descriptor` is -1 for the others."""
 
     def __init__(self, files: Files, limit: int) -> None:
         self._files = files
@@ -44,7 +44,7 @@ class OpenFiles:
             self._close_idle()
 
     def leave(self, log: LogWriter) -> None:
-        """Nothing more comes into the log's file: it is closed when the group at work is done."""
+        """The log's file takes no more appends: it is closed when the current group is done."""
         if log.descriptor >= 0:
             self.closing.append(log.descriptor)
             log.descriptor = -1

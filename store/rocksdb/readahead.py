@@ -1,4 +1,4 @@
-"""What was read last of logs that are walked in small steps outside the tail cache: the next steps need no read.
+"""Readahead for logs that are read in small steps outside the tail cache: the next steps need no read.
 
 A step there costs some 20 us (a row of the index, a system call, headers, a check), whatever its size. So for a walk
 more is read in one go. For single places it is not, and not for larger steps: to come to the next takes as long.
@@ -17,7 +17,7 @@ BYTES = 64 * 1024
 _NEAR = 4096
 """Offsets between two steps of a walk, at most."""
 _STEPS = 3
-"""So many steps are a walk."""
+"""This many steps in a row are a walk."""
 _MOST = 64
 """Windows in memory, over all logs: 4 MiB."""
 
@@ -70,7 +70,7 @@ class ReadaheadWindow:
 
 
 class Readahead:
-    """The windows of all logs, by partition; who was asked least lately goes first."""
+    """The windows of all logs, by partition; the least recently used goes first."""
 
     __slots__ = ("_steps", "_windows")
 

@@ -1,4 +1,4 @@
-"""What goes: the rows and files of a log that is trimmed or dropped.
+"""Deletes the rows and files of a log that is trimmed or dropped.
 
 Rows go in the group's WriteBatch. Files get a DOOMED row there, and are unlinked once that is on disk.
 """
@@ -15,7 +15,9 @@ from store.rocksdb.commits import Result
 from store.rocksdb.database import Database
 
 FEW_ROWS = 32
-"""So many rows are deleted one by one: range tombstones make later reads slow, and a dropped log is often empty."""
+"""Up to this many rows are deleted one by one: range tombstones make later reads slow, and a dropped log is often
+empty.
+"""
 
 OF_A_LOG = (Family.INDEX, Family.SEGMENT, Family.LEDGER, Family.EPOCH, Family.DEDUP)
 """Families whose keys begin with the partition: they go with DropLog."""

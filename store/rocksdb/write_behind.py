@@ -7,9 +7,9 @@ limit is reached, and drives out what others have in the cache.
 
 So a log that has written `KICK_BYTES` tells this thread, which starts the writing of just those bytes, and gives the
 pages back when `limit` bytes have been written after them: as many as the machine has memory for, unless a number is
-given. Consumers that are less far behind than that still read from memory. Nothing waits, nothing is promised:
-durability is the business of the commit protocol's own syncs, and a page that is not yet on disk when its turn comes
-stays.
+given. Consumers that are less far behind than that still read from memory. Nothing waits for this, and it promises
+nothing: durability comes from the commit protocol's own syncs. A page that is not yet on disk when it is to be given
+back stays in the cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KICK_BYTES = 8 << 20
 """Bytes of one segment that are worth a request to the disk."""
 
 LOOK_BYTES = 256 << 20
-"""After so many bytes it is looked again how much memory the machine has."""
+"""The available memory is looked up again after this many bytes."""
 
 Extent = tuple[int, int, int, int, int]
 """partition, base offset and number of a segment; position and bytes in it."""

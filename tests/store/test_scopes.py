@@ -8,7 +8,7 @@ from gateway.broker.producers import ProducerTable
 from gateway.broker.subscriptions import rows as subscriptions
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.group_rows import ShareMemberRow
-from semantics.subscriptions.rows import Row, RowKind
+from semantics.subscriptions.rows import CursorRow, RowKind
 from store.api import (
     INSTANCE,
     Append,
@@ -46,7 +46,7 @@ def dedup() -> bytes:
 
 def of_cursor(kind: RowKind) -> bytes:
     prefix = subscriptions.prefix(9, PARTITION)
-    (row,) = subscriptions.writes_of(prefix, [Row(kind, b"rest of it", b"")])
+    (row,) = subscriptions.writes_of(prefix, [CursorRow(kind, b"rest of it", b"")])
     assert isinstance(row, Put)
     return row.key
 
@@ -128,7 +128,7 @@ def test_a_write_belongs_to_a_scope() -> None:
         (Put(Family.DEDUP, KEYS[Family.DEDUP], b""), mine),
         (Delete(Family.OFFSET, KEYS[Family.OFFSET]), of_group(GROUP)),
         (DeleteRange(Family.META, b"a", b"b"), INSTANCE),
-        (subscriptions.writes_of(cursor, [Row(RowKind.ACK, b"", None)])[0], mine),
+        (subscriptions.writes_of(cursor, [CursorRow(RowKind.ACK, b"", None)])[0], mine),
         (DeleteRange(Family.ACK, cursor + b"a", cursor + b"b"), mine),
         (DeleteRange(Family.OFFSET, *offsets.group_range(GROUP)), of_group(GROUP)),
         (DeleteRange(Family.DEDUP, last, last + b"\0"), of_partition(0xFFFFFFFF)),

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from semantics.subscriptions.rows import LOG, Row, RowKind, Stands, number_key, read_number
+from semantics.subscriptions.rows import LOG, CursorRow, RowKind, Stands, number_key, read_number
 from semantics.subscriptions.rows import stands as read_stands
 from store.api import Delete, DeleteRange, Family, Put, Write
 from store.pending import Pending
@@ -186,7 +186,7 @@ def prefix(subscription: int, partition: int) -> bytes:
     return _PREFIX.pack(subscription, partition)
 
 
-def writes_of(start: bytes, changed: list[Row]) -> list[Write]:
+def writes_of(start: bytes, changed: list[CursorRow]) -> list[Write]:
     """What a cursor wants written, under its prefix."""
     writes: list[Write] = []
     for kind, key, value in changed:
@@ -201,12 +201,12 @@ def writes_of(start: bytes, changed: list[Row]) -> list[Write]:
     return writes
 
 
-def of_cursor(rows: Rows, start: bytes) -> Iterator[Row]:
+def of_cursor(rows: Rows, start: bytes) -> Iterator[CursorRow]:
     """What is stored of one cursor, but for what is due: see `due`."""
     skip = len(start)
     for kind in (RowKind.CURSOR, RowKind.ACK, RowKind.COUNT):
         for key, value in rows.scan(FAMILIES[kind], start):
-            yield Row(kind, key[skip:], value)
+            yield CursorRow(kind, key[skip:], value)
 
 
 def chunks(rows: Rows, start: bytes, number: int, limit: int) -> list[tuple[int, bytes]]:
@@ -221,11 +221,11 @@ def logged(rows: Rows, start: bytes) -> bool:
     return any(True for _ in rows.scan(Family.ACK, start, start + number_key(LOG), 1))
 
 
-def due(rows: Rows, start: bytes, key: bytes, limit: int) -> list[Row]:
+def due(rows: Rows, start: bytes, key: bytes, limit: int) -> list[CursorRow]:
     """At most `limit` due rows of one cursor, from the cursor's key on, in the order in which they are due."""
     skip = len(start)
     found = rows.scan(Family.DUE, start, start + key, limit)
-    return [Row(RowKind.DUE, key[skip:], value) for key, value in found]
+    return [CursorRow(RowKind.DUE, key[skip:], value) for key, value in found]
 
 
 def _following(start: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.rows import Row, RowKind
+from semantics.subscriptions.rows import CursorRow, RowKind
 from semantics.subscriptions.states import Refusal
 
 
@@ -25,7 +25,7 @@ class _Changed(Cursor):
 
     @classmethod
     def load(
-        cls, config: SubscriptionConfig, found: Iterable[Row], log_start: int, log_end: int, wall: int
+        cls, config: SubscriptionConfig, found: Iterable[CursorRow], log_start: int, log_end: int, wall: int
     ) -> Cursor:
         return super().load(replace(config, **cls.changes), found, log_start, log_end, wall)
 
@@ -73,7 +73,7 @@ class ForgetsRows(Cursor):
     __slots__ = ()
     turns = 0
 
-    def writes(self) -> list[Row]:
+    def writes(self) -> list[CursorRow]:
         found = super().writes()
         ForgetsRows.turns += 1
         return found if ForgetsRows.turns % 8 else [row for row in found if row.kind is RowKind.CURSOR]
@@ -86,7 +86,7 @@ class ForgetsCounts(Cursor):
 
     @classmethod
     def load(
-        cls, config: SubscriptionConfig, found: Iterable[Row], log_start: int, log_end: int, wall: int
+        cls, config: SubscriptionConfig, found: Iterable[CursorRow], log_start: int, log_end: int, wall: int
     ) -> Cursor:
         rows = [row for row in found if row.kind is not RowKind.COUNT]
         return super().load(config, rows, log_start, log_end, wall)

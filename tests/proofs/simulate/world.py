@@ -21,7 +21,7 @@ from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.hashing import slot_of
-from semantics.subscriptions.rows import Row, RowKind
+from semantics.subscriptions.rows import CursorRow, RowKind
 from semantics.subscriptions.selectors import Selector
 from semantics.subscriptions.states import Batch, Ending, Reason, Refusal
 from tests.proofs.simulate.ledger import Broken, Ledger, Message
@@ -552,7 +552,8 @@ class World:
             keys = sorted(key for kind, key in self.rows if kind is RowKind.DUE and key >= asked.key)
             page = keys[: asked.limit]
             self.cursor.due_loaded(
-                [Row(RowKind.DUE, key, self.rows[RowKind.DUE, key]) for key in page], len(page) == len(keys)
+                [CursorRow(RowKind.DUE, key, self.rows[RowKind.DUE, key]) for key in page],
+                len(page) == len(keys),
             )
 
     def crash(self) -> None:
@@ -561,7 +562,7 @@ class World:
         self.time += int(self.some(300))
         self._boot = self.time - self.random.randint(0, 10**7)
         self.ledger.crashed()
-        rows = [Row(kind, key, value) for (kind, key), value in self.rows.items()]
+        rows = [CursorRow(kind, key, value) for (kind, key), value in self.rows.items()]
         if self.random.random() < 0.5:
             rows = [row for row in rows if row.kind is not RowKind.DUE]
         self.cursor = self.cursors.load(self.config, rows, self._first, self.log_end, self.wall)

@@ -16,7 +16,7 @@ from time import process_time
 
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.rows import Row
+from semantics.subscriptions.rows import CursorRow
 from semantics.subscriptions.states import Batch
 
 ACCEPT, RELEASE = b"\x01", b"\x02"
@@ -83,11 +83,11 @@ def delayed(count: int = 10_000_000) -> str:
     return f"{count:,} delayed, {rows:,} rows: {grown:.1f} MB"
 
 
-def ranges(count: int = 1_000_000) -> list[Row]:
+def ranges(count: int = 1_000_000) -> list[CursorRow]:
     """The rows when every second offset is acknowledged."""
     cursor = Cursor.fresh(replace(MANY, nack_delay_ms=0), 0)
     cursor.attach("a", 0)
-    rows: dict[tuple[str, bytes], Row] = {}
+    rows: dict[tuple[str, bytes], CursorRow] = {}
     while cursor.read < 2 * count:
         first = cursor.read
         cursor.feed([Batch(first, first + 1_000)], first, WALL)

@@ -9,7 +9,7 @@ from typing import Any
 
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.rows import Row, RowKind
+from semantics.subscriptions.rows import CursorRow, RowKind
 from semantics.subscriptions.states import Batch, Refusal
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = (bytes([kind]) for kind in range(5))
@@ -86,7 +86,7 @@ class Driver:
     def count(self, *offsets: int) -> list[int]:
         return [self.cursor.look(at).count for at in offsets]
 
-    def commit(self) -> list[Row]:
+    def commit(self) -> list[CursorRow]:
         """Take the writes in, as the store does."""
         written = self.cursor.writes()
         for kind, key, value in written:
@@ -98,10 +98,10 @@ class Driver:
                 self.rows = {place: kept for place, kept in self.rows.items() if place[0] is not kind}
         return written
 
-    def stored(self, *kinds: RowKind) -> list[Row]:
+    def stored(self, *kinds: RowKind) -> list[CursorRow]:
         """The rows, in the order of their keys."""
         return [
-            Row(kind, key, value)
+            CursorRow(kind, key, value)
             for (kind, key), value in sorted(self.rows.items())
             if not kinds or kind in kinds
         ]

@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.rows import Row, RowKind
+from semantics.subscriptions.rows import CursorRow, RowKind
 from semantics.subscriptions.states import Batch, Ending, Reason
 from tests.examples import examples
 from tests.semantics.subscriptions.checked import Checked
@@ -72,7 +72,7 @@ configs = {
 Rows = dict[tuple[RowKind, bytes], bytes]
 
 
-def apply(rows: Rows, changes: Iterable[Row]) -> None:
+def apply(rows: Rows, changes: Iterable[CursorRow]) -> None:
     """As the store does: puts, deletes, and the row that deletes all of its kind."""
     for kind, key, value in changes:
         if value is not None:
@@ -367,7 +367,8 @@ class Machine(RuleBasedStateMachine):
             keys = sorted(key for kind, key in self.rows if kind == RowKind.DUE and key >= asked.key)
             page = keys[: asked.limit]
             self.cursor.due_loaded(
-                [Row(RowKind.DUE, key, self.rows[RowKind.DUE, key]) for key in page], len(page) == len(keys)
+                [CursorRow(RowKind.DUE, key, self.rows[RowKind.DUE, key]) for key in page],
+                len(page) == len(keys),
             )
 
     # dead letters
@@ -498,7 +499,7 @@ class Machine(RuleBasedStateMachine):
                 self.log_end = self.log[-1].next
         self.model.cut(self.log_end)
         rows = [
-            Row(kind, key, value)
+            CursorRow(kind, key, value)
             for (kind, key), value in self.rows.items()
             if due_at_once or kind != RowKind.DUE
         ]

@@ -8,7 +8,7 @@ from semantics.subscriptions import due
 from semantics.subscriptions.chunks import SHIFT
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.leases import unpack
-from semantics.subscriptions.rows import Row
+from semantics.subscriptions.rows import CursorRow
 
 
 class Kept:
@@ -16,7 +16,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.times = DueTimes()
-        self.rows: dict[bytes, Row] = {}
+        self.rows: dict[bytes, CursorRow] = {}
         self.delayed: set[int] = set()
         self.stored: set[int] = set()
         self.woken: set[int] = set()

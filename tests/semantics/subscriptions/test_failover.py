@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semantics.subscriptions.failover import (
-    Consumer,
+    FailoverConsumer,
     active_by_hash,
     active_of_partition,
     active_of_topic,
@@ -14,10 +14,10 @@ from semantics.subscriptions.failover import (
     line,
 )
 
-A, B, C, D = (Consumer(name) for name in "ABCD")
+A, B, C, D = (FailoverConsumer(name) for name in "ABCD")
 
 consumers = st.lists(
-    st.builds(Consumer, st.text("abc", min_size=1, max_size=3), st.integers(0, 2)),
+    st.builds(FailoverConsumer, st.text("abc", min_size=1, max_size=3), st.integers(0, 2)),
     max_size=8,
     unique_by=lambda consumer: consumer.name,
 )
@@ -49,7 +49,7 @@ def test_one_topic_without_partitions_goes_by_who_came_first() -> None:
 
 def test_priority_before_name() -> None:
     """4-pulsar-messaging-concepts-2.6, Failover: sorted by priority, then name; evenly over the highest priority."""
-    low, high, higher = Consumer("a", 1), Consumer("z", 0), Consumer("y", 0)
+    low, high, higher = FailoverConsumer("a", 1), FailoverConsumer("z", 0), FailoverConsumer("y", 0)
     assert assignment([low, high, higher], 4) == ["y", "z", "y", "z"]
     assert active_of_topic([low, high, higher]) == "z"
     assert line([low, high], 5) == ["z", "a"]
@@ -68,7 +68,9 @@ def test_several_topics_without_partitions_are_shared_out() -> None:
 
 
 @given(consumers, st.integers(0, 20))
-def test_everybody_is_in_line_once_and_the_next_takes_over(present: list[Consumer], partition: int) -> None:
+def test_everybody_is_in_line_once_and_the_next_takes_over(
+    present: list[FailoverConsumer], partition: int
+) -> None:
     order = line(present, partition)
     assert sorted(order) == sorted(consumer.name for consumer in present)
     assert active_of_partition(present, partition) == (order[0] if order else None)
@@ -78,7 +80,9 @@ def test_everybody_is_in_line_once_and_the_next_takes_over(present: list[Consume
 
 
 @given(consumers, st.integers(0, 30))
-def test_partitions_are_even_over_the_highest_priority(present: list[Consumer], partitions: int) -> None:
+def test_partitions_are_even_over_the_highest_priority(
+    present: list[FailoverConsumer], partitions: int
+) -> None:
     assigned = assignment(present, partitions)
     if not present:
         assert assigned == [None] * partitions

@@ -12,7 +12,7 @@ from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.chunks import SIZE
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
-from semantics.subscriptions.rows import Row, RowError, RowKind
+from semantics.subscriptions.rows import CursorRow, RowError, RowKind
 from semantics.subscriptions.states import Batch
 from tests.semantics.subscriptions.driving import ACCEPT, REJECT, RELEASE, WALL, Driver, all_of
 
@@ -184,10 +184,10 @@ def test_a_row_that_cannot_be_read_is_refused() -> None:
     driver = Driver()
     driver.commit()
     for wrong in (
-        Row(RowKind.ACK, bytes(8), (5).to_bytes(8, "big")),
-        Row(RowKind.ACK, bytes(8), bytes(8)),
-        Row(RowKind.COUNT, b"x", b"\0"),
-        Row(RowKind.CURSOR, b"", None),
+        CursorRow(RowKind.ACK, bytes(8), (5).to_bytes(8, "big")),
+        CursorRow(RowKind.ACK, bytes(8), bytes(8)),
+        CursorRow(RowKind.COUNT, b"x", b"\0"),
+        CursorRow(RowKind.CURSOR, b"", None),
     ):
         with pytest.raises(RowError):
             Cursor.load(driver.config, [*driver.stored(), wrong], 0, 10, WALL)

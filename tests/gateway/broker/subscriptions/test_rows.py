@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.rows import SubscriptionRow
-from semantics.subscriptions.rows import Row, RowKind
+from semantics.subscriptions.rows import CursorRow, RowKind
 from store import memory
 from store.api import Durability, Family, Store, Write
 
@@ -99,7 +99,7 @@ def test_ids_count_from_one() -> None:
 
 # -- rows of cursors -----------------------------------------------------------------------------------------------
 
-ALL = [Row(kind, b"" if kind is RowKind.CURSOR else b"k", b"v") for kind in RowKind]
+ALL = [CursorRow(kind, b"" if kind is RowKind.CURSOR else b"k", b"v") for kind in RowKind]
 EDGES = st.sampled_from([0, 1, 255, 256, 2**32 - 2])
 
 
@@ -112,15 +112,18 @@ def test_a_cursor_has_its_own_rows_and_no_others(one: tuple[int, int], other: tu
 
 def test_a_row_without_a_value_is_deleted_and_without_a_key_all_of_its_kind_are() -> None:
     mine, others = rows.prefix(1, 7), rows.prefix(1, 8)
-    many = [Row(RowKind.ACK, bytes([number]), b"v") for number in (0, 1, 255)]
+    many = [CursorRow(RowKind.ACK, bytes([number]), b"v") for number in (0, 1, 255)]
     store = store_of([*rows.writes_of(mine, [*ALL, *many]), *rows.writes_of(others, [*ALL, *many])])
-    put(store, *rows.writes_of(mine, [Row(RowKind.ACK, b"\1", None)]))
+    put(store, *rows.writes_of(mine, [CursorRow(RowKind.ACK, b"\1", None)]))
     assert [row.key for row in rows.of_cursor(store, mine) if row.kind is RowKind.ACK] == [
         b"\0",
         b"k",
         b"\xff",
     ]
-    put(store, *rows.writes_of(mine, [Row(RowKind.ACK, b"", None), Row(RowKind.CURSOR, b"", None)]))
+    put(
+        store,
+        *rows.writes_of(mine, [CursorRow(RowKind.ACK, b"", None), CursorRow(RowKind.CURSOR, b"", None)]),
+    )
     assert [row.kind for row in rows.of_cursor(store, mine)] == [RowKind.COUNT]
     assert len(list(rows.of_cursor(store, others))) == 6
 
@@ -147,7 +150,7 @@ def test_a_subscription_that_is_removed_leaves_nothing_and_its_neighbours_alone(
 
 def test_due_rows_come_from_a_key_on_and_no_more_than_asked_for() -> None:
     at = rows.prefix(3, 4)
-    due = [Row(RowKind.DUE, bytes([number]), b"v") for number in range(5)]
+    due = [CursorRow(RowKind.DUE, bytes([number]), b"v") for number in range(5)]
     store = store_of(rows.writes_of(at, due))
     assert rows.due(store, at, b"", 9) == due
     assert rows.due(store, at, b"\2", 2) == due[2:4]
@@ -159,7 +162,7 @@ def test_where_cursors_stand_comes_in_pages() -> None:
     store = store_of(
         write
         for place in places
-        for write in rows.writes_of(rows.prefix(*place), [Row(RowKind.CURSOR, b"", b"%d-%d" % place)])
+        for write in rows.writes_of(rows.prefix(*place), [CursorRow(RowKind.CURSOR, b"", b"%d-%d" % place)])
     )
     first = asyncio.run(rows.page_of_stands(store, None, 2))
     assert first == [(1, 0, b"1-0"), (1, 1, b"1-1")]

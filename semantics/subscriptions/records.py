@@ -20,7 +20,7 @@ from semantics.subscriptions.dead_letters import DeadLetters
 from semantics.subscriptions.due import DueTimes, Popped
 from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import Lease, Leases, pack
-from semantics.subscriptions.rows import Row
+from semantics.subscriptions.rows import CursorRow
 from semantics.subscriptions.shared import Shared
 from semantics.subscriptions.states import (
     ACQUIRED,
@@ -96,7 +96,7 @@ class Records:
         self.dispatch()
 
     def begin_anew(self, offset: int) -> None:
-        """Nothing that was known of any record holds any more, and what is in hand is in nobody's."""
+        """All states are forgotten, and nobody holds anything."""
         self.window = Window(offset)
         self.due = DueTimes()
         self.dead_letters = DeadLetters(self.window)
@@ -296,7 +296,7 @@ class Records:
 
     # -- rows ------------------------------------------------------------------------------------------------
 
-    def due_loaded(self, found: Iterable[Row], complete: bool) -> bool:
+    def due_loaded(self, found: Iterable[CursorRow], complete: bool) -> bool:
         """Rows of due times, in order. Whether there is something to write."""
         mending = self.due.mending
         self.due.loaded(found, complete)
@@ -311,12 +311,12 @@ class Records:
         self.changed = self.changed or bool(woken)
         return bool(woken)
 
-    def writes(self) -> list[Row]:
+    def writes(self) -> list[CursorRow]:
         """All rows that changed since the last call."""
         if not self.changed:
             return []
         self.changed = False
-        found: list[Row] = []
+        found: list[CursorRow] = []
         window = self.window
         window.dirty.update(window.chunks.keys() & self.due.awaited)
         if not self.waiting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from semantics.subscriptions.chunks import MASK, SHIFT
 from semantics.subscriptions.leases import UNSENT
-from semantics.subscriptions.moves import Records
+from semantics.subscriptions.records import Records
 from semantics.subscriptions.states import (
     ACQUIRED,
     BACKOFF,
@@ -18,7 +18,7 @@ from semantics.subscriptions.states import (
 )
 
 
-def look(records: Records, offset: int) -> RecordState:
+def explain(records: Records, offset: int) -> RecordState:
     """Why this record arrives or does not."""
     window, keyed = records.window, records.keyed
     if offset < window.start:
