@@ -13,9 +13,9 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from tests.gateway.broker.held import HeldStore, run, until
+from tests.gateway.large import filled
+from tests.gateway.large import run as run_on_disk
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body
-from tests.gateway.test_large_answers import filled
-from tests.gateway.test_large_answers import run as run_on_disk
 
 
 @pytest.fixture

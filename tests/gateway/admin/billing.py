@@ -9,6 +9,10 @@ from typing import Any
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from tests.gateway.admin.conftest import Admin
 
+COUNTERS = (
+    "delivered", "redelivered", "acknowledged", "nacked", "rejected", "timedOut", "crashed", "buried", "dropped",
+)  # fmt: skip
+
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
 
 EARLIEST = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})

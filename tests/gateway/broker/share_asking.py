@@ -164,6 +164,14 @@ async def topic(gateway: Gateway, client: Client, records: int = 0, partitions: 
     return topic_id
 
 
+async def half_filled(gateway: Gateway, client: Client, records: int = 4) -> bytes:
+    """A topic of two partitions that the group reads, with records in partition 0 alone; its id."""
+    topic_id = await topic(gateway, client, partitions=2)
+    for value in range(records):
+        await put(client, b"%d" % value)
+    return topic_id
+
+
 async def put(client: Client, *values: bytes, partition: int = 0) -> None:
     await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(*values), partition=partition))
 

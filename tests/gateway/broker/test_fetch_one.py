@@ -22,8 +22,8 @@ from store.api import Stored
 from store.rocksdb.files import Files
 from store.rocksdb.reader import Reader
 from tests.gateway.apis.test_fetch import frame, peer, request
+from tests.gateway.large import BIG, filled, run, same
 from tests.gateway.serving import Client, batch, produce_body
-from tests.gateway.test_large_answers import BIG, filled, run, same
 
 
 def in_memory(pieces: Answer) -> bytes:

@@ -16,7 +16,8 @@ from tqdm import tqdm
 from compat.stopping import deaf, stoppable
 from tests.proofs.simulate.ledger import Broken
 from tests.proofs.simulate.sabotage import SABOTAGES
-from tests.proofs.simulate.world import Scenario, World, scenarios
+from tests.proofs.simulate.scenarios import Scenario, scenarios
+from tests.proofs.simulate.world import World
 
 NAMES = [scenario.name for scenario in scenarios()]
 

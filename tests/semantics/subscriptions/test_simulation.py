@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.proofs.simulate.sabotage import SABOTAGES
-from tests.proofs.simulate.world import Scenario, World, scenarios
+from tests.proofs.simulate.scenarios import Scenario, scenarios
+from tests.proofs.simulate.world import World
 
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 

@@ -6,8 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from google_crc32c import value as crc32c
+
+from store.rocksdb import check
 
 MEMORY = Path("/dev/shm")
 
@@ -22,3 +26,16 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of each batch whose CRC was looked at."""
+    found: list[int] = []
+
+    def counted(data: bytes) -> Any:
+        found.append(len(data))
+        return crc32c(data)
+
+    monkeypatch.setattr(check, "crc32c", counted)
+    return found

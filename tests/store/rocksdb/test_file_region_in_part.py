@@ -13,11 +13,11 @@ import pytest
 
 from store import rocksdb
 from tests.store.making import soon
-from tests.store.rocksdb.test_file_region import (
+from tests.store.rocksdb.regions import (
     BATCHES,
     LEAST,
     MIB,
-    checked,
+    NOWAIT,
     damage,
     lent,
     made,
@@ -26,11 +26,7 @@ from tests.store.rocksdb.test_file_region import (
     stored,
 )
 
-__all__ = ["checked"]
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(os, "RWF_NOWAIT"), reason="the system does not say what is in memory"
-)
+pytestmark = NOWAIT
 
 Read = tuple[int, int]
 
