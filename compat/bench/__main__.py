@@ -12,11 +12,13 @@ import argparse
 import dataclasses
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from compat.bench import generator, machine, pulsar, report, results, runner, share_clients
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
+from compat.bench.servers import make_server
 from compat.bench.share import SHARE, needs_clients
 from compat.peers import pulsar as pulsar_peer
 from compat.peers.kafka.jars import ensure_jars
@@ -40,6 +42,13 @@ def main() -> int:
         "--quick", action="store_true", help="short turns: shows that all works, proves nothing"
     )
     parser.add_argument("--server", choices=runner.WITH_PULSAR, help="one server only, no ratios")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="CHECKOUT",
+        help="no Kafka: Magnetar as it is in another checkout of the project (with its own .venv), by turns with this "
+        "one; the ratio says what a change costs",
+    )
     parser.add_argument(
         "--pulsar",
         action="store_true",
@@ -86,6 +95,10 @@ def main() -> int:
         if load.name in chosen
     ]
     usual = runner.WITH_PULSAR if options.pulsar else runner.SERVERS
+    if options.before is not None:
+        if not (options.before / "gateway").is_dir():
+            parser.error(f"--before: {options.before} is no checkout of the project")
+        usual = runner.WITH_BEFORE
     servers = (options.server,) if options.server else usual
     try:
         generator.build()
@@ -100,7 +113,7 @@ def main() -> int:
     except (generator.GeneratorError, JarsError, SparkMissingError) as error:
         print(error, file=sys.stderr)
         return 1
-    counts = not (options.server or options.quick or extra)
+    counts = not (options.server or options.quick or extra or options.before)
 
     def finished(outcome: runner.Outcome) -> None:
         if counts:
@@ -108,7 +121,13 @@ def main() -> int:
 
     try:
         outcomes = runner.run(
-            loads, options.rounds, options.quick, servers, runner.to_stderr, finished=finished
+            loads,
+            options.rounds,
+            options.quick,
+            servers,
+            runner.to_stderr,
+            make=partial(make_server, before=options.before and options.before.resolve()),
+            finished=finished,
         )
     except KeyboardInterrupt:
         print("\nstopped; what is through is kept, --resume goes on", file=sys.stderr)

@@ -15,6 +15,9 @@ from typing import Literal
 from compat.bench import clients, generator
 from compat.peers.process import Peer
 
+BEFORE = "Before"
+"""Magnetar as it is in another checkout, by turns with this one"""
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -109,6 +112,8 @@ class Load:
         """How it is measured of this server; None if the server does not get it."""
         if server == "Pulsar":
             return self.pulsar
+        if server == BEFORE:
+            server = "Magnetar"
         return self.measure if server in self.servers else None
 
 

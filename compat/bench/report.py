@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compat.bench.loads import Metric
+from compat.bench.loads import BEFORE, Metric
 from compat.bench.results import Row
-from compat.bench.runner import SERVERS, Outcome, last_line, number
+from compat.bench.runner import SERVERS, WITH_BEFORE, Outcome, last_line, number
 
 HEAD = ("load", "unit", "Kafka", "Magnetar", "ratio", "target", "")
 WITH_PULSAR = ("load", "unit", "Kafka", "Pulsar", "Magnetar", "ratio", "target", "")
@@ -21,7 +21,8 @@ def table(outcomes: Sequence[Outcome], pulsar: bool = False) -> list[tuple[str, 
     for outcome in outcomes:
         title = outcome.load.title
         for metric in outcome.load.metrics:
-            kafka, magnetar = (_figure(outcome, server, metric) for server in SERVERS)
+            beside = WITH_BEFORE if BEFORE in outcome.figures else SERVERS
+            kafka, magnetar = (_figure(outcome, server, metric) for server in beside)
             rows.append(
                 (
                     title,
@@ -79,7 +80,10 @@ def _figure(outcome: Outcome, server: str, metric: Metric) -> str:
 def plain(outcomes: Sequence[Outcome]) -> str:
     """The table for a terminal."""
     pulsar = _with_pulsar(outcomes)
-    rows = [WITH_PULSAR if pulsar else HEAD, *table(outcomes, pulsar)]
+    head: tuple[str, ...] = WITH_PULSAR if pulsar else HEAD
+    if any(BEFORE in outcome.figures for outcome in outcomes):
+        head = tuple(BEFORE if cell == "Kafka" else cell for cell in head)
+    rows = [head, *table(outcomes, pulsar)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -166,6 +170,8 @@ def _table(rows: Sequence[Row]) -> list[str]:
 
 
 def _with_pulsar(outcomes: Sequence[Outcome]) -> bool:
+    if any(BEFORE in outcome.figures for outcome in outcomes):
+        return False
     return any(
         metric.anchor is not None or outcome.values("Pulsar", metric)
         for outcome in outcomes

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 
 from compat.bench.clients import ClientError
 from compat.bench.generator import GeneratorError
-from compat.bench.loads import Load, Metric, Turn
+from compat.bench.loads import BEFORE, Load, Metric, Turn
 from compat.bench.servers import make_server, removed, settle_disk
 from compat.peers.maven import JarsError
 from compat.peers.process import Peer, PeerError
 
 SERVERS = ("Kafka", "Magnetar")
 WITH_PULSAR = ("Kafka", "Pulsar", "Magnetar")
+WITH_BEFORE = (BEFORE, "Magnetar")
 
 
 @dataclass(slots=True)
@@ -50,13 +51,17 @@ class Outcome:
         return statistics.median(values) if values else None
 
     def rival(self, metric: Metric) -> str:
-        """Whose figure Magnetar's is divided by: Pulsar's where there is an anchor or no Kafka, else Kafka's."""
+        """Whose figure Magnetar's is divided by: its own of before, if that was asked for; Pulsar's where there is an
+        anchor or no Kafka; else Kafka's.
+        """
+        if BEFORE in self.figures:
+            return BEFORE
         return "Kafka" if metric.anchor is None and "Kafka" in self.load.servers else "Pulsar"
 
     def ratio(self, metric: Metric) -> float | None:
         """Magnetar's median ÷ the rival's, or ÷ the anchor; None if either is missing (or the divisor is zero)."""
         other, magnetar = self.median(self.rival(metric), metric), self.median("Magnetar", metric)
-        if other is None:
+        if other is None and self.rival(metric) != BEFORE:
             other = metric.anchor
         if other is None or magnetar is None or other == 0:
             return None
@@ -64,6 +69,8 @@ class Outcome:
 
     def met(self, metric: Metric) -> bool | None:
         """Whether the metric's target and its bound hold; None where that cannot be said."""
+        if BEFORE in self.figures:
+            return None
         ratio, magnetar = self.ratio(metric), self.median("Magnetar", metric)
         said = [
             None if ratio is None else metric.met(ratio),

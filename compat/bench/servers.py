@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
-from compat.bench.loads import Load
+from compat.bench.loads import BEFORE, Load
 from compat.peers.kafka import KafkaPeer
 from compat.peers.magnetar import MagnetarPeer
 from compat.peers.process import Peer
@@ -16,11 +17,14 @@ from compat.tools import PROJECT
 SCRATCH = PROJECT / ".cache" / "bench"
 
 
-def make_server(name: str, load: Load) -> Peer:
-    """The server of a turn as its distribution starts it, with the load's settings.
+def make_server(name: str, load: Load, before: Path | None = None) -> Peer:
+    """The server of a turn as its distribution starts it, with the load's settings. `before` is the checkout of the
+    server "Before".
 
     It is not started yet: some loads measure just that.
     """
+    if name == BEFORE:
+        return MagnetarPeer(settings=load.magnetar, scratch=SCRATCH, checkout=before)
     if name == "Pulsar":
         return PulsarPeer(scratch=SCRATCH)
     if name == "Kafka":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compat.bench import runner
+from compat.bench import report, runner
 from compat.bench.clients import ClientError, parse_consumer, parse_producer
 from compat.bench.generator import GeneratorError, figures, flatten
 from compat.bench.loads import Load, Metric, Turn
@@ -56,6 +56,26 @@ def test_turns_alternate_and_medians_are_taken() -> None:
     assert outcome.median("Kafka", RATE) == 11.0
     assert outcome.median("Magnetar", RATE) == 20.0
     assert outcome.ratio(RATE) == pytest.approx(20 / 11)
+
+
+def test_another_checkout_is_measured_by_turns_and_no_target_is_judged() -> None:
+    order = []
+
+    def measure(turn: Turn) -> dict[str, float]:
+        order.append(turn.server.name)
+        return {"rate": 20.0 if turn.server.name == "Magnetar" else 10.0}
+
+    loads = [
+        Load("x", "X", (Metric("rate", "req/s", "higher", 3.0, anchor=5.0),), measure, servers=("Magnetar",))
+    ]
+    (outcome,) = runner.run(loads, 2, False, runner.WITH_BEFORE, make=make)
+    assert order == ["Before", "Magnetar"] * 2
+    assert outcome.ratio(loads[0].metrics[0]) == 2.0
+    assert outcome.met(loads[0].metrics[0]) is None
+    head, _, row = report.plain([outcome]).splitlines()
+    assert head.split()[:5] == ["load", "unit", "Before", "Magnetar", "ratio"]
+    assert "2.00x" in row
+    assert "Pulsar" not in head + row
 
 
 def test_a_failed_turn_is_kept_and_the_others_go_on() -> None:

@@ -41,6 +41,17 @@ def test_address_and_data_stay_over_a_stop_and_a_kill(tmp_path: Path) -> None:
     assert (tmp_path / "data").is_dir()
 
 
+def test_another_checkout_runs_its_own_code_in_its_own_environment(tmp_path: Path) -> None:
+    peer = MagnetarPeer(directory=tmp_path / "data", checkout=tmp_path)
+    assert peer.folder == tmp_path
+    assert peer.command()[0] == sys.executable
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert peer.command()[0] == str(python)
+    assert MagnetarPeer(directory=tmp_path / "data").command()[0] == sys.executable
+
+
 def test_a_temporary_folder_goes_with_it(tmp_path: Path) -> None:
     with MagnetarPeer(scratch=tmp_path / "scratch") as peer:
         folder = peer.directory

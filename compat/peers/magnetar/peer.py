@@ -25,6 +25,7 @@ class MagnetarPeer(Peer):
     `data` is its data folder, by default "data" in `directory`. `settings` are given with --set. `environ` is added to
     the environment. `wrapper` is a command that runs the gateway's, e.g. in a name space of its own. `entry` is the
     module that is run, and arguments of its own: a gateway that is to come to harm has another one than Magnetar's.
+    `checkout` is another checkout of the project, whose code runs: what is measured beside this one's.
     """
 
     name = "Magnetar"
@@ -42,8 +43,10 @@ class MagnetarPeer(Peer):
         entry: Sequence[str] = (MODULE,),
         start_timeout: float = 60.0,
         scratch: Path | None = None,
+        checkout: Path | None = None,
     ) -> None:
         super().__init__(port, directory, start_timeout, scratch)
+        self.checkout = checkout
         self.data = data or self.directory / "data"
         self.flags = [*flags, *(f"--set={key}={value}" for key, value in (settings or {}).items())]
         self.environ = dict(environ or {})
@@ -56,7 +59,7 @@ class MagnetarPeer(Peer):
     @property
     def folder(self) -> Path:
         # so that the modules of the tests are found, too
-        return PROJECT
+        return self.checkout or PROJECT
 
     @property
     def environment(self) -> dict[str, str]:
@@ -94,7 +97,13 @@ class MagnetarPeer(Peer):
         return ["serve", *where, "--data", str(self.data), *self.flags]
 
     def command(self) -> list[str]:
-        return [*self.wrapper, sys.executable, "-m", *self.entry, *self.arguments]
+        return [*self.wrapper, self.python, "-m", *self.entry, *self.arguments]
+
+    @property
+    def python(self) -> str:
+        """Another checkout runs in its own environment, if it has one."""
+        own = self.folder / ".venv" / "bin" / "python"
+        return str(own) if self.checkout is not None and own.exists() else sys.executable
 
     def verify(self) -> subprocess.CompletedProcess[str]:
         """`magnetar store verify` over its data; it must not run."""
