@@ -1,0 +1,1 @@
+"""Lanes: a subscription as the partitions of a queue topic, for clients that know nothing but offsets."""
