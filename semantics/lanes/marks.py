@@ -83,7 +83,7 @@ def parse(metadata: str | None) -> Marks | None:
         found = _ITEM.fullmatch(item)
         if found is None:
             raise MarksError(
-                f"{_short(item)} is no item: write s, or one of a n d r, and then = and offsets, such as n:5000=17,20-25."
+                f"{_short(item)} is no item: write s, or one of a n d r with = and offsets, such as n:5000=17,20-25."
             )
         verb = Verb(found[1])
         delay = None if found[2] is None else _number(found[2])
