@@ -28,8 +28,12 @@ def test_it_is_a_set(steps: list[tuple[bool, int, int]], first: int, end: int) -
         assert all(one[0] < one[1] < other[0] for one, other in pairwise(ranges))
     assert {at for at in range(30) if at in ranges} == plain
     asked = set(range(first, end))
-    assert [at for begin, stop in ranges.within(first, end) for at in range(begin, stop)] == sorted(plain & asked)
-    assert [at for begin, stop in ranges.outside(first, end) for at in range(begin, stop)] == sorted(asked - plain)
+    assert [at for begin, stop in ranges.within(first, end) for at in range(begin, stop)] == sorted(
+        plain & asked
+    )
+    assert [at for begin, stop in ranges.outside(first, end) for at in range(begin, stop)] == sorted(
+        asked - plain
+    )
     assert ranges.reach(first) == next(at for at in range(first, 60) if at not in plain)
 
 

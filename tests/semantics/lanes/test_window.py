@@ -39,7 +39,7 @@ def test_the_window_follows_the_rate() -> None:
 
 def test_who_commits_each_record_is_given_two_seconds_of_work() -> None:
     window = LaneWindow()
-    for now in range(0, 10_000):
+    for now in range(10_000):
         window.filled()
         window.acked(1, False, now)
     assert window.size == 2_000

@@ -1,0 +1,287 @@
+"""One lane: a log of deliveries with dense offsets, which of them are open, and what a commit does to them.
+
+A delivery is *given* when a run is appended. It is *served* when it was sent to somebody. It is *open* until it is
+acknowledged, failed, dead or taken back; then it is *closed* for good, for an offset is one delivery: what is to be
+delivered again gets a new offset at the end. A closed delivery reads as before, so that [a, b) never changes; only one
+that was taken back before anybody was to see it, because the client said that it goes back or skipped it, is *void*,
+and reads pass over it.
+
+`open` is the first open offset, and what OffsetFetch answers. Nothing here does I/O or knows the time.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from semantics.lanes.marks import Mark, Marks, MarksError, Verb, check
+from semantics.lanes.ranges import Ranges
+from semantics.lanes.runs import Run, runs_of
+from semantics.lanes.window import LaneWindow
+
+_STATE = struct.Struct(">BQQQI3I")
+_RANGE = struct.Struct(">QQ")
+_FORMAT = 1
+
+
+class LaneError(ValueError):
+    """A lane's row that cannot be read."""
+
+
+class Piece(NamedTuple):
+    """Deliveries [begin, end) of a run."""
+
+    run: Run
+    begin: int
+    end: int
+
+    @property
+    def number(self) -> int:
+        return self.end - self.begin
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """(first, last) in the source."""
+        return self.run.ranges(self.begin, self.end)
+
+
+class Settled(NamedTuple):
+    """What follows for the records from a commit."""
+
+    acked: list[Piece]
+    marked: list[tuple[Piece, Mark]]
+    """nacked, dead, or sent to the retry letter topic, as the mark says"""
+    returned: list[Piece]
+    """nobody was sent these: they are available again, as if they had not been given"""
+
+
+class Ended(NamedTuple):
+    """What the end of a consumer leaves: all of it is closed."""
+
+    served: list[Piece]
+    returned: list[Piece]
+
+
+def by_source(pieces: Iterable[Piece]) -> dict[int, list[tuple[int, int]]]:
+    """Source -> (first, last), ascending and disjoint; none touches the next."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for piece in pieces:
+        found.setdefault(piece.run.source, []).extend(piece.ranges())
+    for source, ranges in found.items():
+        ranges.sort()
+        joined = ranges[:1]
+        for first, last in ranges[1:]:
+            if first <= joined[-1][1] + 1:
+                joined[-1] = joined[-1][0], max(last, joined[-1][1])
+            else:
+                joined.append((first, last))
+        found[source] = joined
+    return found
+
+
+class Lane:
+    """See the module."""
+
+    __slots__ = ("_ats", "_seen", "_void", "closed", "end", "open", "runs", "served", "start", "window")
+
+    def __init__(self, start: int = 0) -> None:
+        self.start = start
+        """the first offset that can be read"""
+        self.open = start
+        """the first open offset, or `end`"""
+        self.end = start
+        """the offset that the next delivery gets"""
+        self.runs: list[Run] = []
+        self._ats: list[int] = []
+        self.closed = Ranges()
+        """at or above `open`"""
+        self.served = Ranges()
+        """at or above `open`, since the gateway started"""
+        # of what was given ahead: what was served, for good
+        self._seen = Ranges()
+        self._void = Ranges()
+        self.window = LaneWindow()
+
+    @property
+    def opened(self) -> int:
+        """How many deliveries are open."""
+        return self.end - self.open - self.closed.total
+
+    # -- given and served ------------------------------------------------------------------------------------
+
+    def give(self, source: int, acquired: Sequence[tuple[int, int, int]], ahead: bool = False) -> list[Run]:
+        """New deliveries of (first, last, failed) of a source, ascending. `ahead`: to nobody who fetches yet."""
+        runs = runs_of(self.end, source, acquired, ahead)
+        self.runs += runs
+        self._ats += [run.at for run in runs]
+        self.end = runs[-1].end
+        return runs
+
+    def serve(self, begin: int, end: int) -> bool:
+        """[begin, end) is sent to somebody. Whether the lane's row is to say so."""
+        self.served.add(max(begin, self.open), min(end, self.end))
+        news = False
+        for run, first, stop in self.pieces(begin, end):
+            if run.ahead and next(self._seen.outside(first, stop), None) is not None:
+                self._seen.add(first, stop)
+                news = True
+        return news
+
+    def pieces(self, begin: int, end: int) -> Iterator[Piece]:
+        """The runs of [begin, end), as far as there are any."""
+        at = max(bisect_right(self._ats, begin) - 1, 0)
+        while at < len(self.runs):
+            run = self.runs[at]
+            if run.at >= end:
+                return
+            first, stop = max(begin, run.at), min(end, run.end)
+            if first < stop:
+                yield Piece(run, first, stop)
+            at += 1
+
+    def readable(self, begin: int, end: int) -> Iterator[Piece]:
+        """The same without what is void."""
+        if not len(self._void):
+            yield from self.pieces(begin, end)
+            return
+        for first, stop in self._void.outside(begin, end):
+            yield from self.pieces(first, stop)
+
+    def open_ranges(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """What of [begin, end) is open."""
+        return self.closed.outside(max(begin, self.open), min(end, self.end))
+
+    # -- what a client says ----------------------------------------------------------------------------------
+
+    def commit(self, offset: int, marks: Marks, now: int, *, member: bool = True) -> Settled:
+        """A commit of `offset` by a member of the group, or by somebody who is none. Raises MarksError, and nothing is
+        taken: offsets or names that were not given, or, by no member, a jump over what nobody was sent.
+        """
+        if offset > self.end:
+            raise MarksError(f"Offset {offset} was not given to anybody yet: the next one is {self.end}.")
+        check(marks, offset, self.end)
+        skipped = Ranges()
+        for begin, end in self.open_ranges(self.open, offset):
+            for first, stop in self._unsent(begin, end):
+                skipped.add(first, stop)
+        if skipped.total and not member:
+            raise MarksError(
+                f"Offset {next(iter(skipped))[0]} lies below the committed {offset} and was not sent to anybody yet. "
+                "To skip what is there, clear the subscription's backlog."
+            )
+        for mark in marks.named:
+            if mark.verb is Verb.ACK and next(self._open_and_unsent(mark.first, mark.last + 1), None):
+                raise MarksError(f"Of {mark.first} to {mark.last} something was not sent to anybody yet.")
+        named: list[tuple[Piece, Mark]] = []
+        rest = Ranges()
+        for begin, end in self.open_ranges(self.open, offset):
+            rest.add(begin, end)
+        for begin, end in skipped:
+            rest.remove(begin, end)
+        for mark in marks.named:
+            for first, stop in list(self.open_ranges(mark.first, mark.last + 1)):
+                for begin, end in list(skipped.outside(first, stop)):
+                    named += [(piece, mark) for piece in self.pieces(begin, end)]
+                    rest.remove(begin, end)
+        acked = [piece for begin, end in rest for piece in self.pieces(begin, end)]
+        acked += [piece for piece, mark in named if mark.verb is Verb.ACK]
+        marked = [(piece, mark) for piece, mark in named if mark.verb is not Verb.ACK]
+        returned = [piece for begin, end in skipped for piece in self.pieces(begin, end)]
+        for piece in (*acked, *(piece for piece, _ in marked)):
+            self.close(piece.begin, piece.end)
+        for begin, end in list(skipped):
+            self.void(begin, end)
+        done = sum([piece.number for piece in acked]) + sum([piece.number for piece, _ in marked])
+        self.window.acked(done, not self.opened, now)
+        return Settled(acked, marked, returned)
+
+    def _unsent(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """What of [begin, end) was given ahead and never sent to anybody."""
+        for run, first, stop in self.pieces(begin, end):
+            if run.ahead:
+                yield from self._seen.outside(first, stop)
+
+    def _open_and_unsent(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        for first, stop in self.open_ranges(begin, end):
+            yield from self._unsent(first, stop)
+
+    # -- the end of deliveries -------------------------------------------------------------------------------
+
+    def close(self, begin: int, end: int) -> None:
+        """[begin, end) is not open any more."""
+        self.closed.add(max(begin, self.open), end)
+        self.open = self.closed.reach(self.open)
+        self.closed.remove(0, self.open)
+        self.served.remove(0, self.open)
+
+    def void(self, begin: int, end: int) -> None:
+        """[begin, end) is taken back, and not read any more."""
+        self._void.add(begin, end)
+        self.close(begin, end)
+
+    def sent_and_open(self) -> Iterator[tuple[int, int]]:
+        """What somebody may be working on."""
+        for begin, end in self.served:
+            yield from self.open_ranges(begin, end)
+
+    def first_sent(self) -> Piece | None:
+        """The first of what somebody may be working on: what was in work when the consumer left."""
+        found = next(self.sent_and_open(), None)
+        return None if found is None else next(self.pieces(found[0], found[0] + 1))
+
+    def end_all(self) -> Ended:
+        """Its consumer is gone: all that is open is closed, and is to be delivered anew."""
+        served = [piece for begin, end in list(self.sent_and_open()) for piece in self.pieces(begin, end)]
+        returned = [
+            piece
+            for begin, end in list(self.open_ranges(self.open, self.end))
+            for first, stop in list(self.served.outside(begin, end))
+            for piece in self.pieces(first, stop)
+        ]
+        self.close(self.open, self.end)
+        return Ended(served, returned)
+
+    def trim(self, before: int) -> list[int]:
+        """Forget what lies below `before`, as far as it is closed. Where the runs began that are gone."""
+        self.start = max(self.start, min(before, self.open))
+        keep = 0
+        while keep < len(self.runs) and self.runs[keep].end <= self.start:
+            keep += 1
+        gone = self._ats[:keep]
+        del self.runs[:keep], self._ats[:keep]
+        self._void.remove(0, self.start)
+        self._seen.remove(0, self.start)
+        return gone
+
+    # -- its row ---------------------------------------------------------------------------------------------
+
+    def state(self) -> bytes:
+        """What its runs do not say, as a row."""
+        sets = (self.closed, self._seen, self._void)
+        head = _STATE.pack(_FORMAT, self.start, self.open, self.end, self.window.size, *map(len, sets))
+        return b"".join([head, *(_RANGE.pack(*each) for ranges in sets for each in ranges)])
+
+    @classmethod
+    def load(cls, state: bytes, runs: Iterable[Run]) -> Lane:
+        """From its row, and its runs, ascending. Raises LaneError."""
+        try:
+            version, start, first_open, end, size, *lengths = _STATE.unpack_from(state)
+        except struct.error:
+            raise LaneError(f"A lane's row of {len(state)} bytes is unknown.") from None
+        if version != _FORMAT or len(state) != _STATE.size + sum(lengths) * _RANGE.size:
+            raise LaneError(f"A lane's row of {len(state)} bytes that begins with {version} is unknown.")
+        lane = cls(start)
+        lane.open, lane.end = first_open, end
+        lane.window.size = size
+        ranges = _RANGE.iter_unpack(state[_STATE.size :])
+        for found, length in zip((lane.closed, lane._seen, lane._void), lengths, strict=True):
+            for _ in range(length):
+                found.add(*next(ranges))
+        for run in runs:
+            if run.end > start:
+                lane.runs.append(run)
+                lane._ats.append(run.at)
+        if not start <= first_open <= end or (lane.runs and lane.runs[-1].end > end):
+            raise LaneError(f"A lane of [{start}, {end}) that is open from {first_open} on, with other runs.")
+        return lane

@@ -1,0 +1,162 @@
+"""The lanes of one subscription: whose they are, how much each may give, and what a lost consumer leaves behind.
+
+**A crash counts, but kills only what was served alone.** A consumer takes down with it whatever it had fetched. On most
+clients that is thousands of records, one of which may be the reason. So all of them count one delivery, up to the one
+before the last, and become suspects; they come again in ever smaller windows. The last delivery of a suspect is made
+while its consumer has nothing else, on none of its lanes: who crashes then was alone with the guilty one.
+
+A leave keeps what is open where it is. The first record that was open counts one delivery by the same rule, since it is
+what the consumer had in work: so a record that makes its consumer close in good order dies, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from semantics.lanes.lane import Lane, Piece, Settled
+from semantics.lanes.marks import Marks
+from semantics.lanes.suspects import Suspects
+from semantics.lanes.window import MOST
+
+
+class Failed(NamedTuple):
+    """Deliveries that failed with their consumer."""
+
+    lane: int
+    piece: Piece
+    most: int | None
+    """the count does not rise above that; None: it may reach the limit, and then the record is dead"""
+
+
+class Crash(NamedTuple):
+    """What a crash does."""
+
+    failed: list[Failed]
+    returned: list[tuple[int, Piece]]
+    """lane and deliveries that nobody was sent: available again, with the count that they had"""
+
+
+class Lanes:
+    """See the module. `limit`: deliveries of a record, 0 for no end; `shared`: any lane may get any record."""
+
+    __slots__ = ("_suspects", "lanes", "limit", "owners", "shared")
+
+    def __init__(self, lanes: Sequence[Lane], limit: int, *, shared: bool) -> None:
+        self.lanes = list(lanes)
+        self.limit = limit
+        self.shared = shared
+        self.owners: list[str | None] = [None] * len(self.lanes)
+        """of each lane the member that has it"""
+        one = Suspects()
+        self._suspects = [one if shared else Suspects() for _ in self.lanes]
+
+    def suspects(self, number: int) -> Suspects:
+        """Of a lane; all lanes of Shared have the same."""
+        return self._suspects[number]
+
+    def of(self, member: str) -> list[int]:
+        """The lanes that a member has."""
+        return [number for number, owner in enumerate(self.owners) if owner == member]
+
+    # -- how much --------------------------------------------------------------------------------------------
+
+    def room(self, number: int) -> int:
+        """How many deliveries a lane may give now."""
+        lane = self.lanes[number]
+        bound = min(lane.window.size, self._bound(number))
+        room = max(bound - lane.opened, 0)
+        if not room:
+            lane.window.filled()
+        return room
+
+    def _bound(self, number: int) -> int:
+        """What the suspects allow."""
+        suspects, owner = self._suspects[number], self.owners[number]
+        beside = [number] if owner is None else self.of(owner)
+        alone = [each for each in beside if self._last_rung(each)]
+        if alone:
+            # one lane after the other, each when its consumer has nothing else
+            others = sum(self.lanes[each].opened for each in beside if each != number)
+            return 1 if number == alone[0] and not others else 0
+        return suspects.bound(self.limit) if suspects.number else MOST
+
+    def _last_rung(self, number: int) -> bool:
+        """Whether the next delivery of one of its suspects is the last."""
+        suspects = self._suspects[number]
+        return suspects.number > 0 and self.limit > 0 and suspects.failed >= self.limit - 1
+
+    def polled(self, number: int, found: Sequence[tuple[int, Sequence[tuple[int, int, int]]]]) -> None:
+        """A lane with room asked for records and was given these: by source, (first, last, failed).
+
+        Suspects come before all others, unless they are held up by something else or are not there any more. Then
+        nobody waits for them: the next crash makes suspects anew.
+        """
+        suspects = self._suspects[number]
+        if not suspects.number:
+            return
+        if any(suspects.has(source, first, last) for source, some in found for first, last, _ in some):
+            return
+        open_ones = any(
+            suspects.has(piece.run.source, first, last)
+            for lane in (self.lanes if self.shared else [self.lanes[number]])
+            for begin, end in lane.open_ranges(lane.open, lane.end)
+            for piece in lane.pieces(begin, end)
+            for first, last in piece.ranges()
+        )
+        if not open_ones:
+            suspects.clear()
+
+    # -- what consumers do -----------------------------------------------------------------------------------
+
+    def commit(self, number: int, offset: int, marks: Marks, now: int, *, member: bool = True) -> Settled:
+        """See `Lane.commit`. Raises MarksError."""
+        settled = self.lanes[number].commit(offset, marks, now, member=member)
+        suspects = self._suspects[number]
+        if suspects.number:
+            for piece in (*settled.acked, *(piece for piece, _ in settled.marked)):
+                suspects.remove(piece.run.source, piece.ranges())
+        return settled
+
+    def crash(self, member: str, failed_now: Callable[[int, int], int]) -> Crash:
+        """A member is lost. `failed_now`: how often the record of (source, offset) has failed by now."""
+        failed: list[Failed] = []
+        returned: list[tuple[int, Piece]] = []
+        numbers = self.of(member)
+        served = 0
+        for number in numbers:
+            lane = self.lanes[number]
+            ended = lane.end_all()
+            lane.window.crashed()
+            failed += [Failed(number, piece, None) for piece in ended.served]
+            returned += [(number, piece) for piece in ended.returned]
+            served += sum(piece.number for piece in ended.served)
+            self.owners[number] = None
+        if served != 1:
+            failed = [each._replace(most=max(self.limit - 1, 0) if self.limit else None) for each in failed]
+        for number, piece, _ in failed:
+            for first, last in piece.ranges():
+                count = failed_now(piece.run.source, first) + 1
+                if served == 1 and self.limit and count >= self.limit:
+                    self._suspects[number].remove(piece.run.source, [(first, last)])
+                    continue
+                self._suspects[number].add(
+                    piece.run.source, [(first, last)], min(count, self.limit - 1) if self.limit else count
+                )
+        return Crash(failed, returned)
+
+    def leave(self, member: str) -> list[Failed]:
+        """A member says that it goes: what counts one delivery. All stays open where it is."""
+        numbers = self.of(member)
+        first: list[Failed] = []
+        served = 0
+        for number in numbers:
+            lane = self.lanes[number]
+            served += sum(end - begin for begin, end in lane.sent_and_open())
+            piece = lane.first_sent()
+            if piece is not None:
+                first.append(Failed(number, piece, None))
+            self.owners[number] = None
+        if served != 1 and self.limit:
+            return [each._replace(most=self.limit - 1) for each in first]
+        return first
