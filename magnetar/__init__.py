@@ -1,0 +1,1 @@
+"""What Magnetar offers to Python programs beside a Kafka client of their choice."""
