@@ -270,6 +270,10 @@ class Opened:
             following = delta + 1
         return gaps
 
+    def numbers(self, ranges: Iterable[Range]) -> list[tuple[int, int]]:
+        """Half-open ranges of the numbers of records whose offsets are in `ranges` (ascending, disjoint)."""
+        return list(self._indexes(ranges))
+
     def _indexes(self, ranges: Iterable[Range]) -> Iterator[tuple[int, int]]:
         """Half-open ranges of record numbers for ranges of offsets; those without a record are left out."""
         base, count = self.header.base_offset, self.header.count
