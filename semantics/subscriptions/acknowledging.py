@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from semantics.subscriptions.chunks import FILL, MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.leases import Consumer, Lease, Leases
 from semantics.subscriptions.records import NACKED, Records
+from semantics.subscriptions.slots import SlotQueues
 from semantics.subscriptions.states import ACQUIRED, Reason, Refusal
-from semantics.subscriptions.strict import Strict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,10 +67,10 @@ def acknowledge(
 
 
 def accept(records: Records, consumer: str, firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> bool:
-    """`acknowledge` for many ranges that are accepted, strict only; False, and nothing is done, if it must be asked."""
+    """`acknowledge` for many ranges that are accepted; False, and nothing is done, if it must be asked."""
     window, leases, keyed = records.window, records.leases, records.keyed
     who = leases.consumers.get(consumer)
-    if who is None or not isinstance(keyed, Strict):
+    if who is None or not isinstance(keyed, SlotQueues):
         return False
     checked = check_many(window, records.read, leases, who, firsts, lasts)
     if checked is None:

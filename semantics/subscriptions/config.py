@@ -33,6 +33,8 @@ class SubscriptionConfig:
     """
     dead_letters: bool = True
     """False: dead records are dropped and counted, as in Kafka"""
+    lanes: bool = False
+    """Key_Shared: its consumers are lanes, which keep an order by themselves: many records of a slot at a time"""
     strict: bool = True
     """Key_Shared: hold a key back while an earlier record of it is not settled"""
     allow_out_of_order: bool = False

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import UNSENT, held
 from semantics.subscriptions.records import GONE, TIMED_OUT, Records
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Acquired, Ending
 from semantics.subscriptions.strict import Strict
+
+if TYPE_CHECKING:
+    from semantics.subscriptions.in_order import InOrder
 
 DOUBT_MS = 30_000
 """ms for which a record stays locked when its consumer's connection broke, perhaps with the answer that gave it."""
@@ -62,7 +66,7 @@ class Deliveries:
             records.read < log_end and self._may_look(keyed, records.config.lookahead)
         )
 
-    def _may_look(self, keyed: KeyShared | Strict, ahead: int) -> bool:
+    def _may_look(self, keyed: KeyShared | Strict | InOrder, ahead: int) -> bool:
         """Whether more may be read: up to that many records may wait, and more of deep slots."""
         if keyed.queued >= ahead:
             keyed.relieve(ahead)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from semantics.subscriptions import recovery, rows
 from semantics.subscriptions.chunks import (
@@ -36,6 +37,9 @@ from semantics.subscriptions.states import (
     no_line,
 )
 from semantics.subscriptions.strict import Strict
+
+if TYPE_CHECKING:
+    from semantics.subscriptions.in_order import InOrder
 
 NACKED, TIMED_OUT, GONE = range(3)
 """how a delivery fails"""
@@ -125,7 +129,7 @@ class Records:
         """Make the dispatcher of the config's type from what the window says."""
         window = self.window
         self.shared: Shared | None = None
-        self.keyed: KeyShared | Strict | None = None
+        self.keyed: KeyShared | Strict | InOrder | None = None
         self.read = window.known
         """the first offset that the dispatcher has not looked at"""
         if self.config.type == "key_shared":
@@ -142,8 +146,13 @@ class Records:
             self.keyed = self._keyed_dispatcher()
             self.keyed.adopt(before, before.since)
 
-    def _keyed_dispatcher(self) -> KeyShared | Strict:
+    def _keyed_dispatcher(self) -> KeyShared | Strict | InOrder:
         config = self.config
+        if config.lanes:
+            # of its own file because it needs numpy throughout, which others load at their first need
+            from semantics.subscriptions.in_order import InOrder
+
+            return InOrder(self.window, self.leases, self.read)
         if config.strict and not config.allow_out_of_order:
             return Strict(self.window, self.leases, self.read)
         return KeyShared(self.window, self.leases, config, self.read)
