@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions import acknowledging, feeding, recovery
+from semantics.subscriptions import acknowledging, feeding, held, recovery
 from semantics.subscriptions.administration import Administration
 from semantics.subscriptions.chunks import BURYING_RUN, Window
 from semantics.subscriptions.config import SubscriptionConfig
@@ -272,6 +272,30 @@ class Cursor:
         False, and nothing is done, when `acknowledge` must be asked: it is not all as it should be, or not strict.
         """
         return acknowledging.accept(self._records, consumer, firsts, lasts)
+
+    # -- lanes -----------------------------------------------------------------------------------------------
+
+    def hold_again(self, consumer: str, ranges: held.Ranges, now: int) -> list[tuple[int, int]]:
+        """After a load, before anything is dealt: what an attached consumer held before, as its own rows say. What of
+        that it has again: the rest was settled, or waits for something.
+        """
+        return held.hold_again(self._records, consumer, ranges, now)
+
+    def settle(self, consumer: str, ranges: held.Ranges, now: int, wall: int) -> None:
+        """Accept what a consumer holds of (first, last), ascending; what it does not hold is passed over."""
+        held.settle(self._records, consumer, ranges, now, wall)
+
+    def reject(self, consumer: str, ranges: held.Ranges, now: int, wall: int) -> None:
+        """The same; they are to be dead letters."""
+        held.reject(self._records, consumer, ranges, now, wall)
+
+    def nack(self, consumer: str, ranges: held.Ranges, wait_ms: int | None, now: int, wall: int) -> None:
+        """The same; they are to be delivered again after so many ms, or after what the configs say."""
+        held.nack(self._records, consumer, ranges, wait_ms, wall)
+
+    def crash(self, consumer: str, ranges: held.Ranges, most: int | None, now: int, wall: int) -> None:
+        """The same; they were in its hands when it was lost. Counts do not rise above `most`, if it is given."""
+        held.crash(self._records, consumer, ranges, most, wall)
 
     # -- dead letters ----------------------------------------------------------------------------------------
 

@@ -57,14 +57,14 @@ class InOrder(SlotQueues):
         self._more, self._blocked, self._aside, self._back = {}, {}, {}, set()
         self._queues = [Queue() for _ in self._owners.names]
         self._marks = bytearray(SLOTS)
+        since, self._since = self._since, {}
         self.queued = 0
         for number in sorted(self._window.chunks):
             chunk = self._window.chunks[number]
             if chunk.base >= self.read:
                 break
             self._sort_in(chunk, 0, min(self.read - chunk.base, SIZE))
-        since, self._since = self._since, {}
-        self._drain(since, 0)
+        self._since = {slot: since.get(slot, 0) for slot in self._since}
 
     def fed(self, first: int, end: int, slots: Sequence[int]) -> None:
         """[first, end) was read, and these are its slots."""
@@ -83,11 +83,15 @@ class InOrder(SlotQueues):
         if len(ats):
             self._enqueue(ats + chunk.base, np.frombuffer(slots, np.uint16)[ats])
         for at in (at for run in _OF_CONCERN.finditer(state, first, end) for at in range(*run.span())):
+            slot = slots[at]
             if state[at] != ACQUIRED:
-                slot = slots[at]
                 # ascending, so a heap
                 self._blocked.setdefault(slot, []).append(chunk.base + at)
                 self._marks[slot] |= BLOCKED
+            elif self._leases.by_id[chunk.leases()[at]].consumer.name != self.owner_of(slot):
+                self._more[slot] = self._more.get(slot, 0) + 1
+                self._since.setdefault(slot, 0)
+                self._marks[slot] |= DRAINING
 
     def _enqueue(self, offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
         """Ascending offsets, behind all others that were read, into the queues of their slots' owners."""

@@ -225,10 +225,21 @@ class Records:
         elif self.shared is not None:
             self.shared.freed(chunk, first)
 
-    def fail(self, chunk: Chunk, first: int, end: int, why: int, wall: int) -> None:
+    def fail(
+        self,
+        chunk: Chunk,
+        first: int,
+        end: int,
+        why: int,
+        wall: int,
+        *,
+        wait_ms: int | None = None,
+        most: int | None = None,
+    ) -> None:
         """A delivery of [first, end), ACQUIRED, ended without an acknowledgement: one more of the limit is used.
 
-        `why`: NACKED, TIMED_OUT, or GONE as its consumer is, which waits for nothing.
+        `why`: NACKED, TIMED_OUT, or GONE as its consumer is, which waits for nothing. `wait_ms`: it waits so long,
+        whatever the configs say. `most`: the count does not rise above that.
         """
         limit = self.config.delivery_limit
         self.window.dirty.add(chunk.number)
@@ -239,12 +250,12 @@ class Records:
         else:
             runs = list(chunk.count_runs(first, end))
         for at, stop, count in runs:
-            count += 1
+            count = count + 1 if most is None else max(min(count + 1, most), count)
             chunk.set_count(at, stop, count)
             if limit and count >= limit:
                 self.doom(chunk, at, stop, ACQUIRED, Reason.MAX_DELIVERIES)
                 continue
-            wait = self._wait(why, count)
+            wait = self._wait(why, count) if wait_ms is None else min(wait_ms, self.config.max_delay_ms)
             if wait:
                 self.due.add(wall + wait, chunk.base + at, stop - at)
             self.move(chunk, at, stop, ACQUIRED, BACKOFF if wait else AVAILABLE)

@@ -1,0 +1,112 @@
+"""What lanes say of records that they hold. Unlike a member of a share group, a lane learns late what happened to a
+record: it was trimmed, expired, or skipped by an administrator. So what it does not hold any more is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from semantics.subscriptions.acknowledging import ACCEPT, REJECT, acknowledge
+from semantics.subscriptions.chunks import Chunk
+from semantics.subscriptions.leases import Lease, pack
+from semantics.subscriptions.records import GONE, NACKED, Records
+from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Refusal
+
+Ranges = Sequence[tuple[int, int]]
+"""(first, last), ascending and disjoint"""
+
+
+def held_of(records: Records, consumer: str, ranges: Ranges) -> Iterator[tuple[Chunk, int, int, Lease]]:
+    """What of the ranges a consumer holds: [first, end) of a chunk, under one lease. The states may be changed while
+    this runs.
+    """
+    who = records.leases.consumers.get(consumer)
+    by_id = records.leases.by_id
+    if who is None:
+        return
+    for first, last in ranges:
+        for chunk, at, stop in list(records.window.pieces(first, last + 1)):
+            while at < stop:
+                at = chunk.state.find(ACQUIRED, at, stop)
+                if at < 0:
+                    break
+                lease = by_id[chunk.leases()[at]]
+                if lease.consumer is not who:
+                    at += 1
+                    continue
+                begin, at = next(chunk.held_runs(at, stop, lease.id))
+                yield chunk, begin, at, lease
+
+
+def settle(records: Records, consumer: str, ranges: Ranges, now: int, wall: int) -> None:
+    """It has acknowledged these."""
+    _say(records, consumer, ranges, ACCEPT, now, wall)
+
+
+def reject(records: Records, consumer: str, ranges: Ranges, now: int, wall: int) -> None:
+    """They are to be dead letters."""
+    _say(records, consumer, ranges, REJECT, now, wall)
+
+
+def _say(records: Records, consumer: str, ranges: Ranges, kind: int, now: int, wall: int) -> None:
+    said = bytes([kind])
+    whole = [(first, last, said) for first, last in ranges]
+    if isinstance(acknowledge(records, consumer, whole, now, wall), Refusal):
+        there = [
+            (chunk.base + first, chunk.base + end - 1, said)
+            for chunk, first, end, _ in held_of(records, consumer, ranges)
+        ]
+        refused = acknowledge(records, consumer, there, now, wall)
+        assert refused is None, "what it holds can be acknowledged"
+
+
+def nack(records: Records, consumer: str, ranges: Ranges, wait_ms: int | None, wall: int) -> None:
+    """They are to be delivered again: after so many ms, or after what the configs say."""
+    for chunk, first, end, lease in held_of(records, consumer, ranges):
+        records.totals["nacked"] += end - first
+        records.fail(chunk, first, end, NACKED, wall, wait_ms=wait_ms)
+        records.leases.settle(lease, end - first)
+    records.advance()
+
+
+def crash(records: Records, consumer: str, ranges: Ranges, most: int | None, wall: int) -> None:
+    """They were in its consumer's hands when that was lost. `most`: their counts do not rise above that."""
+    for chunk, first, end, lease in held_of(records, consumer, ranges):
+        records.totals["crashed"] += end - first
+        records.fail(chunk, first, end, GONE, wall, most=most)
+        records.leases.settle(lease, end - first)
+    records.advance()
+
+
+def hold_again(records: Records, consumer: str, ranges: Ranges, now: int) -> list[tuple[int, int]]:
+    """After a load, before anything is dealt: what it held before, as its own rows say. What it has again of that: the
+    rest was settled, or waits for something.
+    """
+    taken: list[tuple[int, int]] = []
+    window, leases = records.window, records.leases
+    lease = leases.open(leases.consumers[consumer], now + records.config.lock_ms)
+    for first, last in ranges:
+        for chunk, at, stop in window.pieces(first, last + 1):
+            while at < stop:
+                at = chunk.state.find(AVAILABLE, at, stop)
+                if at < 0:
+                    break
+                end = at + 1
+                while end < stop and chunk.state[end] == AVAILABLE:
+                    end += 1
+                number = end - at
+                chunk.become(at, end, ACQUIRED)
+                plane = chunk.leases()
+                for each in range(at, end):
+                    plane[each] = lease.id
+                chunk.held += number
+                window.n[AVAILABLE] -= number
+                window.n[ACQUIRED] += number
+                lease.runs.append(pack(chunk.base + at, number))
+                lease.remaining += number
+                lease.consumer.in_hand += number
+                taken.append((chunk.base + at, chunk.base + end - 1))
+                at = end
+    if not lease.remaining:
+        leases.close(lease)
+    return taken
