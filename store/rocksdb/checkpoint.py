@@ -25,8 +25,9 @@ from store.api import Delete, DeleteRange, Durability, Family, Outcome, Put, Sto
 from store.rocksdb import rows
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from store.rocksdb.group_commit import Executor, Snapshot
+from store.rocksdb.group_commit import Executor
 from store.rocksdb.options import Options
+from store.rocksdb.unsynced import Snapshot
 from store.rocksdb.writer import Writer
 from store.steps import step
 
@@ -91,18 +92,15 @@ class Checkpointer:
 
     def grown(self) -> None:
         """After every group."""
-        executor, options = self._executor, self._options
+        unsynced, options = self._executor.unsynced, self._options
         if self._running is not None or self._closing:
             return
-        if executor.journal_since_checkpoint >= options.checkpoint_journal_bytes:
+        if unsynced.journal_bytes >= options.checkpoint_journal_bytes:
             self._begin()
-        elif (
-            executor.since_checkpoint >= options.checkpoint_bytes
-            or executor.batches_since_checkpoint >= options.checkpoint_batches
-        ):
+        elif unsynced.bytes >= options.checkpoint_bytes or unsynced.batches >= options.checkpoint_batches:
             if self._loop.time() - self._last >= options.checkpoint_pause:
                 self._begin()
-        elif self._timer is None and executor.dirty:
+        elif self._timer is None and unsynced.files:
             self._timer = self._loop.call_later(options.checkpoint_seconds, self._begin)
 
     def doom(self, files: list[tuple[int, int, int]]) -> None:
@@ -167,9 +165,9 @@ class Checkpointer:
 
         def settle() -> None:
             for key in failed:
-                self._executor.failed_syncs.add(key)
+                self._executor.unsynced.failed.add(key)
                 self._executor.seal(key[0])
-            self._executor.synced(snapshot)
+            self._executor.unsynced.synced(snapshot)
 
         await self._between_groups(settle)
         doomed, self._doomed = self._doomed, []
@@ -189,7 +187,7 @@ class Checkpointer:
         writes: list[Write] = []
         kept: list[bytes] = []
         end = rows.JOURNAL_KEY.pack(snapshot.group + 1, 0, 0)
-        pinned = {(partition, number) for partition, _, number in self._executor.failed_syncs}
+        pinned = {(partition, number) for partition, _, number in self._executor.unsynced.failed}
         if pinned:
             writes += self._pin(snapshot, {partition for partition, _ in pinned})
             for key, value in self._database.scan(Family.JOURNAL):
@@ -241,7 +239,7 @@ class Checkpointer:
         failed: list[tuple[int, int, int]] = []
         folders: dict[int, tuple[int, int, int]] = {}
         for key, new in snapshot.files.items():
-            if key in self._executor.failed_syncs:
+            if key in self._executor.unsynced.failed:
                 continue
             began = time.perf_counter()
             try:
@@ -306,7 +304,7 @@ class Checkpointer:
     @step("stop.checkpoint")
     async def _last_checkpoint(self) -> None:
         await self._checkpoint()
-        if self._executor.failed_syncs or self._executor.suspect:
+        if self._executor.unsynced.failed or self._executor.suspect:
             return
         await self._mark_clean()
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from store.api import (
     Append,
@@ -38,6 +38,7 @@ from store.rocksdb.files import Files
 from store.rocksdb.last_mark import LastMark
 from store.rocksdb.openfiles import OpenFiles
 from store.rocksdb.options import Options
+from store.rocksdb.unsynced import Snapshot, Unsynced
 from store.rocksdb.write_behind import KICK_BYTES, WriteBehind
 from store.steps import step
 
@@ -46,15 +47,6 @@ KEPT_WRITERS = 1000
 
 CARRIED_BYTES = 64 * 1024
 """A carried payload above this syncs its segment even under `os`."""
-
-
-class Snapshot(NamedTuple):
-    """What one checkpoint has to sync: all that was written up to a group, under one generation."""
-
-    generation: int
-    group: int
-    # (partition, base offset, number) -> whether the file is new
-    files: dict[tuple[int, int, int], bool]
 
 
 class Executor:
@@ -87,22 +79,11 @@ class Executor:
         self._writers: dict[int, LogWriter] = {}
         # logs whose active file takes no more appends
         self._seals: set[int] = set()
-        # of each log: what `LogWriter.unsynced` tells; outlives the writers that failures throw away
-        self._unsynced: dict[int, dict[tuple[int, int], int]] = {}
+        self.unsynced = Unsynced(epoch)
         # the last WriteBatch or WAL sync failed: RocksDB must settle before the next group
         self.suspect = False
         # groups are numbered through restarts: the epoch in the upper half
         self.group = epoch << 40
-        # what the next checkpoint has to sync: (partition, base offset, number) -> is it new
-        self.generation = epoch << 32
-        self.dirty: dict[tuple[int, int, int], bool] = {}
-        # files whose names no sync of their folder has made durable yet
-        self._unnamed: set[tuple[int, int, int]] = set()
-        # segments whose sync failed: their journal rows are written again before they are synced again
-        self.failed_syncs: set[tuple[int, int, int]] = set()
-        self.since_checkpoint = 0
-        self.batches_since_checkpoint = 0
-        self.journal_since_checkpoint = 0
         # of the group at work
         self.now = 0
         self.put: Callable[[bytes, bytes, Any], None] = _nowhere
@@ -162,16 +143,14 @@ class Executor:
         self._mark.store(self._database.sequence(), durable)
         result.published = published
         for doomed in result.doomed:
-            self.dirty.pop(doomed, None)
-            self._unnamed.discard(doomed)
-            self._unsynced.get(doomed[0], {}).pop(doomed[1:], None)
+            self.unsynced.trimmed(doomed)
         for partition in self._dropped:
-            self._unsynced.pop(partition, None)
+            self.unsynced.dropped(partition)
         for log in touched:
             log.finish()
         if self._open.closing:
             self._open.close_old()
-        self.since_checkpoint += result.size
+        self.unsynced.bytes += result.size
         return result
 
     def _settle(self) -> None:
@@ -230,7 +209,7 @@ class Executor:
                 else:
                     self._trim(self._touch(write.partition, touched), write.offset, result)
             result.size += commit.size
-        self.batches_since_checkpoint += count
+        self.unsynced.batches += count
         if self._ledgers_taken:
             put(rows.NEXT_LEDGER, rows.U64.pack(self._next_ledger), handles["meta"])
 
@@ -248,7 +227,7 @@ class Executor:
         value = self._database.get(Family.LOG, rows.U32.pack(partition))
         # the first append makes it
         row = rows.LogRow() if value is None else rows.log_row(value)
-        unsynced = self._unsynced.setdefault(partition, {})
+        unsynced = self.unsynced.of_logs.setdefault(partition, {})
         log = self._writers[partition] = LogWriter(partition, row, self._configured.get(partition), unsynced)
         if partition in self._seals:
             self._seals.discard(partition)
@@ -268,7 +247,7 @@ class Executor:
             lambda: self.files.create(log.partition, base, log.number + 1)
         )
         self._created.append((log.partition, base, number))
-        self._unnamed.add((log.partition, base, number))
+        self.unsynced.unnamed.add((log.partition, base, number))
         log.number = number
         self._open.hold(log, descriptor)
 
@@ -303,13 +282,13 @@ class Executor:
     # steps 2 and 3
 
     def _write_segments(self, touched: list[LogWriter], result: Result) -> None:
-        write = self.files.write
+        write, dirty = self.files.write, self.unsynced.files
         behind = self._behind if self._behind.enabled else None
         for log in touched:
             for flush in log.flushes:
                 write(flush.descriptor, flush.buffers, flush.position)
                 key = (log.partition, flush.base, flush.number)
-                self.dirty[key] = flush.new or self.dirty.get(key, False)
+                dirty[key] = flush.new or dirty.get(key, False)
                 if behind is not None:
                     if flush.new:
                         log.handed_over = 0
@@ -344,7 +323,7 @@ class Executor:
             )
             key = rows.JOURNAL_KEY.pack(self.group, log.partition, part)
             self.put(key, b"".join((head, *flush.buffers)), self.handles["journal"])
-            self.journal_since_checkpoint += flush.size
+            self.unsynced.journal_bytes += flush.size
             # in the journal: as good as synced
             flush.descriptor = -1
 
@@ -365,13 +344,12 @@ class Executor:
             try:
                 self._timed(result, functools.partial(self.files.sync, descriptor))
             except OSError:
-                self.failed_syncs.add((log.partition, base, number))
+                self.unsynced.failed.add((log.partition, base, number))
                 self._seals.add(log.partition)
                 raise
-        if any((log.partition, base, number) in self._unnamed for base, number in descriptors):
+        if any((log.partition, base, number) in self.unsynced.unnamed for base, number in descriptors):
             self.files.sync_folder(log.partition)
-            folder = log.partition >> 8
-            self._unnamed = {each for each in self._unnamed if each[0] >> 8 != folder}
+            self.unsynced.folder_synced(log.partition)
         log.unsynced.clear()
         for flush in log.flushes:
             flush.descriptor = -1
@@ -382,20 +360,20 @@ class Executor:
     def _close_batch(self, touched: list[LogWriter]) -> list[Published]:
         put, handles = self.put, self.handles
         log_handle = handles["log"]
-        pack = rows.LOG.pack
+        pack, generation = rows.LOG.pack, self.unsynced.generation
         published = []
         for log in touched:
             flushes = log.flushes
-            if flushes and log.generation != self.generation:
-                log.generation = self.generation
+            if flushes and log.generation != generation:
+                log.generation = generation
                 put(
-                    rows.TOUCHED_KEY.pack(self.generation, log.partition),
+                    rows.TOUCHED_KEY.pack(generation, log.partition),
                     rows.TOUCHED.pack(log.group_base, log.group_number, log.group_size, log.group_end),
                     handles["touched"],
                 )
             for flush in flushes:
                 if flush.descriptor >= 0:
-                    log.unsynced[flush.base, flush.number] = self.generation
+                    log.unsynced[flush.base, flush.number] = generation
             row = log.row()
             put(log.key, pack(*row), log_handle)
             if len(flushes) == 1:
@@ -421,8 +399,7 @@ class Executor:
         self._open.close_old()
         if not unknown:
             for partition, base, number in self._created:
-                self.dirty.pop((partition, base, number), None)
-                self._unnamed.discard((partition, base, number))
+                self.unsynced.gone((partition, base, number))
                 try:
                     self.files.unlink(partition, base, number)
                 except OSError:
@@ -452,10 +429,7 @@ class Executor:
     @step(after="checkpoint.taken")
     def checkpoint(self) -> Snapshot:
         """Begin a new generation; what the ended one left to sync is the answer."""
-        snapshot = Snapshot(self.generation, self.group, self.dirty)
-        self.generation += 1
-        self.dirty = {}
-        self.since_checkpoint = self.batches_since_checkpoint = self.journal_since_checkpoint = 0
+        snapshot = self.unsynced.snapshot(self.group)
         self._forget_idle()
         return snapshot
 
@@ -464,23 +438,11 @@ class Executor:
         if len(self._writers) <= KEPT_WRITERS:
             return
         for partition, log in list(self._writers.items()):
-            if log.generation < self.generation - 2 and not log.seal:
+            if log.generation < self.unsynced.generation - 2 and not log.seal:
                 self._open.forget(log)
                 del self._writers[partition]
-                if not self._unsynced.get(partition):
-                    self._unsynced.pop(partition, None)
-
-    def synced(self, snapshot: Snapshot) -> None:
-        """The files of a snapshot are on disk, but for those whose sync failed."""
-        for partition, base, number in snapshot.files:
-            if (partition, base, number) in self.failed_syncs:
-                continue
-            self._unnamed.discard((partition, base, number))
-            known = self._unsynced.get(partition)
-            if known is None:
-                continue
-            if known.get((base, number), snapshot.generation + 1) <= snapshot.generation:
-                del known[base, number]
+                if not self.unsynced.of_logs.get(partition):
+                    self.unsynced.dropped(partition)
 
     def seal(self, partition: int) -> None:
         """Begin a new file with the log's next append."""

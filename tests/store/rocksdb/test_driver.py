@@ -74,7 +74,7 @@ def test_nothing_of_a_dropped_log_stays_in_memory(folder: Path) -> None:
             if partition < 3:
                 await store.write([append(partition, 0)], Durability.OS)
         await store.write([DropLog(1), DropLog(3)], Durability.OS)
-        assert store._configured.keys() == store._executor._unsynced.keys() == {2}
+        assert store._configured.keys() == store._executor.unsynced.of_logs.keys() == {2}
         assert store._logs.keys() == store._executor._writers.keys() == {2}
         await store.close()
 
