@@ -202,8 +202,11 @@ class Connection(asyncio.Protocol):
                     if self._state is not OPEN or self._paused & UNREAD:
                         self._hold(data, position)
                         return
+                body = position + 14 + (client_length if client_length > 0 else 0)
+                if data[position + 12 : body] != self.peer.named and body <= stop:
+                    # once for nearly all clients
+                    self.peer.call(data[position + 12 : body])
                 if key == PRODUCE and 3 <= version <= 13:
-                    body = position + 14 + (client_length if client_length > 0 else 0)
                     if version >= 9:
                         body = body + 1 if not data[body] else skip_tags(data, body)
                     self._produce(version, correlation_id, data, body, stop)
@@ -327,8 +330,6 @@ class Connection(asyncio.Protocol):
             return
         request = data[position + 4 : stop]
         *_, client_id, body = codec.decode_request_header(request)
-        if client_id:
-            self.peer.call(client_id)
         context = Context(self.peer, key, version, correlation_id, client_id)
         answer = dispatch(self._broker, context, request, body)
         if type(answer) is bytes:

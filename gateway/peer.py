@@ -16,7 +16,7 @@ class Peer:
     new property of who asks reaches every API.
     """
 
-    __slots__ = ("client_id", "connection", "host", "listener", "namespace", "principal")
+    __slots__ = ("client_id", "connection", "host", "listener", "named", "namespace", "principal")
 
     def __init__(
         self,
@@ -36,11 +36,16 @@ class Peer:
         self.principal = principal
         self.namespace = namespace
         self.client_id = ""
-        """as its last request said that was not Produce, Fetch or a share request: those are answered without it"""
+        """as the last request said that had one, of whatever API; its beginning, if it is long"""
+        self.named = b""
+        """the same as it stands in a request's header: an i16 that says how long it is, and UTF-8. A connection
+        compares it with each request's, and calls again when they differ"""
 
-    def call(self, client_id: str) -> None:
-        """A request says that its client is called so."""
-        self.client_id = client_id[:_LONGEST]
+    def call(self, named: bytes) -> None:
+        """A request says that its client is called so, or nothing: `named` is as in its header."""
+        self.named = named = named[: 2 + 4 * _LONGEST]
+        if len(named) > 2:
+            self.client_id = str(named[2:], "utf-8", "replace")[:_LONGEST]
 
     def __repr__(self) -> str:
         return f"<Peer {self.connection} {self.host} {self.principal} {self.client_id}>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from gateway.peer import ANONYMOUS, HOME, Peer
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
+from tests.gateway.broker.share_asking import share_acknowledge_body, share_fetch_body
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body, serving
 
 
@@ -77,11 +79,55 @@ def test_every_kind_of_api_is_given_the_connections_own(monkeypatch: pytest.Monk
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        (ApiKey.PRODUCE, 9, produce_body("t", batch(b"v"))),
+        (ApiKey.PRODUCE, 8, produce_body("t", batch(b"v"))),
+        (ApiKey.FETCH, 11, fetch_body("t", 0)),
+        (ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, bytes(16))),
+        (ApiKey.SHARE_ACKNOWLEDGE, 2, share_acknowledge_body("m", 1, bytes(16), {})),
+        (ApiKey.METADATA, 9, messages.MetadataRequest(topics=None)),
+    ],
+    ids=lambda each: each.name if isinstance(each, ApiKey) else "",
+)
+def test_every_kind_of_request_says_who_its_client_is(key: ApiKey, version: int, body: Any) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        (peer,) = of(gateway)
+        # a name of the same length too
+        for name in ("bob", "", "ada", "someone else"):
+            client.client_id = name
+            await client.ask(key, version, body)
+            assert peer.client_id == (name or "bob")
+
+    run(test)
+
+
+def test_a_client_without_a_name_keeps_the_one_that_it_had() -> None:
+    peer = Peer(1, "/h", "PLAINTEXT")
+    for named in (b"\xff\xff", b"\x00\x00"):
+        peer.call(b"\x00\x03ada")
+        peer.call(named)
+        assert (peer.client_id, peer.named) == ("ada", named)
+
+
+def test_a_client_id_beyond_its_request_is_nobodys() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        (peer,) = of(gateway)
+        head = struct.pack(">hhih", ApiKey.PRODUCE, 3, 1, 30) + b"x"
+        client.writer.write(struct.pack(">i", len(head)) + head)
+        assert await client.at_end()
+        assert peer.client_id == "ada"
+
+    run(test)
+
+
 def test_of_a_long_client_id_a_part_is_kept() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         other = await Client.connect(gateway, "x" * 30_000)
         await other.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
         assert {len(each.client_id) for each in of(gateway)} == {len("ada"), 256}
+        assert max(len(each.named) for each in of(gateway)) == 2 + 4 * 256
         other.close()
 
     run(test)
