@@ -49,7 +49,7 @@ MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
 FAIR_SHARE = 32
 """Requests that are answered at once, after which others get their turn: a client that pipelines without end must not
-keep the loop to itself."""
+keep the loop to itself. What each API counts as, the registry says."""
 LONG_TURN = 0.01
 """Seconds of work after which others get their turn as well: a request may name 100,000 things, or unfold 64 MB."""
 
@@ -206,6 +206,7 @@ class Connection(asyncio.Protocol):
                 if data[position + 12 : body] != self.peer.named and body <= stop:
                     # once for nearly all clients
                     self.peer.call(data[position + 12 : body])
+                # By the registry this would take 0.2 us more of 4.5 that a Produce takes before its commit.
                 if key == PRODUCE and 3 <= version <= 13:
                     if version >= 9:
                         body = body + 1 if not data[body] else skip_tags(data, body)
@@ -296,8 +297,8 @@ class Connection(asyncio.Protocol):
     def _serve(self, frame: Frame, started: float) -> None:
         """A request that is not pipelined: nothing before it is unanswered."""
         key, version, correlation_id, _, data, position, stop = frame
-        self._served += 1
         api = APIS.get(key)
+        self._served += api.counts if api is not None else 1
         if api is not None and api.direct is not None and api.min_version <= version <= api.max_version:
             if (
                 api.quick is not None

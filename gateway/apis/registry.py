@@ -1,8 +1,14 @@
-"""Which Kafka APIs are served, in which versions, by which function, and how large their requests may be.
+"""Which Kafka APIs are served, in which versions, by which function, how large their requests may be, and what they
+count toward their connection's turn.
 
 A handler takes `(broker, context, request)` and returns a response message, or an awaitable of one when it must
-wait. Fetch, ShareFetch and ShareAcknowledge are decoded by hand, and become objects that wait (`waiting.py`). Produce
-is called by `connection.py`, for it is pipelined. ApiVersions advertises exactly what is registered here.
+wait. Fetch, ShareFetch and ShareAcknowledge are decoded by hand, and become objects that wait (`waiting.py`).
+ApiVersions advertises exactly what is registered here.
+
+Produce is registered to be advertised; `connection.py` calls it without a look at its row. It is the one API that is
+pipelined: a request is served while those before it are on their way to the store. It is bounded by what a connection
+may have in flight and by the time of a turn, and only a Produce that is answered at once (refused, or acks=0) counts
+toward the turn, as one request. Its frames may have socket.request.max.bytes.
 """
 
 from __future__ import annotations
@@ -57,6 +63,9 @@ class Api:
     again: Again | None = None
     # True when a request may wait for long and has no effect yet: a gateway that stops need not wait for it
     parks: bool = False
+    # requests that it counts as toward its connection's turn (FAIR_SHARE of `connection.py`), which ends after some
+    # time in any case; 0 for what is bounded otherwise
+    counts: int = 1
 
 
 APIS: dict[int, Api] = {}
@@ -76,12 +85,13 @@ def handles(
     max_version: int,
     *,
     parks: bool = False,
+    counts: int = 1,
     largest: int = SMALL_REQUEST,
 ) -> Callable[[F], F]:
     """Register a handler for an API. Versions are inclusive, as in ApiVersions; `largest`: bytes of a frame."""
 
     def register(handler: F) -> F:
-        _register(Api(key, name, min_version, max_version, handler, parks=parks), largest)
+        _register(Api(key, name, min_version, max_version, handler, parks=parks, counts=counts), largest)
         return handler
 
     return register
@@ -97,12 +107,13 @@ def serves(
     quick: Quick | None = None,
     again: Again | None = None,
     parks: bool = False,
+    counts: int = 1,
     largest: int = SMALL_REQUEST,
 ) -> Callable[[D], D]:
     """Register what decodes and answers an API by hand. `flexible`: the first version whose header has tags."""
 
     def register(direct: D) -> D:
-        api = Api(key, name, min_version, max_version, None, direct, flexible, quick, again, parks)
+        api = Api(key, name, min_version, max_version, None, direct, flexible, quick, again, parks, counts)
         _register(api, largest)
         return direct
 
@@ -120,4 +131,4 @@ def _register(api: Api, largest: int) -> None:
 def register_produce(min_version: int, max_version: int) -> None:
     """Produce, for ApiVersions: `connection.py` calls it."""
     if 0 not in APIS:
-        _register(Api(0, "Produce", min_version, max_version, None), SMALL_REQUEST)
+        _register(Api(0, "Produce", min_version, max_version, None, counts=0), SMALL_REQUEST)

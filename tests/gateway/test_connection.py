@@ -7,11 +7,14 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import uvloop
 
+from gateway import connection
+from gateway.apis.registry import APIS
 from gateway.connection import Connection
 from gateway.connection_state import UNREAD
 from gateway.server import Gateway
@@ -298,6 +301,29 @@ def test_a_client_that_pipelines_without_end_leaves_others_their_turn(key: int) 
         assert answered < count, "the question waited for the flood to end"
         await draining
         flood.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize(("counts", "at_once"), [(1, 32), (16, 2), (32, 1), (100, 1), (0, 64)])
+def test_how_many_requests_are_answered_in_a_turn_goes_by_what_they_count(
+    counts: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LONG_TURN", 3600)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await client.ask(ApiKey.API_VERSIONS, 0, messages.ApiVersionsRequest())
+        monkeypatch.setitem(APIS, ApiKey.API_VERSIONS, replace(APIS[ApiKey.API_VERSIONS], counts=counts))
+        (served,) = gateway.listeners[0].connections
+        # since its last turn
+        served._served = 0
+        sent = gateway.listeners[0].sent
+        before = sent.value
+        served.data_received(struct.pack(">ihhihxx", 12, ApiKey.API_VERSIONS, 0, 1, 2) * 64)
+        first = sent.value - before
+        for _ in range(64):
+            await client.reader.readexactly(struct.unpack(">i", await client.reader.readexactly(4))[0])
+        assert first * 64 == (sent.value - before) * at_once
 
     run(test)
 

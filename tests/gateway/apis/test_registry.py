@@ -35,6 +35,10 @@ def test_few_requests_may_be_large() -> None:
     assert {**dict.fromkeys([*BY_HAND, ApiKey.CREATE_TOPICS], two), ApiKey.SYNC_GROUP: eight} == LARGEST
 
 
+def test_everybody_counts_toward_the_turn_of_a_connection_but_produce_whose_bytes_do() -> None:
+    assert {key: api.counts for key, api in APIS.items() if api.counts != 1} == {ApiKey.PRODUCE: 0}
+
+
 def test_an_api_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "APIS", dict(APIS))
     with pytest.raises(ValueError, match=r"ApiVersions. is registered twice"):
