@@ -27,7 +27,8 @@ from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, Waiting, asked
 from gateway.broker.fetching import LARGE, Fetch
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
-from gateway.connection_state import BUSY, ENDED, LEGAL, MEMORY, STOPPING, UNREAD, State
+from gateway.connection_state import BUSY, ENDED, LEGAL, STOPPING, UNREAD, State
+from gateway.flow_control import FlowControl
 from gateway.framing import PRODUCE, BadFrame, Frame, Framing
 from gateway.large_answers import LargeAnswer, frame_size
 from gateway.pace import Pace
@@ -36,7 +37,6 @@ from gateway.promise import Promise
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import skip_tags
-from store.api import Buffer
 from store.pending import Pending
 from store.steps import step
 
@@ -59,42 +59,33 @@ SENDING, CLOSING, CLOSED = State.SENDING, State.CLOSING, State.CLOSED
 T = TypeVar("T")
 
 
-class Connection(asyncio.Protocol):
+class Connection(FlowControl):
     """Fed by the event loop; `settled`, `flush` and `close` are for those who answer later."""
 
     __slots__ = (
         "_began",
-        "_broker",
         "_fetch",
         "_frames",
         "_in_flight",
-        "_large",
-        "_listener",
-        "_paused",
         "_served",
         "_serving",
         "_slots",
         "_state",
         "_task",
-        "_unsent",
         "id",
         "idled",
         "last_used",
         "pace",
         "peer",
-        "transport",
     )
-    transport: asyncio.Transport
+    _listener: Host[Connection]
     peer: Peer
 
     def __init__(self, listener: Host[Connection], number: int) -> None:
-        self._listener = listener
-        self._broker = listener.broker
+        super().__init__(listener)
         self.id = number
         self._frames = Framing(listener.max_request)
         self._state = OPEN
-        # why it is not read: a sum of BUSY, UNREAD, MEMORY, STOPPING, ENDED
-        self._paused = 0
         # True when it is closed because nothing was asked on it for too long
         self.idled = False
         # Produce requests in the order of their answers
@@ -103,8 +94,6 @@ class Connection(asyncio.Protocol):
         # the fetch that waits for records; the task of what else is waited for
         self._fetch: Waiting | None = None
         self._task: asyncio.Future[Any] | None = None
-        # the answer that is sent by a thread
-        self._large: LargeAnswer | None = None
         # how the client takes large answers, once there was one
         self.pace: Pace | None = None
         # requests answered at once since others had their turn
@@ -112,7 +101,6 @@ class Connection(asyncio.Protocol):
         # the API of the request that is waited for, and when it came
         self._serving = PRODUCE
         self._began = 0.0
-        self._unsent = 0
         self.last_used = 0
 
     # -- the transport's side ---------------------------------------------------------------------------------------
@@ -140,30 +128,6 @@ class Connection(asyncio.Protocol):
             self.id, stopping=bool(self._paused & STOPPING), idled=self.idled
         )
         self._listener.closed(self)
-
-    def _bound_writing(self) -> None:
-        high = self._listener.max_unsent
-        self.transport.set_write_buffer_limits(high=high, low=high // 4)
-
-    def pause_writing(self) -> None:
-        """The client does not read its answers: read no more requests until it does."""
-        self._account_unsent(self.transport.get_write_buffer_size())
-        self._pause(UNREAD)
-
-    def resume_writing(self) -> None:
-        self._bound_writing()
-        self._account_unsent(0)
-        self._resume(UNREAD)
-        if self._paused:
-            self._proceed()
-
-    def eof_received(self) -> bool:
-        """The client sends no more. Told again, when reading goes on, if an answer to it is on its way."""
-        if self._large is None:
-            self._listener.ending(self)
-            return False
-        self._pause(BUSY)
-        return True
 
     @step("bytes.received")
     def data_received(self, data: bytes) -> None:
@@ -407,13 +371,6 @@ class Connection(asyncio.Protocol):
         if self._paused:
             large.want()
 
-    def write_large(self, pieces: Sequence[Buffer]) -> None:
-        """Let the transport send what a thread did not. Nothing more is served until the client has taken it."""
-        self.transport.writelines(cast("list[bytes]", pieces))
-        if self.transport.get_write_buffer_size():
-            # `pause_writing` is called at once, so that it counts, and `resume_writing` when nothing is left
-            self.transport.set_write_buffer_limits(high=0)
-
     def sent_large(self, at: float) -> None:
         """A large answer has left, or cannot any more; or the transport has what is left of it. `at`: when that was."""
         self._large = None
@@ -451,34 +408,6 @@ class Connection(asyncio.Protocol):
             self._send(b"".join(out))
         if self._paused:
             self._proceed()
-
-    # -- bounds -----------------------------------------------------------------------------------------------------
-
-    def _pause(self, reason: int) -> None:
-        """Read no more, until `_resume` with the same reason."""
-        if not self._paused:
-            self.transport.pause_reading()
-        self._paused |= reason
-        if self._large is not None:
-            self._large.want()
-
-    def _resume(self, reason: int) -> None:
-        """Read again, if this was the only reason not to."""
-        if self._paused:
-            self._paused &= ~reason
-            if not self._paused:
-                self.transport.resume_reading()
-
-    def _account_unsent(self, size: int) -> None:
-        self._broker.unsent_bytes += size - self._unsent
-        self._unsent = size
-
-    def hold_reading(self) -> None:
-        """Memory is short over all connections: read no more until `release_reading`."""
-        self._pause(MEMORY)
-
-    def release_reading(self) -> None:
-        self._resume(MEMORY)
 
     # -- its life ---------------------------------------------------------------------------------------------------
 
