@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import promised
+from gateway.broker.requests import Acknowledgement, AcknowledgeRequest, AckTold, Answer, TopicAcks
 from gateway.broker.share_sessions import FINAL_EPOCH, Client, Key, Shared
 from gateway.promise import Promise
-from gateway.wire import share as wire
 from gateway.wire.errors import Error
+from gateway.wire.share import PlainAcks
+from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RENEW
 from semantics.subscriptions.states import Ending
-from store.api import Durability, Outcome, Piece
+from store.api import Durability, Outcome
 from store.pending import Pending
 from store.steps import step
 
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.peer import Peer
 
-Answer = Sequence[Piece]
-AckEncoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[wire.AckAnswer]]]], bytes]
+AckEncoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[AckTold]]]], bytes]
 """(error code, sentence, lock ms, what came of each topic's acknowledgements) -> the frame"""
 Start = Callable[[], Pending[Answer]]
 Result = tuple[int, str | None]
@@ -69,7 +70,7 @@ _SINGLE = frozenset((b"\x00", b"\x01", b"\x02", b"\x03"))
 """What may be said of a range in every version: gap, accept, release, reject."""
 
 
-def refusal(acks: Sequence[wire.Acknowledgement], renewing: bool) -> Error:
+def refusal(acks: Sequence[Acknowledgement], renewing: bool) -> Error:
     """What is wrong with the acknowledgements of a partition by themselves, whatever their records' states are.
 
     They must ascend, name one type for all of a range or one for each offset, and no type that there is not. RENEW
@@ -90,7 +91,7 @@ def refusal(acks: Sequence[wire.Acknowledgement], renewing: bool) -> Error:
         number = len(types)
         if number != 1 and (not number or number != last - first + 1):
             return Error.INVALID_REQUEST
-        if max(types) > (wire.RENEW if renewing else wire.REJECT):
+        if max(types) > (RENEW if renewing else REJECT):
             return Error.INVALID_REQUEST
         end = last
     return Error.NONE
@@ -126,7 +127,7 @@ class Acknowledging:
         self._loading: asyncio.Task[None] | None = None
 
     def _when_loaded(
-        self, group: str | None, member: str | None, topics: Sequence[wire.TopicAcks], start: Start
+        self, group: str | None, member: str | None, topics: Sequence[TopicAcks], start: Start
     ) -> Pending[Answer]:
         """What `start` answers, when all is loaded that the request and its session name."""
         node, named = self._node, []
@@ -154,14 +155,14 @@ class Acknowledging:
         ]
         return _each(waits) if waits else None
 
-    def _acknowledge(self, group: str, member: str, topics: Sequence[wire.TopicAcks], renewing: bool) -> None:
+    def _acknowledge(self, group: str, member: str, topics: Sequence[TopicAcks], renewing: bool) -> None:
         """Apply what the request acknowledges, partition by partition: all of one or nothing of it."""
         taken = False
         for topic_id, partitions in topics:
             for index, acks in partitions:
                 if not acks:
                     continue
-                if isinstance(acks, wire.PlainAcks):
+                if isinstance(acks, PlainAcks):
                     if self._accept(group, member, topic_id, index, acks):
                         taken = True
                         self._acks[topic_id, index] = _OK
@@ -187,17 +188,17 @@ class Acknowledging:
             # How safe is the topics' affair: they are in the turn.
             self._node.commit((), self._settle, Durability.OS)
 
-    def _accept(self, group: str, member: str, topic_id: bytes, index: int, acks: wire.PlainAcks) -> bool:
+    def _accept(self, group: str, member: str, topic_id: bytes, index: int, acks: PlainAcks) -> bool:
         """All of them are accepted, as most are, and under Key_Shared: the short way. False: nothing was done."""
-        if not acks.all_of(wire.ACCEPT):
+        if not acks.all_of(ACCEPT):
             return False
         try:
             return find(self._node, group, topic_id, index).accept(member, acks)
         except KafkaError:
             return False
 
-    def _may_renew(self, group: str, acks: Sequence[wire.Acknowledgement]) -> bool:
-        return self._node.group_configs.get(group).renew or all(wire.RENEW not in each[2] for each in acks)
+    def _may_renew(self, group: str, acks: Sequence[Acknowledgement]) -> bool:
+        return self._node.group_configs.get(group).renew or all(RENEW not in each[2] for each in acks)
 
     @step("ack.stored")
     def _settle(self, outcome: Outcome) -> None:
@@ -253,7 +254,7 @@ class ShareAcknowledge(Acknowledging):
         node: Sharing,
         peer: Peer,
         client_id: str,
-        request: wire.ShareAcknowledgeRequest,
+        request: AcknowledgeRequest,
         encode: AckEncoder,
     ) -> None:
         super().__init__(node, peer, client_id)
@@ -303,7 +304,7 @@ class ShareAcknowledge(Acknowledging):
         return [self._encoder(error, text, 0, ())]
 
     def _encode(self) -> Answer:
-        topics: dict[bytes, list[wire.AckAnswer]] = {}
+        topics: dict[bytes, list[AckTold]] = {}
         for (topic_id, index), (code, text) in self._acks.items():
             topics.setdefault(topic_id, []).append((index, code, text))
         lock_ms = self._node.subscriptions.configs.lock_ms(self._request.group_id or "")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
 from gateway.broker.loading import TRIES, Loading, all_loaded, promised
+from gateway.broker.requests import Answer, FetchRequest, PartitionTold, TopicTold
 from gateway.promise import Promise
-from gateway.wire import fetch as wire
 from gateway.wire.errors import Error
 from store.api import Corrupt, Piece, Stored, StoreError
 from store.pending import Pending
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from gateway.broker.readable import Readable
     from gateway.peer import Peer
 
-Answer = Sequence[Piece]
-"""One frame in pieces. Bytes that lie in a file may be lent: to be read by whoever sends them, and released."""
-
-Encoder = Callable[[int, int, list[wire.TopicResult[Piece]]], Answer]
+Encoder = Callable[[int, int, list[TopicTold]], Answer]
 """(error code, session id, what is told of each topic) -> the frame"""
 
 LARGE = 256 * 1024
@@ -45,7 +42,7 @@ FINAL_EPOCH = -1
 
 
 class Fetch:
-    """One Fetch request, from the moment it is decoded to its answer."""
+    """One fetch, from its request to its answer."""
 
     __slots__ = (
         "_appended",
@@ -66,7 +63,7 @@ class Fetch:
     )
 
     def __init__(
-        self, node: Reading, peer: Peer, request: wire.FetchRequest, by_id: bool, encode: Encoder
+        self, node: Reading, peer: Peer, request: FetchRequest, by_id: bool, encode: Encoder
     ) -> None:
         """`peer`: whose sessions it may use. `by_id`: topics are named by their ids."""
         self._node = node
@@ -304,8 +301,8 @@ class Fetch:
         return self._encode(told)
 
     def _encode(self, told: list[_Found]) -> Answer:
-        topics: list[wire.TopicResult[Piece]] = []
-        by_topic: dict[bytes, list[wire.PartitionResult[Piece]]] = {}
+        topics: list[TopicTold] = []
+        by_topic: dict[bytes, list[PartitionTold]] = {}
         for result in told:
             wanted = result.wanted
             results = by_topic.get(wanted.topic)

@@ -1,31 +1,22 @@
-"""Share fetches at work: from a decoded request to its answer (KIP-932, KIP-1206, KIP-1222).
+"""Share fetches at work: from a request to its answer (KIP-932, KIP-1206, KIP-1222).
 
-Acknowledgements take effect first, then records are acquired. What was acknowledged is told once it is durable, with
-the records that were found meanwhile; an answer that tells of acknowledgements is never kept back for max_wait, as
-Kafka would: its client would not know for that long. A fetch that has nothing to tell parks on its partitions until
-one of them can serve it, max_wait is over, or another request arrives behind it on the same connection.
-
-Never is anything acquired that is not sent, save when the client goes away meanwhile. Locks begin when the
-answer leaves: what it waits for (a sync, a disk) may take longer than a lock.
+Acknowledgements take effect first, then records are acquired (`acquiring.py`). What was acknowledged is told once it is
+durable, with the records that were found meanwhile; an answer that tells of acknowledgements is never kept back for
+max_wait, as Kafka would: its client would not know for that long. A fetch that has nothing to tell parks on its
+partitions until one of them can serve it, max_wait is over, or another request arrives behind it on the same
+connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.broker.acknowledging import (
-    MAX_MEMBER_ID,
-    NO_GROUP,
-    NO_MEMBER,
-    Acknowledging,
-    Answer,
-    find,
-)
-from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.share_sessions import FINAL_EPOCH, Key, Shared, ShareSession
-from gateway.wire import share as wire
+from gateway.broker.acknowledging import MAX_MEMBER_ID, NO_GROUP, NO_MEMBER, Acknowledging
+from gateway.broker.acquiring import Acquiring, Coming
+from gateway.broker.requests import Answer, ShareTold
+from gateway.broker.share_sessions import FINAL_EPOCH, ShareSession
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 from store.api import Durability, StoreError
@@ -33,84 +24,41 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.ports import Sharing
+    from gateway.broker.requests import ShareFetchRequest
     from gateway.broker.subscriptions.partition import SubscriptionPartition
-    from gateway.broker.subscriptions.reading import Delivery
     from gateway.peer import Peer
 
-# of the records that are asked for, a partition of Key_Shared is asked for a part, but not for less than so many
-_LEAST_SHARE = 64
-_MOST_SHARES = 9
-
-_SMALL = 100
-"""Who asks for fewer records than this is given no more, though a batch were whole then (KIP-1206 lets it be more)."""
-_BEYOND = 2
-"""Others may get so many times what they ask for, to the end of a batch."""
-
-# what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
-_SCARCE_BYTES = 64 * 1024
-
-
-Encoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[wire.PartitionAnswer]]]], Answer]
+Encoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[ShareTold]]]], Answer]
 """(error code, sentence, lock ms, what is told of each topic) -> the frame"""
 
 
 class ShareFetch(Acknowledging):
     """One ShareFetch request."""
 
-    __slots__ = (
-        "_ahead",
-        "_budget",
-        "_encoder",
-        "_full",
-        "_gone",
-        "_hurried",
-        "_limit",
-        "_refusal",
-        "_request",
-        "_rest",
-        "_session",
-        "_size",
-        "_timer",
-        "_told",
-        "_withheld",
-        "consumer",
-    )
+    __slots__ = ("_encoder", "_found", "_full", "_hurried", "_refusal", "_request", "_timer", "consumer")
 
     def __init__(
         self,
         node: Sharing,
         peer: Peer,
         client_id: str,
-        request: wire.ShareFetchRequest,
+        request: ShareFetchRequest,
         encode: Encoder,
     ) -> None:
         super().__init__(node, peer, client_id)
         self._request = request
         self._encoder = encode
-        self._session: ShareSession | None = None
+        # what it acquires; None without a session
+        self._found: Acquiring | None = None
         # the member, as its partitions know it
         self.consumer = request.member_id or ""
         self._timer: asyncio.TimerHandle | None = None
         # what is answered when the wait is over, in place of records
         self._refusal: Error | None = None
-        # True when what is acquired cannot be sent any more
-        self._gone = False
         # True when the next request waits behind it
         self._hurried = False
-        # where it has records whose locks begin when the answer leaves
-        self._withheld: set[SubscriptionPartition] = set()
         # True when every partition is told of, as in the first answer of a session
         self._full = False
-        self._begin()
-
-    def _begin(self) -> None:
-        """Forget what was found."""
-        self._let_run()
-        # by partition, in the order of the session
-        self._told: dict[Key, wire.PartitionAnswer] = {}
-        # True when what was found follows from something that is not stored yet
-        self._ahead = False
-        self._size = 0
 
     def start(self) -> Pending[Answer]:
         """The answer; a promise of it when it is parked, or waits until its acknowledgements are stored."""
@@ -128,7 +76,7 @@ class ShareFetch(Acknowledging):
                 self._refusal = session
                 return self._promised() if self._park() else self._refuse(session)
             return self._refuse(session)
-        self._session = session
+        found = self._found = Acquiring(self._node, session, request, self.connection)
         if request.session_epoch != 0:
             group, member = session.group, session.member
             self._acknowledge(group, member, request.topics, request.is_renew_ack)
@@ -137,14 +85,14 @@ class ShareFetch(Acknowledging):
             if request.session_epoch == FINAL_EPOCH:
                 self._node.share_sessions.close(session, Ending.LEFT)
                 return self._when_durable(self._encode())
-        waits = self._look() if self._enough() else None
+        waits = found.look() if self._enough() else None
         if waits is not None:
-            return self._finish_cold(*waits)
+            return self._finish_cold(found, waits)
         wanted = request.max_records > 0 and request.max_bytes > 0 and bool(session.partitions)
-        if wanted and not (self._told or self._acks) and self._park():
+        if wanted and not (found.told or self._acks) and self._park():
             return self._promised()
-        if self._ahead and not self._uncommitted:
-            return self._finish()
+        if found.ahead and not self._uncommitted:
+            return self._finish(found)
         return self._when_durable(self._encode())
 
     # -- sessions ---------------------------------------------------------------------------------------------------
@@ -187,211 +135,42 @@ class ShareFetch(Acknowledging):
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def _look(self) -> tuple[Shared, Awaitable[Delivery]] | None:
-        """Acquire what there is, partition by partition. Not None: a disk must be waited for before it goes on."""
-        session = self._session
-        assert session is not None
-        self._begin()
-        # how many records, and how many bytes, are left to be acquired
-        self._limit = self._request.max_records if self._request.max_bytes > 0 else 0
-        self._budget = min(self._request.max_bytes, self._node.fetch_max_bytes)
-        session.asked_at = self._node.clock.monotonic_ms()
-        if self._node.unsent_bytes > self._node.memory_limit:
-            self._budget = min(self._budget, _SCARCE_BYTES)
-        self._rest: Iterator[Shared] = iter(list(session.partitions.values()))
-        return self._go_on()
-
-    def _go_on(self) -> tuple[Shared, Awaitable[Delivery]] | None:
-        session = self._session
-        assert session is not None
-        member = session.member
-        strict = self._request.acquire_mode == wire.RECORD_LIMIT or self._request.max_records < _SMALL
-        for shared in self._rest:
-            if self._limit <= 0 or (self._budget <= 0 and self._size):
-                break
-            if self._gone or session.partitions.get(shared.key) is not shared:
-                # The session ended while a disk was asked: its member must not become a consumer again.
-                continue
-            partition = shared.served_by
-            try:
-                if partition is None or partition.gone:
-                    partition = self._attach(shared)
-                if not partition.ready().can_serve(member, partition.partition.high_watermark):
-                    continue
-                limit = self._limit
-                most = limit if strict else limit * _BEYOND
-                if partition.key_shared and limit > _LEAST_SHARE:
-                    limit = self._share(member)
-                most = min(most, partition.fair_share(member, session.asked_at))
-                limit = min(limit, most)
-                delivery = partition.fetch(member, limit, self._budget, most)
-            except (KafkaError, StoreError) as error:
-                self._fail(shared, error)
-                continue
-            if isinstance(delivery, tuple):
-                self._take(shared, delivery)
-            else:
-                session.unsent.add(self)
-                return shared, delivery
-        return None
-
-    def _share(self, member: str) -> int:
-        """How many records a partition of Key_Shared may give while others have something too.
-
-        Of a few keys in hand the next records are at hand; of many most wait for their keys, and what is given lies far
-        apart.
-        """
-        session = self._session
-        assert session is not None
-        others = 1
-        for shared in session.partitions.values():
-            if others == _MOST_SHARES:
-                break
-            partition = shared.served_by
-            if shared.key not in self._told and partition is not None and partition.may_serve(member):
-                others += 1
-        # this one is among them, as a rule
-        return max(-(-self._limit // max(others - 1, 1)), _LEAST_SHARE)
-
     def _enough(self) -> bool:
-        """Whether there may be min_bytes to acquire, or something else to tell. Guessed from the size of the records
-        before: what is acquired has to be sent.
-        """
-        request, session = self._request, self._session
-        if request.min_bytes <= 1 or request.max_wait_ms <= 0 or self._acks or session is None:
+        """Whether there may be min_bytes to acquire, or something else to tell."""
+        request, found = self._request, self._found
+        if request.min_bytes <= 1 or request.max_wait_ms <= 0 or self._acks or found is None:
             return True
-        size = 0
-        for shared in session.partitions.values():
-            partition = shared.served_by
-            try:
-                if partition is None or partition.gone:
-                    partition = self._attach(shared)
-                cursor = partition.ready()
-            except (KafkaError, StoreError):
-                return True
-            unread = max(partition.partition.high_watermark - cursor.read, 0)
-            size += int((cursor.available + unread) * partition.record_bytes)
-        return size >= min(request.min_bytes, self._node.fetch_max_bytes)
+        return found.expects(min(request.min_bytes, self._node.fetch_max_bytes))
 
-    def _attach(self, shared: Shared) -> SubscriptionPartition:
-        """Find what serves a partition of the session, and make the member a consumer of it. Raises KafkaError."""
-        session = self._session
-        assert session is not None
-        shared.served_by = None
-        partition = find(self._node, session.group, shared.topic_id, shared.index)
-        partition.attach(session.member, self._node.share_groups.client_id(session.group, session.member))
-        shared.served_by = partition
-        return partition
-
-    def _take(self, shared: Shared, delivery: Delivery) -> None:
-        if not delivery.acquired:
-            return
-        if self._gone:
-            self._give_back(shared, delivery.acquired)
-            return
-        firsts, lasts, counts = zip(*delivery.acquired, strict=True)
-        partition = shared.served_by
-        if partition is not None and partition.unsaved and (partition.key_shared or any(counts)):
-            # A count that was told does not fall after a crash, nor does a record come back behind a later one of its
-            # key: so the nack, or the acknowledgement, that this delivery follows from is stored before.
-            self._ahead = True
-        # The wire counts this delivery too.
-        acquired = list(zip(firsts, lasts, map((1).__add__, counts), strict=True))
-        self._told[shared.key] = wire.PartitionAnswer(
-            shared.index, records=delivery.buffers, acquired=acquired
-        )
-        self._size += delivery.size
-        self._budget -= delivery.size
-        self._limit -= sum(lasts) - sum(firsts) + len(acquired)
-        session = self._session
-        if session is not None:
-            session.unconfirmed = True
-        if session is not None and len(session.partitions) > 1 and shared.key in session.partitions:
-            # Whoever was served waits behind those that were not.
-            session.partitions[shared.key] = session.partitions.pop(shared.key)
-
-    def put_back(self) -> None:
-        """Its session ended, or its connection is lost: nothing that it acquired was delivered."""
-        self._gone = True
-        session = self._session
-        assert session is not None
-        known = {**session.forgotten, **session.partitions}
-        for key, answer in self._told.items():
-            if answer.acquired and key in known:
-                self._give_back(known[key], answer.acquired)
-        self._begin()
-
-    def _give_back(self, shared: Shared, acquired: Sequence[Sequence[int]]) -> None:
-        if shared.served_by is not None:
-            shared.served_by.give_back(self.consumer, [(each[0], each[1]) for each in acquired])
-
-    def _fail(self, shared: Shared, error: KafkaError | StoreError) -> None:
-        if isinstance(error, StoreError):
-            error = from_store(error)
-        self._told[shared.key] = wire.PartitionAnswer(shared.index, int(error.code), error.text)
-
-    def _withhold(self) -> None:
-        """The answer cannot leave yet: the locks of what was found so far do not run meanwhile."""
-        session = self._session
-        assert session is not None
-        for key, answer in self._told.items():
-            shared = session.partitions.get(key) if answer.acquired else None
-            if shared is not None and shared.served_by is not None:
-                shared.served_by.withhold(self.consumer, answer.acquired)
-                self._withheld.add(shared.served_by)
-
-    def _let_run(self) -> None:
-        """The answer leaves now: so do the locks begin."""
-        while self._withheld:
-            self._withheld.pop().sent(self.consumer)
-
-    # Locks are withheld in the call that finds out that the answer must wait. What is awaited begins in a later turn of
-    # the loop, and in between the machine may stand still for longer than a lock.
-
-    def _finish_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Awaitable[Answer]:
+    def _finish_cold(self, found: Acquiring, waits: Coming) -> Awaitable[Answer]:
         """The answer once a disk has given what is waited for, and what else there is. To be awaited."""
-        self._withhold()
-        return self._finished_cold(shared, awaited)
+        found.withhold()
+        return self._finished_cold(found, waits)
 
-    async def _finished_cold(self, shared: Shared, awaited: Awaitable[Delivery]) -> Answer:
-        while True:
-            try:
-                self._take(shared, await awaited)
-            except (KafkaError, StoreError) as error:
-                self._fail(shared, error)
-            waits = self._go_on()
-            if waits is None:
-                break
-            shared, awaited = waits
-            self._withhold()
-        if self._gone:
-            # it ended meanwhile, and what was found went to others
-            self._begin()
-        return await self._finish()
+    async def _finished_cold(self, found: Acquiring, waits: Coming) -> Answer:
+        await found.rest(*waits)
+        return await self._finish(found)
 
-    def _finish(self) -> Awaitable[Answer]:
+    def _finish(self, found: Acquiring) -> Awaitable[Answer]:
         """The answer with what was found, when all it follows from is stored. To be awaited."""
-        session = self._session
-        assert session is not None
-        session.unsent.add(self)
-        self._withhold()
-        return self._finished(session)
+        found.withhold()
+        return self._finished(found)
 
-    async def _finished(self, session: ShareSession) -> Answer:
+    async def _finished(self, found: Acquiring) -> Answer:
         try:
-            if self._ahead:
+            if found.ahead:
                 try:
                     await self._node.write((), Durability.OS)
                 except StoreError:
                     # what was acquired went with the cursors
-                    self._begin()
+                    found.forget()
             if self._uncommitted:
                 self._held = self._encode()
                 return await self._promised()
             return self._encode()
         finally:
-            session.unsent.discard(self)
-            self._let_run()
+            found.sent()
+            found.let_run()
 
     # -- the answer -------------------------------------------------------------------------------------------------
 
@@ -410,49 +189,51 @@ class ShareFetch(Acknowledging):
         return self._encoder(error, text, 0, ())
 
     def _when_durable(self, answer: Answer) -> Pending[Answer]:
-        if self._uncommitted and self._size and self._session is not None:
-            self._session.unsent.add(self)
-            self._withhold()
+        found = self._found
+        if self._uncommitted and found is not None and found.size:
+            found.withhold()
         return super()._when_durable(answer)
 
     def _stored(self, held: Answer) -> Pending[Answer]:
-        if self._session is not None:
-            self._session.unsent.discard(self)
-        if self._gone:
+        found = self._found
+        assert found is not None, "it has acknowledged something"
+        found.sent()
+        if found.gone:
             return self._encode()
-        if self._size:
-            self._let_run()
+        if found.size:
+            found.let_run()
             return held
         # What came meanwhile, with the same commit as a rule, need not wait for the next fetch.
-        waits = self._look()
+        waits = found.look()
         if waits is not None:
-            return self._finish_cold(*waits)
-        if not self._size:
+            return self._finish_cold(found, waits)
+        if not found.size:
             return held
-        return self._finish() if self._ahead else self._encode()
+        return self._finish(found) if found.ahead else self._encode()
 
     def _failed(self) -> Answer:
         # What was acquired went with the cursors: they are read again from the store.
-        if self._session is not None:
-            self._session.unsent.discard(self)
-        self._begin()
+        if self._found is not None:
+            self._found.sent()
+            self._found.forget()
         return self._encode()
 
     def _encode(self) -> Answer:
-        told, acks, session = self._told, self._acks, self._session
-        assert session is not None
+        found = self._found
+        assert found is not None
+        told, acks, session = found.told, self._acks, found.session
         if acks:
             for key, (code, text) in acks.items():
                 known = told.get(key)
                 if known is None:
-                    told[key] = wire.PartitionAnswer(key[1], 0, None, code, text)
+                    told[key] = ShareTold(key[1], 0, None, code, text)
                 elif code:
                     told[key] = known._replace(ack_error=code, ack_error_message=text)
         if self._full:
             for key in session.partitions:
                 if key not in told:
-                    told[key] = wire.PartitionAnswer(key[1])
-        topics: dict[bytes, list[wire.PartitionAnswer]] = {}
+                    told[key] = ShareTold(key[1])
+        topics: dict[bytes, list[ShareTold]] = {}
         for (topic_id, _), answer in told.items():
             if topic_id in topics:
                 topics[topic_id].append(answer)
@@ -468,8 +249,8 @@ class ShareFetch(Acknowledging):
         wait = self._request.max_wait_ms
         if wait <= 0 or self._hurried:
             return False
-        session = self._session
-        if session is not None:
+        if self._found is not None:
+            session = self._found.session
             if session.parked is not None:
                 session.parked.end()
             session.parked = self
@@ -484,12 +265,14 @@ class ShareFetch(Acknowledging):
         """One of its partitions may have something for it. It is not parked there any more."""
         if self._timer is None:
             return
-        waits = self._look() if self._enough() else None
-        if waits is None and not self._told:
+        found = self._found
+        assert found is not None, "it is parked on partitions of its session"
+        waits = found.look() if self._enough() else None
+        if waits is None and not found.told:
             partition.park(self)
             return
         self._unpark()
-        self._conclude(waits)
+        self._conclude(found, waits)
 
     def expire(self) -> None:
         """Answer now, with what there is."""
@@ -497,18 +280,20 @@ class ShareFetch(Acknowledging):
         if self._timer is None:
             return
         self._unpark()
-        if self._refusal is not None:
+        found = self._found
+        if found is None:
+            assert self._refusal is not None
             self._tell(self._refuse(self._refusal))
             return
         # Its partitions would have woken it; but they do not know of min_bytes.
-        self._conclude(self._look() if self._request.min_bytes > 1 else None)
+        self._conclude(found, found.look() if self._request.min_bytes > 1 else None)
 
-    def _conclude(self, waits: tuple[Shared, Awaitable[Delivery]] | None) -> None:
+    def _conclude(self, found: Acquiring, waits: Coming | None) -> None:
         """Tell what was found, once it is all there and what it follows from is stored."""
         if waits is not None:
-            self._tell(self._finish_cold(*waits))
+            self._tell(self._finish_cold(found, waits))
         else:
-            self._tell(self._finish() if self._ahead else self._encode())
+            self._tell(self._finish(found) if found.ahead else self._encode())
 
     def end(self) -> None:
         """There is nothing to wait for any more."""
@@ -522,9 +307,9 @@ class ShareFetch(Acknowledging):
         self._promise = None
         if self._loading is not None:
             self._loading.cancel()
-        if self._session is not None:
-            self._session.unsent.discard(self)
-            self.put_back()
+        if self._found is not None:
+            self._found.sent()
+            self._found.put_back()
 
     def _unpark(self) -> None:
         timer, self._timer = self._timer, None
@@ -532,8 +317,8 @@ class ShareFetch(Acknowledging):
             return
         timer.cancel()
         self._node.metrics.fetches_parked.dec()
-        session = self._session
-        if session is not None:
+        if self._found is not None:
+            session = self._found.session
             if session.parked is self:
                 session.parked = None
             for shared in session.partitions.values():

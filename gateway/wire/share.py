@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import starmap
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, overload
 
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import encode_uvarint, skip_tags, uvarint
@@ -166,6 +166,11 @@ class ShareFetchRequest:
         self.is_renew_ack = is_renew_ack
         self.topics = topics
         self.forgotten = forgotten
+
+    @property
+    def exact(self) -> bool:
+        """Never more than `max_records`, not even to the end of a batch."""
+        return self.acquire_mode == RECORD_LIMIT
 
 
 class ShareAcknowledgeRequest:
@@ -343,19 +348,9 @@ Endpoint = tuple[int, str, int, str | None]
 """node id, host, port, rack."""
 
 
-class PartitionAnswer(NamedTuple):
-    """What ShareFetch answers for a partition: errors of the fetch and of the acknowledgements, records, what of them
-    was acquired in ascending order."""
-
-    partition: int
-    error: int = 0
-    error_message: str | None = None
-    ack_error: int = 0
-    ack_error_message: str | None = None
-    records: Sequence[Buffer] = ()
-    acquired: Sequence[Acquired] = ()
-
-
+PartitionAnswer = tuple[int, int, str | None, int, str | None, Sequence[Buffer], Sequence[Acquired]]
+"""What ShareFetch answers for a partition: partition, error and message of the fetch, error and message of the
+acknowledgements, records, what of them was acquired in ascending order."""
 AckAnswer = tuple[int, int, str | None]
 """What ShareAcknowledge answers for a partition: partition, error, message."""
 

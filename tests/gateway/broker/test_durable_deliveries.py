@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from gateway.broker.acknowledging import Answer
+from gateway.broker.requests import Answer
 from gateway.broker.sharing import ShareFetch
 from gateway.server import Gateway
 from gateway.wire import messages

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.apis.fetch import fetch, quick
 from gateway.apis.waiting import asked
-from gateway.broker.fetching import Answer
+from gateway.broker.requests import Answer
 from gateway.sending import Sending
 from gateway.server import Gateway
 from gateway.wire import messages

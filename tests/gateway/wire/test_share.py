@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gateway.broker.requests import ShareTold
 from gateway.wire import codec, compiler, share
 from gateway.wire.malformed import Malformed
 from gateway.wire.varint import encode_uvarint
@@ -275,7 +276,7 @@ def test_more_than_anybody_asks_for_is_refused() -> None:
 # -- answers -------------------------------------------------------------------------------------------------------
 
 answers = st.builds(
-    share.PartitionAnswer,
+    ShareTold,
     i32,
     i16,
     texts,
@@ -316,7 +317,7 @@ def test_encodes_a_share_fetch_answer(
         (
             topic.topic_id,
             [
-                share.PartitionAnswer(
+                ShareTold(
                     p.partition_index,
                     p.error_code,
                     p.error_message,
@@ -344,7 +345,7 @@ def test_records_are_handed_on_and_not_copied() -> None:
         0,
         None,
         30_000,
-        [(b"t" * 16, [share.PartitionAnswer(0, records=[stored, whole], acquired=[(0, 9, 1)])])],
+        [(b"t" * 16, [ShareTold(0, records=[stored, whole], acquired=[(0, 9, 1)])])],
     )
     assert any(buffer is stored for buffer in buffers)
     assert any(buffer is whole for buffer in buffers)
@@ -353,7 +354,7 @@ def test_records_are_handed_on_and_not_copied() -> None:
 def test_more_deliveries_than_the_wire_can_say_are_said_to_be_the_most_it_can() -> None:
     frame = b"".join(
         share.encode_fetch(
-            2, 1, 0, None, 1, [(b"t" * 16, [share.PartitionAnswer(0, acquired=[(0, 1, 1), (2, 3, 70_000)])])]
+            2, 1, 0, None, 1, [(b"t" * 16, [ShareTold(0, acquired=[(0, 1, 1), (2, 3, 70_000)])])]
         )
     )
     answer: Any = codec.decode_response(78, 2, frame, 9)

@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
 
-from gateway.broker.acknowledging import Answer
+from gateway.broker.requests import Answer
 from gateway.broker.sharing import ShareFetch
 from gateway.peer import Peer
 from gateway.promise import Promise
