@@ -21,6 +21,7 @@ from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after
 from gateway.broker.machines import Caller
+from gateway.broker.share_groups import Beating
 from gateway.coordinators.share_events import Beat
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -48,23 +49,19 @@ def share_group_heartbeat(
         return _beat(Beat(Error.INVALID_REQUEST, refusal))
     if not legal_group_id(request.group_id):
         return _beat(Beat(Error.INVALID_GROUP_ID))
-    groups, caller = broker.share_groups, Caller(_beat)
-    if request.member_epoch == LEAVE:
-        return groups.leave(
-            request.group_id, request.member_id, context.client_id or "", context.peer.host, caller
-        )
     names = request.subscribed_topic_names
-    return groups.heartbeat(
+    beating = Beating(
         request.group_id,
         request.member_id,
         request.member_epoch,
         tuple(names) if names is not None else None,
         request.rack_id,
-        context.client_id or "",
-        context.peer.host,
+        (context.peer.host, context.client_id or ""),
         context.peer.connection,
-        caller,
+        Caller(_beat),
     )
+    groups = broker.share_groups
+    return groups.leave(beating) if beating.epoch == LEAVE else groups.heartbeat(beating)
 
 
 def _wrong(request: messages.ShareGroupHeartbeatRequest) -> str | None:

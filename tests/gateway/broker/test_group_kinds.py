@@ -9,6 +9,7 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import GroupKind, Listed
+from gateway.broker.share_groups import Beating
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Heartbeat, JoinAnswer, Plain
 from gateway.coordinators.group_rows import GroupHead, Kind, State
@@ -73,9 +74,8 @@ def stored(broker: FakeBroker, group_id: str, kind: int, state: State = State.EM
 
 
 def share_beat(broker: FakeBroker, group_id: str, epoch: int) -> Beat:
-    beat: Beat = broker.share_groups.heartbeat(
-        group_id, "m", epoch, ("t",), None, "c", "/h", 1, caller(), makes_retries=False
-    )
+    beating = Beating(group_id, "m", epoch, ("t",), None, ("/h", "c"), 1, caller())
+    beat: Beat = broker.share_groups.heartbeat(beating, makes_retries=False)
     return beat
 
 

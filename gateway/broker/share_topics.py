@@ -1,0 +1,167 @@
+"""What is made for share groups before their members are told of topics: subscriptions, and RETRY topics.
+
+Nothing that is published from then on is missed, and what is assigned can be fetched at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.subscriptions import letter_names
+from gateway.coordinators.share_events import TopicView
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog, Topic
+
+log = logging.getLogger("magnetar.groups")
+
+Item = tuple[str, TopicView]
+"""A topic that members subscribe to, as it was then."""
+
+
+class Making(Protocol):
+    """The subscriptions of groups, as far as they are made and deleted here. All raise KafkaError."""
+
+    async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> object:
+        """The group's subscription on a topic, made if it is missing."""
+        ...
+
+    async def make_retries(self, group: str, topic: str, retries: str, /) -> None:
+        """Make the RETRY topic of a group on a topic."""
+        ...
+
+    async def delete(self, group: str, topic_id: bytes | None = None) -> int:
+        """Delete a group's subscriptions, or the one on a topic."""
+        ...
+
+
+class _Known:
+    """What has been seen to on behalf of a group in memory."""
+
+    __slots__ = ("ensured", "ensuring", "younger")
+
+    def __init__(self) -> None:
+        # topics with a subscription, as they were when it was made
+        self.ensured: dict[str, TopicView] = {}
+        self.ensuring: dict[Item, asyncio.Future[None]] = {}
+        # topics that were made after members had subscribed to them
+        self.younger: set[str] = set()
+
+
+class ShareTopics:
+    """The topics of all share groups that are in memory."""
+
+    def __init__(self, catalog: Catalog, subscriptions: Making) -> None:
+        self._catalog = catalog
+        self._subscriptions = subscriptions
+        self._known: dict[str, _Known] = {}
+
+    def enter(self, group_id: str) -> None:
+        """The group is in memory from now on."""
+        self._known[group_id] = _Known()
+
+    def leave(self, group_id: str) -> None:
+        del self._known[group_id]
+
+    @property
+    def version(self) -> int:
+        """Another one: `views` may differ."""
+        return self._catalog.version
+
+    def views(self, names: Iterable[str]) -> dict[str, TopicView]:
+        """Those of the names that are topics."""
+        get = self._catalog.get
+        found = ((name, get(name)) for name in names)
+        return {
+            name: TopicView(topic.topic_id, len(topic.partitions))
+            for name, topic in found
+            if topic is not None
+        }
+
+    # -- subscriptions ----------------------------------------------------------------------------------------------
+
+    def missing(
+        self,
+        group_id: str,
+        topics: Mapping[str, TopicView],
+        before: Mapping[str, TopicView],
+        named: frozenset[str],
+    ) -> list[Item]:
+        """Those of the group's topics on which it may have no subscription yet. `before`: its topics before the request
+        that asks; a topic that is `named` and was not among them, or was another, was made after it was subscribed to.
+        """
+        known = self._known[group_id]
+        missing = [item for item in topics.items() if known.ensured.get(item[0]) != item[1]]
+        if missing:
+            known.younger |= {name for name, view in missing if name in named and before.get(name) != view}
+        return missing
+
+    def ensure(self, group_id: str, missing: Sequence[Item]) -> Awaitable[None]:
+        """Make the group's subscriptions on these topics, once whoever asks for them. To be awaited; raises KafkaError.
+        The group may go out of memory meanwhile.
+        """
+        return self._ensure_all(group_id, self._known[group_id], missing)
+
+    async def _ensure_all(self, group_id: str, known: _Known, missing: Sequence[Item]) -> None:
+        for item in missing:
+            if item not in known.ensuring:
+                task = asyncio.ensure_future(self._ensure(group_id, item, item[0] in known.younger))
+                known.ensuring[item] = task
+                task.add_done_callback(lambda task, item=item: _ensured(known, item, task))  # type: ignore[misc]
+        await asyncio.gather(
+            *[asyncio.shield(known.ensuring[item]) for item in missing if item in known.ensuring]
+        )
+
+    async def _ensure(self, group_id: str, item: Item, younger: bool) -> None:
+        name, view = item
+        # Its end was its beginning when the group subscribed, whatever was published since.
+        starts = [0] * view.partitions if younger else None
+        try:
+            await self._subscriptions.ensure(group_id, name, starts)
+        except KafkaError as error:
+            topic = self._catalog.get(name)
+            if topic is not None and topic.topic_id == view.topic_id:
+                raise
+            # It went while we were about to: the next heartbeat finds out.
+            log.info("share group %s gets no subscription on %s: %s", group_id, name, error)
+
+    async def delete(self, group_id: str, topic: Topic | None) -> None:
+        """Drop the group's subscription of a topic, or all. Raises KafkaError."""
+        await self._subscriptions.delete(group_id, topic.topic_id if topic is not None else None)
+        known = self._known.get(group_id)
+        if known is not None:
+            if topic is None:
+                known.ensured.clear()
+            else:
+                known.ensured.pop(topic.name, None)
+
+    # -- RETRY topics -----------------------------------------------------------------------------------------------
+
+    def missing_retries(self, group_id: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """(base topic, RETRY topic) for those of the names that are RETRY topics of the group and missing, while their
+        base is there.
+        """
+        suffix = f"-{group_id}{letter_names.RETRY}"
+        get = self._catalog.get
+        for name in names:
+            if name.endswith(suffix) and get(name) is None and get(name.removesuffix(suffix)) is not None:
+                yield name.removesuffix(suffix), name
+
+    async def make_retries(self, group_id: str, retries: Iterable[tuple[str, str]]) -> None:
+        """Make them: a first retry must not wait until the clients have heard of a new topic."""
+        for base, name in retries:
+            try:
+                await self._subscriptions.make_retries(group_id, base, name)
+            except KafkaError as error:
+                log.warning("share group %s gets no retry letter topic %s: %s", group_id, name, error)
+
+
+def _ensured(known: _Known, item: Item, task: asyncio.Future[None]) -> None:
+    del known.ensuring[item]
+    if not task.cancelled() and task.exception() is None:
+        known.ensured[item[0]] = item[1]
+        known.younger.discard(item[0])
