@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from operator import le, lt
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_store
@@ -17,8 +16,8 @@ from gateway.broker.share_sessions import FINAL_EPOCH, Client, Key, Shared
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from gateway.wire.share import PlainAcks
-from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RENEW
-from semantics.subscriptions.states import Ending
+from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RENEW, wrong
+from semantics.subscriptions.states import Ending, Refusal
 from store.api import Durability, Outcome
 from store.pending import Pending
 from store.steps import step
@@ -66,35 +65,20 @@ def find(node: Sharing, group: str, topic_id: bytes, index: int) -> Subscription
     raise NoSubscription(group, runtime.name)
 
 
-_SINGLE = frozenset((b"\x00", b"\x01", b"\x02", b"\x03"))
-"""What may be said of a range in every version: gap, accept, release, reject."""
+_REFUSALS = {
+    Refusal.INVALID_REQUEST: Error.INVALID_REQUEST,
+    Refusal.INVALID_RECORD_STATE: Error.INVALID_RECORD_STATE,
+}
 
 
 def refusal(acks: Sequence[Acknowledgement], renewing: bool) -> Error:
-    """What is wrong with the acknowledgements of a partition by themselves, whatever their records' states are.
+    """What is wrong with the acknowledgements of a partition by themselves, whether it is there or not.
 
-    They must ascend, name one type for all of a range or one for each offset, and no type that there is not. RENEW
-    needs the request to say that it renews (KIP-1222). Two that meet in one offset are INVALID_RECORD_STATE, as in
-    Kafka: the first of them has settled it.
+    Whether the member holds what it speaks of, the cursor says. That RENEW needs the request to say that it renews
+    (KIP-1222) is a rule of requests.
     """
-    firsts, lasts, said = zip(*acks, strict=True)
-    ascend = firsts[0] >= 0 and all(map(le, firsts, lasts)) and all(map(lt, lasts, firsts[1:]))
-    if ascend and _SINGLE.issuperset(said):
-        # hundreds of them, one a record, under Key_Shared
-        return Error.NONE
-    end = -1
-    for first, last, types in acks:
-        if first > last or first < end:
-            return Error.INVALID_REQUEST
-        if first == end:
-            return Error.INVALID_RECORD_STATE
-        number = len(types)
-        if number != 1 and (not number or number != last - first + 1):
-            return Error.INVALID_REQUEST
-        if max(types) > (RENEW if renewing else REJECT):
-            return Error.INVALID_REQUEST
-        end = last
-    return Error.NONE
+    found = wrong(acks, RENEW if renewing else REJECT)
+    return _REFUSALS[found] if found is not None else Error.NONE
 
 
 class Acknowledging:

@@ -1,10 +1,14 @@
-"""Acknowledgements: a call is checked as a whole before anything of it is done, so all of it is taken or nothing."""
+"""Acknowledgements: a call is checked as a whole before anything of it is done, so all of it is taken or nothing.
+
+`wrong` checks what is said by itself, and `check` whether the consumer holds what it speaks of. Each rule is in one of
+them.
+"""
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -24,6 +28,8 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 Piece = tuple[Chunk, int, int, Lease, int]
 """[first, end) of a chunk is held under this lease, and this is said about it"""
 
+_SINGLE = frozenset((b"\x00", b"\x01", b"\x02", b"\x03"))
+"""One type for a whole range, and none that may be refused."""
 _SAME_TYPE = re.compile(rb"(.)\1*", re.DOTALL)
 
 
@@ -33,6 +39,9 @@ def acknowledge(
     """Do what the batches say, or nothing of it: see `Cursor.acknowledge`."""
     window, leases, keyed, totals = records.window, records.leases, records.keyed, records.totals
     who = leases.consumers.get(consumer)
+    refused = wrong(batches)
+    if refused is not None:
+        return refused
     pieces = check(window, records.read, leases, who, batches)
     if isinstance(pieces, Refusal):
         return pieces
@@ -91,6 +100,27 @@ def accept(records: Records, consumer: str, firsts: NDArray[np.int64], lasts: ND
     return True
 
 
+def wrong(batches: Sequence[tuple[int, int, bytes]], most: int = RENEW) -> Refusal | None:
+    """What is wrong with batches by themselves, whatever becomes of the records that they name; the first of it.
+
+    INVALID_REQUEST: they do not ascend, or one does not name a single type for all of its offsets or one for each, or a
+    type above `most`. INVALID_RECORD_STATE: two meet in an offset, which the first of them has settled, as in Kafka.
+    """
+    before = -1
+    for first, last, types in batches:
+        if not before < first <= last or types not in _SINGLE:  # what is not most of them
+            if first > last or first < before:
+                return Refusal.INVALID_REQUEST
+            if first == before:
+                return Refusal.INVALID_RECORD_STATE
+            if len(types) != 1 and (not types or len(types) != last - first + 1):
+                return Refusal.INVALID_REQUEST
+            if max(types) > most:
+                return Refusal.INVALID_REQUEST
+        before = last
+    return None
+
+
 def check(
     window: Window,
     known: int,
@@ -98,29 +128,26 @@ def check(
     consumer: Consumer | None,
     batches: Sequence[tuple[int, int, bytes]],
 ) -> list[Piece] | Refusal:
-    """Which held records the batches name. What lies below the window's start is passed over, as in Kafka.
+    """Which held records the batches name, of which nothing is `wrong`. What lies below the window's start is passed
+    over, as in Kafka.
 
-    INVALID_REQUEST: batches that overlap, go back or beyond `known`, or have wrong types; it wins over
-    INVALID_RECORD_STATE: some record is not in this consumer's hands.
+    INVALID_REQUEST: they go beyond `known`; it wins over INVALID_RECORD_STATE: some record is not in this consumer's
+    hands.
     """
     pieces: list[Piece] = []
+    if batches and batches[-1][1] >= known:
+        return Refusal.INVALID_REQUEST
     chunks, by_id, start = window.chunks, leases.by_id, window.start
-    before = number = -1
+    number = -1
     chunk: Chunk | None = None
     for first, last, types in batches:
-        if not before < first <= last < known or not types:
-            return Refusal.INVALID_REQUEST
-        before = last
         kind = types[0]
-        if kind > RENEW or len(types) != 1:
-            if len(types) != last - first + 1 or max(types) > RENEW:
-                return Refusal.INVALID_REQUEST
-            if types.count(kind) != len(types):
-                mixed = check(window, known, leases, consumer, _split(first, types))
-                if isinstance(mixed, Refusal):
-                    return _refused(batches, known)
-                pieces += mixed
-                continue
+        if len(types) != 1 and types.count(kind) != len(types):
+            mixed = check(window, known, leases, consumer, _split(first, types))
+            if isinstance(mixed, Refusal):
+                return mixed
+            pieces += mixed
+            continue
         if first < start:
             if last < start:
                 continue
@@ -132,11 +159,11 @@ def check(
                 if chunk is not None:
                     state, plane = chunk.state, chunk.lease
             if chunk is None or plane is None:
-                return _refused(batches, known)
+                return Refusal.INVALID_RECORD_STATE
             at = first & MASK
             if first == last:  # most of them, under Key_Shared
                 if state[at] != ACQUIRED or (lease := by_id[plane[at]]).consumer is not consumer:
-                    return _refused(batches, known)
+                    return Refusal.INVALID_RECORD_STATE
                 pieces.append((chunk, at, at + 1, lease, kind))
                 break
             stop = at + last - first + 1
@@ -146,7 +173,7 @@ def check(
             while at < stop:
                 lease_id = plane[at]
                 if state[at] != ACQUIRED or (lease := by_id[lease_id]).consumer is not consumer:
-                    return _refused(batches, known)
+                    return Refusal.INVALID_RECORD_STATE
                 length = stop - at
                 if (
                     length > 8
@@ -173,7 +200,7 @@ def check_many(
 ) -> tuple[list[tuple[Chunk, NDArray[np.int64]]], dict[int, int]] | None:
     """`check` for many ranges that are accepted: their offsets by chunk, and how many of which lease.
 
-    None when anything at all is wrong or out of the ordinary: `check` knows what.
+    None when anything at all is wrong or out of the ordinary: `wrong` and `check` know what.
     """
     import numpy as np
 
@@ -219,16 +246,3 @@ def _split(first: int, types: bytes) -> list[tuple[int, int, bytes]]:
         (first + found.start(), first + found.end() - 1, found.group(1))
         for found in _SAME_TYPE.finditer(types)
     ]
-
-
-def _refused(batches: Sequence[tuple[int, int, bytes]], known: int) -> Refusal:
-    """Some record is not held; but were the batches well-formed?"""
-    return Refusal.INVALID_REQUEST if any(_malformed(batches, known)) else Refusal.INVALID_RECORD_STATE
-
-
-def _malformed(batches: Sequence[tuple[int, int, bytes]], known: int) -> Iterator[bool]:
-    before = -1
-    for first, last, types in batches:
-        yield last < first or first <= before or last >= known
-        yield len(types) not in (1, last - first + 1) or max(types) > RENEW
-        before = last

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from gateway import listener, sending
-from gateway.broker.fetching import Answer, Fetch
+from gateway.broker.fetching import Fetch
+from gateway.broker.requests import Answer
 from gateway.sending import Sending
 from gateway.server import Gateway
 from gateway.wire import messages

@@ -22,7 +22,8 @@ def held(count: int = 100) -> Driver:
     ("batches", "refusal"),
     [
         ([(5, 4, ACCEPT)], REQUEST),
-        ([(5, 9, ACCEPT), (9, 12, ACCEPT)], REQUEST),
+        ([(5, 9, ACCEPT), (8, 12, ACCEPT)], REQUEST),
+        ([(5, 9, ACCEPT), (9, 12, ACCEPT)], STATE),  # the first has settled it, as in Kafka
         ([(5, 9, ACCEPT), (1, 2, ACCEPT)], REQUEST),
         ([(-3, -1, ACCEPT)], REQUEST),
         ([(5, 9, b"")], REQUEST),
@@ -34,7 +35,8 @@ def held(count: int = 100) -> Driver:
         ([(5, 9, ACCEPT), (20, 21, b"\x01\x02"), (105, 105, RENEW)], STATE),
         ([(105, 105, ACCEPT), (107, 106, ACCEPT)], REQUEST),  # malformed wins over not held
         ([(105, 106, b"\x01\x02"), (107, 107, b"\x07")], REQUEST),
-        ([(105, 106, ACCEPT), (106, 107, ACCEPT)], REQUEST),
+        ([(105, 106, ACCEPT), (106, 107, ACCEPT)], STATE),
+        ([(105, 106, ACCEPT), (107, 108, b"\x01\x05")], REQUEST),
         ([(105, 106, ACCEPT), (107, 200, ACCEPT)], REQUEST),
     ],
 )
