@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -147,7 +146,7 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
     """What was stored before the question: commits under way are waited for (as require_stable wants)."""
     version = context.api_version
     ids = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
-    pending = [future for future in map(broker.groups.in_flight, ids) if future is not None]
+    pending = [landed for landed in map(broker.groups.in_flight, ids) if landed is not None]
     loading = broker.group_kinds.load(ids)
     if not pending and loading is None:
         return _fetch(broker, version, request)
@@ -155,8 +154,8 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
     async def wait() -> messages.OffsetFetchResponse:
         if loading is not None:
             await loading
-        if pending:
-            await asyncio.wait(pending)
+        for landed in pending:
+            await landed
         return _fetch(broker, version, request)
 
     return wait()

@@ -35,6 +35,7 @@ from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
 from gateway.config.topic_configs import effective
+from gateway.promise import Promise
 from store.api import Durability, Family, Outcome, Put, Store, Write
 
 if TYPE_CHECKING:
@@ -189,20 +190,17 @@ class Broker:
         """`commit` to wait for. `then` runs as soon as the writes are durable, before anything else can happen,
         also when nobody waits any more. Raises StoreError.
         """
-        future: asyncio.Future[None] = self.loop.create_future()
+        promise: Promise[Outcome] = Promise()
 
         def done(outcome: Outcome) -> None:
             if outcome is None and then is not None:
                 then()
-            if future.cancelled():
-                return
-            if outcome is None:
-                future.set_result(None)
-            else:
-                future.set_exception(outcome)
+            promise.tell(outcome)
 
         self.turn.write(writes, done, durability)
-        await asyncio.shield(future)
+        outcome = await promise
+        if outcome is not None:
+            raise outcome
 
     def probe(self) -> None:
         """While writes fail, try a small one: when no client writes, nothing else would find out that they

@@ -7,14 +7,14 @@ groups with members into memory, where their sessions run.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.pages import Rows, each_page
 from gateway.coordinators import group_rows
 from gateway.coordinators.group_rows import RowError
-from store.api import Family, Store, StoreError
+from store.api import Family, StoreError
 from store.pending import Asking, drive
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from gateway.broker.node import Node
 
 log = logging.getLogger("magnetar.groups")
-
-ROWS = 500
-"""Rows looked at in one go: about a millisecond."""
 
 
 class Sweep:
@@ -45,25 +42,13 @@ class Sweep:
 
     def walk(self) -> Asking[None]:
         """One sweep; others have their turn in between. Raises StoreError."""
-        start = b""
-        while True:
-            rows = yield from page(self._node.store, Family.GROUP, b"", start)
-            if rows:
-                yield asyncio.sleep(0)
-            for key, value in rows:
-                group_id = key.decode()
-                try:
-                    yield from self._kinds.sweep(group_id, group_rows.head(value))
-                except (RowError, StoreError, KafkaError, ValueError) as error:
-                    log.error("group %s cannot be looked after: %s", group_id, error)
-            if len(rows) < ROWS:
-                return
-            start = rows[-1][0] + b"\0"
+        yield from each_page(self._node.store, Family.GROUP, b"", self._take)
 
-
-def page(store: Store, family: Family, prefix: bytes, start: bytes) -> Asking[list[tuple[bytes, bytes]]]:
-    """Rows under a prefix from a key on: ROWS, or fewer when there are no more."""
-    rows = store.page(family, prefix, start, ROWS)
-    if not isinstance(rows, list):
-        rows = yield rows
-    return rows
+    def _take(self, rows: Rows) -> Asking[bool]:
+        for key, value in rows:
+            group_id = key.decode()
+            try:
+                yield from self._kinds.sweep(group_id, group_rows.head(value))
+            except (RowError, StoreError, KafkaError, ValueError) as error:
+                log.error("group %s cannot be looked after: %s", group_id, error)
+        return True

@@ -6,7 +6,6 @@ Offsets are not kept in memory: an OffsetCommit is one commit, an OffsetFetch re
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +29,7 @@ from gateway.coordinators.classic_group import ClassicGroup
 from gateway.coordinators.group_rows import GroupHead, Kind, State
 from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
+from gateway.promise import Promise
 from gateway.wire.errors import Error
 from store.api import Delete as DeleteRow
 from store.api import Family, Write, of_group
@@ -176,14 +176,14 @@ class Groups(Machines[ClassicGroup]):
             self._deliver(live, answer)
         return caller.result()
 
-    def in_flight(self, group_id: str) -> asyncio.Future[None] | None:
-        """A future that ends when all commits of the group that are under way have landed; None if none is."""
+    def in_flight(self, group_id: str) -> Pending[None]:
+        """Until all commits of the group that are under way have landed, well or not; None if none is."""
         live = self._live.get(group_id)
         if live is None or not live.flights:
             return None
-        future: asyncio.Future[None] = self._node.loop.create_future()
-        live.flights[-1].futures.append(future)
-        return future
+        landed: Promise[None] = Promise()
+        live.flights[-1].landed.append(landed)
+        return landed
 
     def committed(self, group_id: str, topic: Topic, partitions: Sequence[int]) -> list[Committed | None]:
         """What a group that is loaded has committed in a topic, None where it has not. Raises StoreError."""

@@ -87,6 +87,7 @@ def promised(
         try:
             found = start()
         except Exception as error:
+            # a promise brings what can be awaited, and that raises it
             failed: asyncio.Future[T] = loop.create_future()
             failed.set_exception(error)
             found = failed

@@ -11,7 +11,6 @@ that are neither an answer nor a note.
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import logging
 from collections import deque
@@ -83,13 +82,14 @@ CoreT = TypeVar("CoreT", bound=Core)
 class Flight:
     """One commit on its way: what to do when it has landed."""
 
-    __slots__ = ("effects", "futures", "own")
+    __slots__ = ("effects", "landed", "own")
 
     def __init__(self, effects: list[Any], own: Caller | None = None) -> None:
         self.effects = effects
         # Of a write that is one request's alone: a failure concerns that request, not the machine.
         self.own = own
-        self.futures: list[asyncio.Future[None]] = []
+        # who else waits for it, whatever comes of it
+        self.landed: list[Promise[None]] = []
 
 
 class Live(Generic[CoreT]):
@@ -215,7 +215,7 @@ class Machines(Generic[CoreT]):
             self._perform(live, [effect for effect in flight.effects if effect[0] is not flight.own])
         else:
             self._discard(live, outcome)
-        _finish(flight.futures)
+        _tell(flight.landed)
         self._tidy(live)
 
     def _perform(self, live: Live[CoreT], effects: Iterable[Any]) -> None:
@@ -237,7 +237,7 @@ class Machines(Generic[CoreT]):
             caller.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
         live.waiting.clear()
         for flight in live.flights:
-            _finish(flight.futures)
+            _tell(flight.landed)
 
     # -- in memory and out -------------------------------------------------------------------------------------------
 
@@ -318,7 +318,6 @@ class Machines(Generic[CoreT]):
             self._node.call_at(due, self._wake)
 
 
-def _finish(futures: list[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
+def _tell(landed: list[Promise[None]]) -> None:
+    for each in landed:
+        each.tell(None)

@@ -4,13 +4,12 @@ when. A commit names the id of its topic and is not seen once that is gone; here
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gateway.broker.group_sweep import ROWS, page
 from gateway.broker.loading import asking, check_loaded
+from gateway.broker.pages import Rows, each_page
 from gateway.coordinators import offsets
 from store.api import Delete, Family, Outcome, of_group
 from store.pending import Asking
@@ -36,36 +35,36 @@ class OffsetExpiry:
 
         `busy` says whether something of the group is on its way to the store. Raises StoreError.
         """
-        store, prefix = self._node.store, offsets.group_prefix(group_id)
-        start, count = prefix, 0
-        while True:
-            rows = yield from page(store, Family.OFFSET, prefix, start)
-            if rows:
-                if count:
-                    yield asyncio.sleep(0)
-                count += 1
-                if busy():
-                    # A row read now may be replaced by a commit under way: its deletion would come behind that.
-                    return False
-                dead = self._dead(rows, rule)
-                if dead:
-                    yield from asking(lambda: check_loaded(store, of_group(group_id)))
-                    if busy():
-                        return False
-                    # as they are now: somebody may have committed since they were read
-                    now = [
-                        (key, value) for key in dead if (value := store.get(Family.OFFSET, key)) is not None
-                    ]
-                    dead = self._dead(now, rule)
-                    self._node.commit([Delete(Family.OFFSET, key) for key in dead], _done)
-                if len(dead) < len(rows):
-                    return False
-            if len(rows) < ROWS:
-                # After several pages commits may have come in between: the next sweep finds the group without any.
-                return count <= 1
-            start = rows[-1][0] + b"\0"
+        left = False
 
-    def _dead(self, rows: list[tuple[bytes, bytes]], rule: offsets.Retention | None) -> list[bytes]:
+        def take(rows: Rows) -> Asking[bool]:
+            nonlocal left
+            left = yield from self._take(rows, group_id, rule, busy)
+            return not left
+
+        pages = yield from each_page(self._node.store, Family.OFFSET, offsets.group_prefix(group_id), take)
+        # After several pages commits may have come in between: the next sweep finds the group without any.
+        return not left and pages <= 1
+
+    def _take(
+        self, rows: Rows, group_id: str, rule: offsets.Retention | None, busy: Callable[[], bool]
+    ) -> Asking[bool]:
+        """Delete what is over of some rows. Whether one is left, or may be."""
+        if busy():
+            # A row read now may be replaced by a commit under way: its deletion would come behind that.
+            return True
+        store, dead = self._node.store, self._dead(rows, rule)
+        if dead:
+            yield from asking(lambda: check_loaded(store, of_group(group_id)))
+            if busy():
+                return True
+            # as they are now: somebody may have committed since they were read
+            now = [(key, value) for key in dead if (value := store.get(Family.OFFSET, key)) is not None]
+            dead = self._dead(now, rule)
+            self._node.commit([Delete(Family.OFFSET, key) for key in dead], _done)
+        return len(dead) < len(rows)
+
+    def _dead(self, rows: Rows, rule: offsets.Retention | None) -> list[bytes]:
         """The keys of those rows that are over."""
         wall = self._node.clock.wall_ms()
         keep_for = self._node.settings.integer("offsets.retention.minutes") * 60_000

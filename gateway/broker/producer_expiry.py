@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gateway.broker.loading import load
+from gateway.broker.pages import Rows, each_page
 from gateway.broker.producers import ProducerTable, expired
 from store.api import Family, Write
+from store.pending import Asking, drive
 from store.scopes import of_key
 
 if TYPE_CHECKING:
@@ -34,15 +35,14 @@ class ProducerExpiry:
             return
         before = node.clock.wall_ms() - node.settings.integer("producer.id.expiration.ms")
         await self._write([each for table in self._tables() for each in table.expire(before)])
-        start = b""
-        while True:
-            page = node.store.page(Family.DEDUP, b"", start, _ROWS)
-            rows = page if isinstance(page, list) else await page
-            await self._delete([key for key, value in rows if expired(key, value, before)], before)
-            if len(rows) < _ROWS:
-                return
-            start = rows[-1][0] + b"\0"
-            await asyncio.sleep(0)
+
+        def take(rows: Rows) -> Asking[bool]:
+            yield self._delete([key for key, value in rows if expired(key, value, before)], before)
+            return True
+
+        rest = drive(each_page(node.store, Family.DEDUP, b"", take, _ROWS))
+        if isinstance(rest, Awaitable):
+            await rest
 
     async def _delete(self, keys: list[bytes], before: int) -> None:
         """Those rows of partitions that are not in use. A producer may have written since they were read: then the row

@@ -10,6 +10,7 @@ from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Heartbeat, Leave, Leaver, Plain, Sync
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import GroupHead, Kind, State
+from gateway.promise import Promise
 from store.api import Durability, Family, Put
 from tests.gateway.broker.fake_broker import FakeBroker, listing
 from tests.gateway.broker.group_client import SESSION, Client, caller, value
@@ -158,12 +159,12 @@ def test_in_flight(broker: FakeBroker, client: Client) -> None:
     broker.at_once = False
     client.commit("t", 1)
     client.commit("t", 2)
-    future = broker.groups.in_flight("g")
-    assert future is not None
+    landed = broker.groups.in_flight("g")
+    assert isinstance(landed, Promise)
     broker.land(count=1)
-    assert not future.done()
+    assert landed.now() is landed
     broker.land(count=1)
-    assert future.done()
+    assert landed.now() is None
 
 
 @pytest.mark.parametrize("fails", [0, 1])
@@ -174,10 +175,10 @@ def test_in_flight_ends_when_commits_fail(broker: FakeBroker, client: Client, fa
     broker.at_once = False
     client.commit("t", 1)
     client.commit("t", 2)
-    future = broker.groups.in_flight("g")
-    assert future is not None
+    landed = broker.groups.in_flight("g")
+    assert isinstance(landed, Promise)
     broker.fail()
-    assert future.done()
+    assert landed.now() is None
 
 
 def test_delete_group_takes_the_offsets_along(broker: FakeBroker, client: Client) -> None:
