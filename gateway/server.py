@@ -90,11 +90,10 @@ class Gateway:
         self.admin_address: str | None = None
 
 
-async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway:
-    """Start everything; what must be undone at the end is pushed on `stack`. Raises StartError."""
-    loop = asyncio.get_running_loop()
-    # Ports first: the commonest reason not to start should not cost the recovery of a store.
-    backlog = settings.integer("socket.listen.backlog.size")
+def _bound(
+    settings: Settings, stack: contextlib.AsyncExitStack
+) -> tuple[list[socket.socket], socket.socket | None]:
+    """The sockets of the listeners, and that of the admin server if it is on. Raises StartError."""
     sockets = []
     for wanted in settings.listeners:
         sock = bind(wanted.host, wanted.port)
@@ -104,7 +103,14 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     if settings.admin is not None:
         admin_socket = bind_address(settings.admin)
         stack.callback(admin_socket.close)
+    return sockets, admin_socket
 
+
+async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway:
+    """Start everything; what must be undone at the end is pushed on `stack`. Raises StartError."""
+    loop = asyncio.get_running_loop()
+    # Ports first: the commonest reason not to start should not cost the recovery of a store.
+    sockets, admin_socket = _bound(settings, stack)
     apis.load_all()
     store, data = await open_store(settings)
     stack.push_async_callback(store.close)
@@ -132,6 +138,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     # The rest is made when it is asked for, from memory: later there may be no file to be had (5 ms).
     codec.load_schemas(APIS)
     gateway = Gateway(broker, listeners, data)
+    backlog = settings.integer("socket.listen.backlog.size")
     for listener, sock in zip(listeners, sockets, strict=True):
         await listener.start(sock, backlog)
     housekeeping = Jobs(broker, jobs_of(broker, listeners))

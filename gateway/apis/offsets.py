@@ -30,21 +30,51 @@ if TYPE_CHECKING:
 GROUP, TRANSACTION = 0, 1
 NO_TRANSACTIONS = "Transactions are not served yet: use a producer without transactional.id."
 
+_TopicResult = tuple[str | bytes, list[tuple[int, int]]]
+"""A topic's name or id, and partition index with error code."""
+
 # -- OffsetCommit ----------------------------------------------------------------------------------------------
 
 
 @handles(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 10)
 def offset_commit(broker: Broker, context: Context, request: messages.OffsetCommitRequest) -> Any:
-    version = context.api_version
-    group_id = request.group_id
+    version, group_id = context.api_version, request.group_id
+    rows, refused, taken = _sorted_out(broker, version, request)
+    if not taken:
+        return _commit_response(version, refused, taken, 0)
+    if len(group_id) > MAX_GROUP_ID:
+        return _commit_response(version, refused, taken, Error.INVALID_GROUP_ID)
+
+    def build(answer: Plain) -> messages.OffsetCommitResponse:
+        error = answer.error
+        if error == Error.GROUP_ID_NOT_FOUND and version < 9:
+            error = Error.ILLEGAL_GENERATION
+        if error == Error.INCONSISTENT_GROUP_PROTOCOL:
+            # a share group: it has subscriptions, not offsets
+            error = Error.GROUP_ID_NOT_FOUND
+        return _commit_response(version, refused, taken, error)
+
+    return broker.groups.commit_offsets(
+        group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        rows,
+        Caller(build),
+    )
+
+
+def _sorted_out(
+    broker: Broker, version: int, request: messages.OffsetCommitRequest
+) -> tuple[list[Write], list[_TopicResult], list[_TopicResult]]:
+    """(what is to be stored, topics in the order of Kafka's answer: first what it does not know, then the rest)"""
     catalog = broker.catalog
     limit = broker.settings.integer("offset.metadata.max.bytes")
     now = broker.clock.wall_ms()
     retention = request.retention_time_ms if version <= 4 else -1
     expires_at = now + retention if retention >= 0 else -1
-    prefix = offsets.group_prefix(group_id)
+    prefix = offsets.group_prefix(request.group_id)
     rows: list[Write] = []
-    # Topics in the order of Kafka's answer: first what it does not know, then the rest.
     refused: list[_TopicResult] = []
     taken: list[_TopicResult] = []
     for asked in request.topics:
@@ -84,32 +114,7 @@ def offset_commit(broker: Broker, context: Context, request: messages.OffsetComm
             refused.append((identity, outside))
         if inside:
             taken.append((identity, inside))
-    if not taken:
-        return _commit_response(version, refused, taken, 0)
-    if len(group_id) > MAX_GROUP_ID:
-        return _commit_response(version, refused, taken, Error.INVALID_GROUP_ID)
-
-    def build(answer: Plain) -> messages.OffsetCommitResponse:
-        error = answer.error
-        if error == Error.GROUP_ID_NOT_FOUND and version < 9:
-            error = Error.ILLEGAL_GENERATION
-        if error == Error.INCONSISTENT_GROUP_PROTOCOL:
-            # a share group: it has subscriptions, not offsets
-            error = Error.GROUP_ID_NOT_FOUND
-        return _commit_response(version, refused, taken, error)
-
-    return broker.groups.commit_offsets(
-        group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id_or_member_epoch,
-        rows,
-        Caller(build),
-    )
-
-
-_TopicResult = tuple[str | bytes, list[tuple[int, int]]]
-"""A topic's name or id, and partition index with error code."""
+    return rows, refused, taken
 
 
 def _commit_response(
