@@ -31,6 +31,7 @@ from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.scanning import AT_ONCE
 from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.broker.topics import check_name
+from gateway.promise import Promise
 from gateway.wire import delivery, letters, properties
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
@@ -382,8 +383,8 @@ class Letters:
     @step("letter.before", "letter.after")
     def _append(
         self, at: SubscriptionPartition, cursor: Cursor, base: str, collected: Collected
-    ) -> asyncio.Future[None] | None:
-        """Both sides of the fact, into the open turn. A future when a topic is made for it: it ends with the commit.
+    ) -> Promise[None] | None:
+        """Both sides of the fact, into the open turn. A promise when a topic is made for it: told with the commit.
 
         Raises Impossible, Later; Loading.
         """
@@ -414,7 +415,7 @@ class Letters:
         if name in (base, subscription.topic, config.retries_of(subscription.group, base)):
             raise Impossible(f"'{name}' cannot hold dead letters: the group would be given them again")
         found = node.catalog.get(name)
-        made: asyncio.Future[None] | None = None
+        made: Promise[None] | None = None
         if found is None:
             made = self._make(at, name, collected)
         else:
@@ -443,13 +444,13 @@ class Letters:
         return target
 
     @step("letter.topic", "letter.made")
-    def _make(self, at: SubscriptionPartition, name: str, collected: Collected) -> asyncio.Future[None]:
+    def _make(self, at: SubscriptionPartition, name: str, collected: Collected) -> Promise[None]:
         """The dead letter topic, its first letters, and its initial subscription."""
         node = self.node
         runtime = node.in_use.topic_by_id(at.subscription.topic_id)
         count = len(runtime.partitions) if runtime is not None else 1
         partitioned = runtime is None or runtime.topic.partitioned
-        future: asyncio.Future[None] = node.loop.create_future()
+        made = Promise[None]()
 
         def writes(topic: Topic) -> list[Write]:
             batch, newest = letters.build(collected.letters, node.clock.wall_ms())
@@ -465,8 +466,8 @@ class Letters:
         def done(outcome: Outcome) -> None:
             if outcome is None:
                 log.info("dead letter topic made", extra={"topic": name, "partitions": count})
-            if not future.done():
-                future.set_result(None)
+            # when it was not stored, the cursor is read again and gives them once more
+            made.tell(None)
 
         try:
             check_name(name)
@@ -477,7 +478,7 @@ class Letters:
             if error.code == Error.TOPIC_ALREADY_EXISTS:
                 raise Later from None
             raise Impossible(f"topic '{name}' cannot be made: {error}") from error
-        return future
+        return made
 
 
 def _base(at: SubscriptionPartition, headers: properties.HeaderList | None, node: Delivering) -> str:

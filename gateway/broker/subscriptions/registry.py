@@ -24,6 +24,7 @@ from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.scanning import Scanner
 from gateway.broker.subscriptions.subscription import Subscription
 from gateway.broker.subscriptions.timers import Timers, Turns
+from gateway.promise import Promise
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
@@ -249,26 +250,20 @@ class Subscriptions:
         and nothing was done. Raises KafkaError, StoreError.
         """
         node, count = self.node, len(base.partitions)
-        future: asyncio.Future[None] = node.loop.create_future()
+        stored = Promise[Outcome]()
 
         def more(made: Topic) -> list[Write]:
             _, reading = self.writes_new(group, made, [0] * count)
             return [*writes, *reading]
 
-        def done(outcome: Outcome) -> None:
-            if not future.done():
-                if outcome is None:
-                    future.set_result(None)
-                else:
-                    future.set_exception(outcome)
-
         try:
-            node.topics.create_with(retries, count, {}, more, done, partitioned=base.partitioned)
+            node.topics.create_with(retries, count, {}, more, stored.tell, partitioned=base.partitioned)
         except KafkaError as error:
             if error.code == Error.TOPIC_ALREADY_EXISTS:
                 return False
             raise
-        await future
+        if (outcome := await stored) is not None:
+            raise outcome
         log.info("retry letter topic made", extra={"topic": retries, "group": group, "partitions": count})
         return True
 

@@ -17,6 +17,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.broker.subscriptions.timers import NEVER
+from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics.subscriptions import selectors
 from semantics.subscriptions.selectors import Selector, SelectorError
@@ -60,7 +61,7 @@ class Subscription:
         self.selector: Selector | None = None
         # why a consumer got no slots
         self.refused: dict[str, str] = {}
-        # True while the row is being written; who waits for that
+        # True while the row is being written; those who wait for that may be many, so they have an event
         self._changing = False
         self._written: asyncio.Event | None = None
         # of the timers
@@ -129,20 +130,20 @@ class Subscription:
         if self.gone:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
         row = msgspec.structs.replace(self.row, properties=properties)
-        future: asyncio.Future[None] = self.node.loop.create_future()
+        written = Promise[Outcome]()
         self._changing = True
 
         def done(outcome: Outcome) -> None:
             if outcome is None:
                 self.row = row
             self._wrote()
-            if not future.cancelled():
-                future.set_result(None) if outcome is None else future.set_exception(outcome)
+            written.tell(outcome)
             # members that came or went meanwhile
             self.change()
 
         self.node.commit([rows.writes_changed(row)], done)
-        await future
+        if (outcome := await written) is not None:
+            raise outcome
 
     def _wrote(self) -> None:
         """The row is no longer being written."""

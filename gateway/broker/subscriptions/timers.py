@@ -138,6 +138,7 @@ class Turns:
 
     def next(self) -> asyncio.Future[list[Buffer]]:
         """Ends, with nothing, when those that came before had their turn."""
+        # a future, and not a promise: it knows when nobody waits for it any more, and the next one has that turn
         future: asyncio.Future[list[Buffer]] = self._loop.create_future()
         self._waiting.append(future)
         if not self._going:

@@ -10,8 +10,9 @@ import pytest
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.server import Gateway
+from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
-from store.api import Family
+from store.api import Family, StoreError
 from tests.gateway.broker.held import HeldStore, run_held
 from tests.gateway.broker.subscriptions.world import ACCEPT, RELEASE, Waiter, World, run
 from tests.gateway.serving import Client, create
@@ -139,6 +140,27 @@ def test_a_subscription_that_is_deleted_as_soon_as_it_is_stored_was_deleted() ->
         assert subscriptions.get("g", "t") is None
 
     run_held(test)
+
+
+def test_retries_that_were_not_stored_are_an_error_and_nothing_of_them_is_there() -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)
+        await world.topic()
+        subscriptions = world.broker.subscriptions
+        store.holding = True
+        made = asyncio.ensure_future(subscriptions.make_retries("g", "t", "t-g-RETRY"))
+        await store.has(1)
+        store.holding = False
+        store.fail(StoreError("no"))
+        with pytest.raises(KafkaError) as refused:
+            await made
+        assert refused.value.code == Error.KAFKA_STORAGE_ERROR
+        assert world.broker.catalog.get("t-g-RETRY") is None
+        await subscriptions.make_retries("g", "t", "t-g-RETRY")
+        assert subscriptions.get("g", "t-g-RETRY") is not None
+
+    run(test)
 
 
 @pytest.mark.parametrize("kind", ["shared", "key_shared"])
