@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.partition import SubscriptionPartition
-    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.subscription import Subscription
     from store.api import Log
@@ -80,7 +79,7 @@ def of_subscription(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]
             subscription = subscription or subscriptions.by_id(row.group, row.topic_id)
             if subscription is None:
                 return {}
-            stats = of_partition(subscription, subscription.partition(index))
+            stats = of_partition(broker, subscription, subscription.partition(index))
         found[index] = stats
     return found
 
@@ -153,7 +152,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
         stats["keySharedMode"] = MODES[config.mode]
         stats["drainingHashesCount"] = 0
     stats["subscriptionProperties"] = row.properties
-    stats["magnetar"] = _more(broker.subscriptions, row, start, read, unread, states)
+    stats["magnetar"] = _more(broker, row, start, read, unread, states)
     if config.subscription.type == "key_shared":
         stats["magnetar"]["drainingHashes"] = []
         stats["magnetar"]["deepHashesCount"] = 0
@@ -189,20 +188,20 @@ def in_json(states: Mapping[str, int]) -> dict[str, int]:
 
 
 def _more(
-    registry: Subscriptions, row: SubscriptionRow, start: int, read: int, unread: int, states: dict[str, int]
+    broker: Broker, row: SubscriptionRow, start: int, read: int, unread: int, states: dict[str, int]
 ) -> Stats:
     return {
         "markDeleteOffset": start - 1,
         "readOffset": read,
         "unread": unread,
         "states": in_json(states),
-        "groupMembers": registry.configs.members_of(row.group),
+        "groupMembers": broker.share_groups.members(row.group),
         # configs that are not the group's
-        "overrides": registry.configs.own(row),
+        "overrides": broker.subscriptions.configs.own(row),
     }
 
 
-def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats:
+def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPartition) -> Stats:
     """One subscription on one partition."""
     cursor = at.ready()
     partition = at.partition
@@ -222,7 +221,7 @@ def of_partition(subscription: Subscription, at: SubscriptionPartition) -> Stats
         stats["drainingHashesCount"] = len(draining)
     row = subscription.row
     stats["subscriptionProperties"] = row.properties
-    stats["magnetar"] = _more(at.registry, row, cursor.start, cursor.read, unread, states)
+    stats["magnetar"] = _more(broker, row, cursor.start, cursor.read, unread, states)
     if subscription.selector is not None:
         stats["magnetar"]["drainingHashes"] = [
             {

@@ -127,7 +127,11 @@ class Broker:
         self.log_of = self.in_use.log_of
         self.runtimes = self.in_use.runtimes
         self.topics = Topics(self, self.catalog, self.in_use, self.turn.end, self.topic_changed)
-        self.subscriptions = Subscriptions(self)
+        self.subscriptions = Subscriptions(
+            self,
+            members_of=lambda group: self.share_groups.members(group),
+            members_on=lambda group, topic: self.share_groups.members_on(group, topic),
+        )
         self.topics.followed_by += [self.subscriptions.follow, self.fetch_sessions.follow]
         self.retention = Retention(
             self,
@@ -146,8 +150,6 @@ class Broker:
         self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions
         )
-        self.subscriptions.configs.members_of = self.share_groups.members
-        self.subscriptions.configs.members_on = self.share_groups.members_on
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.share_groups)
 

@@ -25,6 +25,10 @@ _CACHED = 10_000
 _decoder = msgspec.msgpack.Decoder(dict[str, str])
 
 
+Guard = Callable[[str, Mapping[str, str]], AbstractContextManager[None]]
+"""What stands around the change of a group's configs, given the group and the new ones."""
+
+
 class GroupConfigs:
     """What AlterConfigs said of groups, and what it comes to."""
 
@@ -36,11 +40,17 @@ class GroupConfigs:
         self._overridden: dict[tuple[str, tuple[tuple[str, str], ...]], GroupConfig] = {}
         # one change at a time: each begins with the row that the one before it wrote
         self._lock = asyncio.Lock()
-        # around the change to new configs of a group, for the sake of its subscriptions: raises KafkaError
-        self.changing: Callable[[str, Mapping[str, str]], AbstractContextManager[None]]
-        self.changing = lambda group_id, new: nullcontext()
-        # told of a group whose configs are others now
-        self.watchers: list[Callable[[str], None]] = []
+        # see `guard` and `watch`
+        self._guard: Guard = lambda group_id, new: nullcontext()
+        self._watchers: list[Callable[[str], None]] = []
+
+    def guard(self, guard: Guard) -> None:
+        """Have this stand around each change to new configs of a group, which it may refuse (KafkaError)."""
+        self._guard = guard
+
+    def watch(self, watcher: Callable[[str], None]) -> None:
+        """Have this called with each group whose configs are others, as soon as they are in force."""
+        self._watchers.append(watcher)
 
     def get(self, group_id: str) -> GroupConfig:
         """A group's configuration as it is in force. Raises KafkaError when its row cannot be read."""
@@ -96,7 +106,7 @@ class GroupConfigs:
         problem = group_configs.validate(new, node.settings)
         if problem is not None:
             raise KafkaError(Error.INVALID_CONFIG, problem)
-        with self.changing(group_id, new):
+        with self._guard(group_id, new):
             if validate_only or new == old:
                 return
             key = _PREFIX + group_id.encode()
@@ -111,7 +121,7 @@ class GroupConfigs:
     def _changed(self, group_id: str) -> None:
         self._cache.pop(group_id, None)
         self._overridden.clear()
-        for watcher in self.watchers:
+        for watcher in self._watchers:
             watcher(group_id)
 
     def _of(self, group_id: str) -> tuple[dict[str, str], GroupConfig]:

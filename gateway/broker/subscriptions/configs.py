@@ -50,8 +50,18 @@ def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: 
 class SubscriptionConfigs:
     """The configs of all subscriptions of this node (`Subscriptions.configs`)."""
 
-    def __init__(self, registry: Subscriptions) -> None:
+    def __init__(
+        self,
+        registry: Subscriptions,
+        members_of: Callable[[str], int],
+        members_on: Callable[[str, str], int],
+    ) -> None:
+        """`members_of`: how many members a group has; `members_on`: how many of them subscribe to a topic. Both raise
+        KafkaError while the group is not loaded.
+        """
         self._registry = registry
+        self._members_of = members_of
+        self._members_on = members_on
         self._node = node = registry.node
         # see `_retry_topics`; None until somebody asks
         self._named_retries: dict[str, str] | None = None
@@ -59,11 +69,8 @@ class SubscriptionConfigs:
         self._locks: dict[str, int] = {}
         # groups of which a subscription may be about to have another type, once for each change
         self._retyping: list[str] = []
-        # how many members a group has, and how many of them subscribe to a topic
-        self.members_of: Callable[[str], int] = lambda group: 0
-        self.members_on: Callable[[str, str], int] = lambda group, topic: 0
-        node.group_configs.watchers.append(self.reconfigure)
-        node.group_configs.changing = self._changing_group
+        node.group_configs.guard(self._changing_group)
+        node.group_configs.watch(self.reconfigure)
 
     # -- what is in force -----------------------------------------------------------------------------------------
 
@@ -136,7 +143,7 @@ class SubscriptionConfigs:
         """
         settings = self._node.settings
         before, after = self._node.group_configs.get(group), effective(new, settings)
-        retypes = _check_fixed(f"Group {group}", before, after, self.members_of(group))
+        retypes = _check_fixed(f"Group {group}", before, after, self._members_of(group))
         try:
             found = self._registry.of_group(group)
         except StoreError as error:
@@ -159,7 +166,7 @@ class SubscriptionConfigs:
     def _consumers(self, row: SubscriptionRow) -> int:
         """How many consumers a subscription has, or will have: members that subscribe to its topic."""
         live = self._registry.in_use(row.group, row.topic_id)
-        return max(len(live.consumers) if live is not None else 0, self.members_on(row.group, row.topic))
+        return max(len(live.consumers) if live is not None else 0, self._members_on(row.group, row.topic))
 
     async def alter_properties(self, group: str, topic: str, properties: Mapping[str, str]) -> None:
         """Give a subscription these properties in place of those it had: durable, and in force, when this returns.

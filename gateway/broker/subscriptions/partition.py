@@ -405,7 +405,7 @@ class SubscriptionPartition:
         if any(now - each.attached_at <= RECENT_MS for each in self.consumers.values()):
             # of a group that is not loaded nobody comes for now
             with contextlib.suppress(KafkaError):
-                members = self.registry.configs.members_on(group, self.partition.topic.name)
+                members = self.registry.members_on(group, self.partition.topic.name)
                 self._coming = max(members - len(self.consumers), 0)
         self._sharers_at = now
 

@@ -45,14 +45,24 @@ PAGE = 100
 class Subscriptions:
     """All subscriptions of this node."""
 
-    def __init__(self, node: Delivering) -> None:
+    def __init__(
+        self,
+        node: Delivering,
+        *,
+        members_of: Callable[[str], int],
+        members_on: Callable[[str, str], int],
+    ) -> None:
+        """`members_of`: how many members a group has; `members_on`: how many of them subscribe to a topic. Both raise
+        KafkaError while the group is not loaded.
+        """
         self.node = node
+        self.members_on = members_on
         self.timers = Timers(node)
         self.turns = Turns(node.loop)
         self.scanner = Scanner(node.decompression_limit)
         node.metrics.watch_opened(self.scanner.kept_bytes)
         self.letters = Letters(self)
-        self.configs = SubscriptionConfigs(self)
+        self.configs = SubscriptionConfigs(self, members_of, members_on)
         self.counted = Counted()
         # group -> topic id -> subscription, of those in use
         self._live: dict[str, dict[bytes, Subscription]] = {}

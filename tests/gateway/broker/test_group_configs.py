@@ -20,9 +20,7 @@ def test_in_force_at_once_for_this_group_alone() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         configs = gateway.broker.group_configs
         told: list[tuple[str, int]] = []
-        configs.watchers.append(
-            lambda group: told.append((group, configs.get(group).subscription.nack_delay_ms))
-        )
+        configs.watch(lambda group: told.append((group, configs.get(group).subscription.nack_delay_ms)))
         await configs.alter("g", setting("pulsar.nack.delay.ms", "7"))
         assert configs.get("g").subscription.nack_delay_ms == 7
         assert configs.get("other").subscription.nack_delay_ms == 0
@@ -69,7 +67,7 @@ def test_refused(group: str, name: str, value: str, code: int) -> None:
 def test_the_type_stays_while_members_are_connected() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         configs = gateway.broker.group_configs
-        gateway.broker.subscriptions.configs.members_of = lambda group: 2 if group == "busy" else 0
+        gateway.broker.share_groups.members = lambda group_id: 2 if group_id == "busy" else 0  # type: ignore[method-assign]
         await configs.alter("idle", setting("pulsar.subscription.type", "key_shared"))
         with pytest.raises(KafkaError) as caught:
             await configs.alter("busy", setting("pulsar.subscription.type", "key_shared"))
