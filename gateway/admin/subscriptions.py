@@ -166,7 +166,7 @@ async def _moved(
         cursor_of = _cursor(broker, at, index)
         move(cursor_of.ready(), offset)
         cursor_of.touch()
-        cursor_of.serve_soon()
+        cursor_of.parked.serve_soon()
     await broker.write([])
 
 

@@ -157,7 +157,7 @@ class Acquiring:
             except (KafkaError, StoreError):
                 return True
             unread = max(partition.partition.high_watermark - cursor.read, 0)
-            size += int((cursor.available + unread) * partition.record_bytes)
+            size += int((cursor.available + unread) * partition.reader.record_bytes)
         return size >= least
 
     def _attach(self, shared: Shared) -> SubscriptionPartition:

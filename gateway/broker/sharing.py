@@ -256,7 +256,7 @@ class ShareFetch(Acknowledging):
             session.parked = self
             for shared in session.partitions.values():
                 if shared.served_by is not None:
-                    shared.served_by.park(self)
+                    shared.served_by.parked.add(self)
         self._timer = self._node.loop.call_later(wait / 1000, self.expire)
         self._node.metrics.fetches_parked.inc()
         return True
@@ -269,7 +269,7 @@ class ShareFetch(Acknowledging):
         assert found is not None, "it is parked on partitions of its session"
         waits = found.look() if self._enough() else None
         if waits is None and not found.told:
-            partition.park(self)
+            partition.parked.add(self)
             return
         self._unpark()
         self._conclude(found, waits)
@@ -323,4 +323,4 @@ class ShareFetch(Acknowledging):
                 session.parked = None
             for shared in session.partitions.values():
                 if shared.served_by is not None:
-                    shared.served_by.unpark(self)
+                    shared.served_by.parked.discard(self)

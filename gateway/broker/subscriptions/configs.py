@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -23,7 +23,7 @@ from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
-    from gateway.broker.subscriptions.registry import Subscriptions
+    from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.config.group_configs import GroupConfig
 
@@ -47,22 +47,55 @@ def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: 
     )
 
 
+class Known(Protocol):
+    """The subscriptions there are. The first three raise KafkaError where one cannot be read."""
+
+    def get(self, group: str, topic: str, /) -> Subscription | None:
+        """The subscription of a group on the topic of that name."""
+        ...
+
+    def by_id(self, group: str, topic_id: bytes, /) -> Subscription | None:
+        """The same by the topic's id."""
+        ...
+
+    def row(self, group: str, topic: str, /) -> SubscriptionRow | None:
+        """What is stored of it, in use or not."""
+        ...
+
+    def of_group(self, group: str, /) -> list[SubscriptionRow]:
+        """What the store has of a group. Raises StoreError."""
+        ...
+
+    def in_use(self, group: str, topic_id: bytes, /) -> Subscription | None:
+        """The subscription if somebody uses it."""
+        ...
+
+    def live_of(self, group: str, /) -> list[Subscription]:
+        """The subscriptions of a group that are in use."""
+        ...
+
+    def live(self) -> Iterator[Subscription]:
+        """All that are in use."""
+        ...
+
+
 class SubscriptionConfigs:
     """The configs of all subscriptions of this node (`Subscriptions.configs`)."""
 
     def __init__(
         self,
-        registry: Subscriptions,
+        node: Delivering,
+        known: Known,
         members_of: Callable[[str], int],
         members_on: Callable[[str, str], int],
     ) -> None:
         """`members_of`: how many members a group has; `members_on`: how many of them subscribe to a topic. Both raise
         KafkaError while the group is not loaded.
         """
-        self._registry = registry
+        self._node = node
+        self._known = known
         self._members_of = members_of
         self._members_on = members_on
-        self._node = node = registry.node
         # see `_retry_topics`; None until somebody asks
         self._named_retries: dict[str, str] | None = None
         # see `lock_ms`
@@ -82,7 +115,7 @@ class SubscriptionConfigs:
         base = self.base_of(row, config)
         if base is None or base == row.topic:
             return own
-        found = self._registry.row(row.group, base)
+        found = self._known.row(row.group, base)
         if found is None:
             return own
         return {**subscription_configs.merged(found.overrides, found.properties), **own}
@@ -93,7 +126,7 @@ class SubscriptionConfigs:
 
     def on(self, group: str, topic: str) -> GroupConfig:
         """The same of a group on the topic of that name, where it may have no subscription yet. Raises KafkaError."""
-        row = self._registry.row(group, topic)
+        row = self._known.row(group, topic)
         return self.of(row) if row is not None else self._node.group_configs.get(group)
 
     def lock_ms(self, group: str) -> int:
@@ -102,7 +135,7 @@ class SubscriptionConfigs:
         """
         found = self._locks.get(group)
         if found is None:
-            times = [each.config.subscription.lock_ms for each in self._registry.live_of(group)]
+            times = [each.config.subscription.lock_ms for each in self._known.live_of(group)]
             if not times:
                 return self._node.group_configs.get(group).subscription.lock_ms
             found = self._locks[group] = min(times)
@@ -145,7 +178,7 @@ class SubscriptionConfigs:
         before, after = self._node.group_configs.get(group), effective(new, settings)
         retypes = _check_fixed(f"Group {group}", before, after, self._members_of(group))
         try:
-            found = self._registry.of_group(group)
+            found = self._known.of_group(group)
         except StoreError as error:
             raise from_store(error) from error
         for row in found:
@@ -165,7 +198,7 @@ class SubscriptionConfigs:
 
     def _consumers(self, row: SubscriptionRow) -> int:
         """How many consumers a subscription has, or will have: members that subscribe to its topic."""
-        live = self._registry.in_use(row.group, row.topic_id)
+        live = self._known.in_use(row.group, row.topic_id)
         return max(len(live.consumers) if live is not None else 0, self._members_on(row.group, row.topic))
 
     async def alter_properties(self, group: str, topic: str, properties: Mapping[str, str]) -> None:
@@ -175,7 +208,7 @@ class SubscriptionConfigs:
         """
         node = self._node
         async with node.topics.changing(topic):
-            subscription = self._registry.get(group, topic)
+            subscription = self._known.get(group, topic)
             if subscription is None:
                 raise KafkaError(
                     Error.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic} has no subscription {group}."
@@ -200,7 +233,7 @@ class SubscriptionConfigs:
         group = subscription.group
         changing = [(subscription, self.of(new))]
         retries = self._retries_of(group, subscription.topic)
-        following = self._registry.by_id(group, retries.topic_id) if retries is not None else None
+        following = self._known.by_id(group, retries.topic_id) if retries is not None else None
         if following is not None and following.base == subscription.topic:
             base = subscription_configs.merged(new.overrides, new.properties)
             own = subscription_configs.merged(following.row.overrides, following.row.properties)
@@ -215,19 +248,16 @@ class SubscriptionConfigs:
     def apply(self, group: str) -> None:
         """Configs of a group or of one of its subscriptions are others now."""
         self._locks.pop(group, None)
-        for each in self._registry.live_of(group):
+        for each in self._known.live_of(group):
             self._renew(each)
 
     def _renew(self, each: Subscription) -> None:
-        each.base = self.base_of(each.row)
-        config = self.of(each.row)
-        if config != each.config:
-            each.reconfigure(config)
+        each.reconfigure(self.of(each.row), self.base_of(each.row))
 
     def apply_to_retries(self, group: str, topic: str) -> None:
         """A group has a subscription on a topic now: that of its retries follows it, and nobody else does."""
         retries = self._retries_of(group, topic)
-        following = self._registry.in_use(group, retries.topic_id) if retries is not None else None
+        following = self._known.in_use(group, retries.topic_id) if retries is not None else None
         if following is not None:
             self._locks.pop(group, None)
             self._renew(following)
@@ -244,7 +274,7 @@ class SubscriptionConfigs:
 
     def settings_changed(self) -> None:
         """What group configs fall back to is different now."""
-        for group in {each.group for each in self._registry.live()}:
+        for group in {each.group for each in self._known.live()}:
             self.reconfigure(group)
 
     # -- retries --------------------------------------------------------------------------------------------------
@@ -255,7 +285,7 @@ class SubscriptionConfigs:
         found = list(letter_names.bases(catalog, topic, letter_names.RETRY))
         for base, group in found:
             # of several readings of the name, the one that is in use
-            if self._registry.get(group, base) is not None:
+            if self._known.get(group, base) is not None:
                 return letter_names.full_name(base), group
         if found:
             return letter_names.full_name(found[0][0]), found[0][1]
@@ -263,7 +293,7 @@ class SubscriptionConfigs:
         if topic not in named:
             return None
         group = named[topic]
-        read = [row.topic for row in self._registry.of_group(group) if row.topic != topic]
+        read = [row.topic for row in self._known.of_group(group) if row.topic != topic]
         return letter_names.full_name(read[0] if read else topic), group
 
     def _retry_topics(self) -> dict[str, str]:

@@ -1,22 +1,12 @@
-"""Those whom a subscription serves on a partition: what is counted of one, and how one that waits is woken."""
+"""What is counted of those whom a subscription serves on a partition."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gateway.broker.subscriptions.partition import SubscriptionPartition
-
-
-class Waiter(Protocol):
-    """A consumer's parked request."""
-
-    consumer: str
-
-    def wake(self, at: SubscriptionPartition) -> None:
-        """There may be something for this consumer, or an error: fetch, before this returns. It is not parked here
-        any more.
-        """
+    from gateway.metrics_catalog import GatewayMetrics
 
 
 class Consumer:
@@ -31,3 +21,28 @@ class Consumer:
         self.delivered_at = -1
         # records its last fetch asked for
         self.asked = 0
+
+
+def count_acks(
+    metrics: GatewayMetrics, consumer: Consumer | None, acks: Sequence[tuple[int, int, bytes]]
+) -> None:
+    """Count what a consumer said of records that it had: see `SubscriptionPartition.acknowledge`. None: it is gone."""
+    accepted = refused = 0
+    firsts, lasts, said = zip(*acks, strict=True)
+    if said.count(b"\x01") == len(said):
+        accepted = sum(lasts) - sum(firsts) + len(said)
+        acks = ()
+    for first, last, types in acks:
+        if len(types) == 1:
+            if types[0] == 1:
+                accepted += last - first + 1
+            elif types[0] in (2, 3):
+                refused += last - first + 1
+        else:
+            accepted += types.count(1)
+            refused += types.count(2) + types.count(3)
+    metrics.share_acks.value += accepted
+    metrics.share_nacks.value += refused
+    if consumer is not None:
+        consumer.acked += accepted
+        consumer.nacked += refused

@@ -12,8 +12,12 @@ to 6 MB, and a million some 150 MB. What has counted nothing takes nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+
+if TYPE_CHECKING:
+    from gateway.metrics_catalog import GatewayMetrics
 
 NAMES = (
     "delivered", "redelivered", "acknowledged", "nacked", "rejected", "timed_out", "crashed", "buried", "dropped",
@@ -22,6 +26,28 @@ NAMES = (
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(list[int]).decode
+
+
+class Happened(NamedTuple):
+    """What of a cursor's totals the metrics are told."""
+
+    timed_out: int = 0
+    crashed: int = 0
+    dropped: int = 0
+    # what retention took: stored with the cursor's row
+    expired: int = 0
+
+
+def happened(totals: Mapping[str, int]) -> Happened:
+    return Happened(totals["timed_out"], totals["crashed"], totals["dropped"], totals["expired"])
+
+
+def tell(metrics: GatewayMetrics, before: Happened, now: Happened) -> None:
+    """Tell the metrics what happened since they were told last."""
+    metrics.share_timeouts.value += now.timed_out - before.timed_out
+    metrics.share_crashes.value += now.crashed - before.crashed
+    metrics.share_dropped.value += now.dropped - before.dropped
+    metrics.share_expired.value += now.expired - before.expired
 
 
 class Counted:

@@ -2,12 +2,12 @@
 
 The cursor decides; here is what it needs of the world. What it has changed is written once a turn: everything that
 changes it calls `touch`. If the turn's commit fails, the cursor is thrown away with whatever it promised, and made
-again from the store; the consumers stay. See `reading.py` for a fetch, `letters.py` for burials.
+again from the store; the consumers stay. See `reading.py` for a fetch, `sharers.py` for how much of the partition one
+consumer is dealt, `parked.py` for who waits, `letters.py` for burials.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import check_loaded
 from gateway.broker.participant import Gathered, Stage
-from gateway.broker.subscriptions import reading, rows
-from gateway.broker.subscriptions.consumers import Consumer, Waiter
-from gateway.broker.subscriptions.reading import Delivery, Fetching
+from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions.consumers import Consumer, count_acks
+from gateway.broker.subscriptions.counted import Happened, happened, tell
+from gateway.broker.subscriptions.parked import Parked
+from gateway.broker.subscriptions.reading import Delivery, Reader
+from gateway.broker.subscriptions.sharers import UNBOUNDED, Sharers
 from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
@@ -30,10 +33,8 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.readable import Readable
     from gateway.broker.subscriptions.letters import Burial
-    from gateway.broker.subscriptions.node import Delivering
-    from gateway.broker.subscriptions.registry import Subscriptions
-    from gateway.broker.subscriptions.subscription import Subscription
-    from gateway.wire.delivery import Scan
+    from gateway.broker.subscriptions.ports import Subscribed
+    from gateway.broker.subscriptions.tools import Tools
     from gateway.wire.share import PlainAcks
 
 log = logging.getLogger("magnetar.subscriptions")
@@ -44,33 +45,17 @@ _REFUSALS = {
 }
 
 
-RECENT_MS = 5_000
-"""A consumer with nothing in hand that has not asked for records for so long is dealt no share of them."""
-COUNTED_MS = 1_000
-"""How often the consumers are counted among whom records are dealt."""
-UNBOUNDED = 1_000_000
-"""Records: more than one fetch ever brings."""
-
-
-def _happened(cursor: Cursor) -> tuple[int, int, int, int]:
-    """What of a cursor's totals the metrics are told: timed out, crashed, dropped, expired."""
-    totals = cursor.totals
-    return totals["timed_out"], totals["crashed"], totals["dropped"], totals["expired"]
-
-
 class SubscriptionPartition:
     """See the module. Everything may raise KafkaError when the partition is gone or cannot be read."""
 
     __slots__ = (
-        "_coming",
         "_counted",
         "_idle",
         "_letters_failed",
         "_more_dying",
         "_sent",
         "_sharers",
-        "_sharers_at",
-        "_soon",
+        "_tools",
         "_touched",
         "burial",
         "consumers",
@@ -80,24 +65,21 @@ class SubscriptionPartition:
         "id",
         "index",
         "node",
+        "parked",
         "partition",
-        "passing",
         "prefix",
-        "reading",
-        "record_bytes",
-        "registry",
+        "reader",
         "store",
         "subscription",
-        "waiters",
     )
 
     stage, prepares = Stage.CURSORS, True
 
-    def __init__(self, subscription: Subscription, index: int) -> None:
+    def __init__(self, subscription: Subscribed, index: int, tools: Tools) -> None:
         """Raises KafkaError when the topic has no such partition."""
         self.subscription = subscription
-        self.registry: Subscriptions = subscription.registry
-        self.node: Delivering = subscription.node
+        self._tools = tools
+        node = self.node = tools.node
         self.index = index
         self.partition: Partition = self._find_partition()
         # the store's id of it
@@ -106,14 +88,11 @@ class SubscriptionPartition:
         self.prefix = rows.prefix(subscription.id, self.id)
         self.cursor: Cursor | None = None
         self.consumers: dict[str, Consumer] = {}
-        # parked requests, those that wait longest first
-        self.waiters: dict[Waiter, None] = {}
-        # fetches that wait for a disk
-        self.reading: set[Fetching] = set()
-        # True while one of those that look on passes over records, or has a batch opened: one is enough
-        self.passing: bool = False
-        # what one record takes in the log, on the whole
-        self.record_bytes = 512.0
+        self.parked: Parked[SubscriptionPartition] = Parked(self, node.loop)
+        self.reader = Reader(self, tools.scanner, tools.turns)
+        self._sharers = Sharers(
+            subscription.group, subscription.topic, self.consumers, node.share_sessions, tools.members_on
+        )
         # of the timers
         self.due_at = NEVER
         # True when the subscription was deleted
@@ -124,17 +103,12 @@ class SubscriptionPartition:
         self._letters_failed = 0
         self._idle = False
         # what of the cursor's totals the metrics know
-        self._counted = (0, 0, 0, 0)
+        self._counted = Happened()
         # the last turn did not take all of them
         self._more_dying = False
-        # among how many consumers Shared is dealt, and when that was counted
-        self._sharers: frozenset[str] = frozenset()
-        self._coming = 0
-        self._sharers_at = NEVER
         self._touched = False
         # the cursors that wrote into commits on their way, the oldest first
         self._sent: list[Cursor | None] = []
-        self._soon = False
 
     @property
     def key_shared(self) -> bool:
@@ -204,8 +178,8 @@ class SubscriptionPartition:
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         self.cursor = cursor
-        cursor.totals.update(self.registry.counted.of(self.subscription.id, self.id))
-        self._counted = _happened(cursor)
+        cursor.totals.update(self._tools.counted.of(self.subscription.id, self.id))
+        self._counted = happened(cursor.totals)
         for consumer in self.consumers:
             cursor.attach(consumer, now)
         if self.subscription.selector is not None:
@@ -230,10 +204,11 @@ class SubscriptionPartition:
         cursor = self.cursor
         if cursor is not None:
             # What retention took is stored with the cursor's row, or happens again.
-            self._count((*_happened(cursor)[:3], self._counted[3]))
-            self.registry.counted.keep(self.subscription.id, self.id, cursor.totals)
+            now = happened(cursor.totals)._replace(expired=self._counted.expired)
+            tell(self.node.metrics, self._counted, now)
+            self._tools.counted.keep(self.subscription.id, self.id, cursor.totals)
         self.cursor = None
-        self.registry.timers.disarm(self)
+        self._tools.timers.disarm(self)
 
     def retype(self) -> None:
         """The subscription is of another type now: its cursor is made again."""
@@ -246,7 +221,7 @@ class SubscriptionPartition:
         """Let go of the cursor when nobody has used it since the last call; whether it is gone."""
         # What could not be buried is tried again at its time, which only a cursor in memory knows.
         dying = self.cursor is not None and self.cursor.dying_records
-        if self.consumers or self.waiters or self._touched or self._sent or self.burying or dying:
+        if self.consumers or self.parked or self._touched or self._sent or self.burying or dying:
             self._idle = False
         elif self.cursor is not None and not self.partition.stale and self.cursor.say_awake():
             # rows are what is told of it from now on; of a partition that is not in charge none are written
@@ -260,6 +235,12 @@ class SubscriptionPartition:
             self._idle = True
         return False
 
+    def end(self) -> None:
+        """The subscription was deleted: whoever waits here finds that out."""
+        self.gone = True
+        self.close()
+        self.parked.wake_all()
+
     def close(self) -> None:
         """Nobody uses it any more."""
         self.discard()
@@ -271,32 +252,27 @@ class SubscriptionPartition:
         """A consumer may fetch and acknowledge from now on. One that is there already stays as it is."""
         if consumer in self.consumers:
             return
-        if self.registry.configs.retyping(self.subscription.group):
+        if self._tools.retyping(self.subscription.group):
             # clients come again at once
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The subscription's type is being changed.")
-        if client_id:
-            self.subscription.client_ids[consumer] = client_id
         cursor = self.ready()
         now = self.node.clock.monotonic_ms()
         cursor.attach(consumer, now)
         self.consumers[consumer] = Consumer(now)
-        self._sharers_at = NEVER
-        self.subscription.joined(consumer)
+        self._sharers.changed()
+        self.subscription.joined(consumer, client_id)
 
     def detach(self, consumer: str, ending: Ending) -> None:
         """A consumer's session ended. What it holds goes back; see Ending for whether that counts as a delivery."""
         if self.consumers.pop(consumer, None) is None:
             return
-        self._sharers_at = NEVER
+        self._sharers.changed()
         cursor = self.cursor
         if cursor is not None:
             clock = self.node.clock
             now, wall = clock.monotonic_ms(), clock.wall_ms()
-            for each in self.reading:
-                if each.consumer == consumer:
-                    # never sent
-                    cursor.give_back(consumer, [held[:2] for held in (*each.acquired, *each.rest)], now)
-            cursor.detach(consumer, Ending.STOPPED if self.registry.stopping else ending, now, wall)
+            self.reader.give_up(consumer, cursor, now)
+            cursor.detach(consumer, Ending.STOPPED if self._tools.stopping() else ending, now, wall)
             self.touch()
         self.subscription.left(consumer)
 
@@ -304,7 +280,7 @@ class SubscriptionPartition:
         """Acquired by the consumer, and not sent: as if it had never been taken."""
         if self.cursor is not None and consumer in self.consumers:
             self.cursor.give_back(consumer, ranges, self.node.clock.monotonic_ms())
-            self.serve_soon()
+            self.parked.serve_soon()
 
     def withhold(self, consumer: str, acquired: Sequence[Sequence[int]]) -> None:
         """The answer with what a fetch acquired waits for something: its lock begins with `sent`."""
@@ -338,7 +314,7 @@ class SubscriptionPartition:
         More than `limit` to the end of a batch, up to `most` (KIP-1206: none more in the mode record_limit). An
         awaitable when a disk must be asked; cancel it when the connection is gone.
         """
-        return reading.fetch(self, consumer, limit, max_bytes, max(most, limit))
+        return self.reader.fetch(consumer, limit, max_bytes, max(most, limit))
 
     @step("ack.before", "ack.taken")
     def acknowledge(self, consumer: str, acks: Sequence[tuple[int, int, bytes]]) -> Error:
@@ -354,7 +330,7 @@ class SubscriptionPartition:
             return _REFUSALS[refusal]
         if not self._touched:
             self.touch()
-        self.registry.count_acks(self.consumers.get(consumer), acks)
+        count_acks(self.node.metrics, self.consumers.get(consumer), acks)
         return Error.NONE
 
     @step("ack.before", "ack.taken")
@@ -375,39 +351,16 @@ class SubscriptionPartition:
 
     def fair_share(self, consumer: str, now: int) -> int:
         """How many records a consumer is to be given at most, so that those who share with it can have some in hand,
-        and of Shared have as many.
-
-        Those are the consumers that hold records, wait for some or have asked in the last RECENT_MS: one that does not
-        come any more does not keep what it might have got. Where one came in the last RECENT_MS those members count as
-        well that have not come yet: who starts first does not take all that may be in hand.
+        and of Shared have as many: see `sharers.py`.
         """
-        if not 0 <= now - self._sharers_at < COUNTED_MS:
-            self._count_sharers(now)
-        sharers = self._sharers
-        others = len(sharers) - (consumer in sharers)
-        if not others and not self._coming:
-            return UNBOUNDED
-        cursor = self.ready()
-        share = cursor.lock_share(consumer, sharers, self._coming)
-        if self.key_shared or not others:
-            return share
-        return min(share, cursor.fair_share(consumer, others + 1, self.partition.high_watermark))
-
-    def _count_sharers(self, now: int) -> None:
-        sessions, group = self.node.share_sessions, self.subscription.group
-        holding = self.ready().holding()
-        self._sharers = frozenset(
-            each
-            for each in self.consumers
-            if holding.get(each) or sessions.wants(group, each, now - RECENT_MS)
+        return self._sharers.share(
+            consumer, self.ready(), self.partition.high_watermark, now, evenly=not self.key_shared
         )
-        self._coming = 0
-        if any(now - each.attached_at <= RECENT_MS for each in self.consumers.values()):
-            # of a group that is not loaded nobody comes for now
-            with contextlib.suppress(KafkaError):
-                members = self.registry.members_on(group, self.partition.topic.name)
-                self._coming = max(members - len(self.consumers), 0)
-        self._sharers_at = now
+
+    @property
+    def asks_disk(self) -> bool:
+        """Whether a fetch waits for a disk."""
+        return self.reader.waits
 
     def may_serve(self, consumer: str) -> bool:
         """Whether there may be something for a consumer, as far as the cursor knows that is there."""
@@ -430,21 +383,13 @@ class SubscriptionPartition:
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
-    def park(self, waiter: Waiter) -> None:
-        """Have `waiter.wake` called when there is something for its consumer."""
-        self.waiters[waiter] = None
-
-    def unpark(self, waiter: Waiter) -> None:
-        self.waiters.pop(waiter, None)
-
     def wake(self, partition: Readable, appended: int) -> None:
         """The partition's log grew by that many bytes, or 0: its start moved, or it is not in charge any more."""
         if partition is not self.partition:
             partition.watchers.discard(self)
             return
         if appended:
-            if self.waiters:
-                self.serve()
+            self.parked.serve()
             return
         cursor = self.cursor
         if not partition.stale:
@@ -453,45 +398,7 @@ class SubscriptionPartition:
                 self.touch()
             return
         # Thrown away or deleted: whoever waits is told, or finds the one that took its place.
-        self.wake_all()
-
-    def wake_all(self) -> None:
-        for waiter in list(self.waiters):
-            self._wake(waiter)
-
-    def serve(self) -> None:
-        """Wake who waits, first come first served, as long as there is something for them."""
-        if not self.waiters:
-            return
-        try:
-            cursor = self.ready()
-        except KafkaError:
-            self.wake_all()
-            return
-        for waiter in list(self.waiters):
-            if waiter in self.waiters and cursor.can_serve(waiter.consumer, self.partition.high_watermark):
-                self._wake(waiter)
-                if self.cursor is not cursor or self.reading:
-                    # It is being read for one of them; when that is over, there is another look.
-                    return
-
-    def serve_soon(self) -> None:
-        """`serve` when the loop comes round."""
-        if not self._soon:
-            self._soon = True
-            self.node.loop.call_soon(self._serve_now)
-
-    def _serve_now(self) -> None:
-        self._soon = False
-        self.serve()
-
-    def _wake(self, waiter: Waiter) -> None:
-        self.waiters.pop(waiter, None)
-        try:
-            waiter.wake(self)
-        except Exception:
-            # one that breaks must not keep the others waiting
-            log.exception("a waiter failed", extra={"group": self.subscription.group})
+        self.parked.wake_all()
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -506,7 +413,7 @@ class SubscriptionPartition:
         if self.partition.stale:
             return
         self.touch()
-        self.serve()
+        self.parked.serve()
 
     def next_due(self) -> int:
         cursor = self.cursor
@@ -519,7 +426,7 @@ class SubscriptionPartition:
         return min(at, now + due - wall) if due is not None else at
 
     def _arm(self) -> None:
-        self.registry.timers.arm(self, self.next_due())
+        self._tools.timers.arm(self, self.next_due())
 
     # -- the turn -------------------------------------------------------------------------------------------------
 
@@ -534,7 +441,7 @@ class SubscriptionPartition:
         cursor = self.cursor
         if cursor is None or self.gone or self.burying or self.partition.stale:
             return
-        letters = self.registry.letters
+        letters = self._tools.letters
         dying = cursor.dying(letters.AT_ONCE)
         if dying:
             self._more_dying = sum([each.last - each.first + 1 for each in dying]) >= letters.AT_ONCE
@@ -555,24 +462,16 @@ class SubscriptionPartition:
             # A topic that is being deleted must get no rows any more; after a failure `_renew` goes on.
             return
         self._arm()
-        happened = _happened(cursor)
-        if happened != self._counted:
-            self._count(happened)
+        now = happened(cursor.totals)
+        if now != self._counted:
+            tell(self.node.metrics, self._counted, now)
+            self._counted = now
         commit.writes += rows.writes_of(self.prefix, cursor.writes())
-
-    def _count(self, happened: tuple[int, int, int, int]) -> None:
-        """Tell the metrics what the cursor counted since they were told last."""
-        metrics = self.node.metrics
-        before, self._counted = self._counted, happened
-        metrics.share_timeouts.value += happened[0] - before[0]
-        metrics.share_crashes.value += happened[1] - before[1]
-        metrics.share_dropped.value += happened[2] - before[2]
-        metrics.share_expired.value += happened[3] - before[3]
 
     def committed(self) -> Callable[[], None] | None:
         del self._sent[0]
         cursor = self.cursor
-        if self._more_dying or self.waiters or (cursor is not None and cursor.needs_due is not None):
+        if self._more_dying or self.parked or (cursor is not None and cursor.needs_due is not None):
             return self._go_on
         return None
 
@@ -588,8 +487,7 @@ class SubscriptionPartition:
                 self._arm()
             except (KafkaError, StoreError) as error:
                 log.error("due times of group %s cannot be read: %s", self.subscription.group, error)
-        if self.waiters:
-            self.serve()
+        self.parked.serve()
 
     def failed(self, error: StoreError) -> None:
         wrote = self._sent.pop(0)
@@ -599,12 +497,12 @@ class SubscriptionPartition:
             self.partition.topic.forget(self.partition)
         if self.cursor is wrote:
             self.discard()
-        self.serve_soon()
+        self.parked.serve_soon()
 
     def dropped(self, error: StoreError) -> None:
         self._touched = False
         self.discard()
-        self.serve_soon()
+        self.parked.serve_soon()
 
     def burial_over(self) -> None:
         """All that one turn found dying is seen to."""
@@ -619,18 +517,7 @@ class SubscriptionPartition:
         self._letters_failed += 1
         return self._letters_failed - 1
 
-    # -- of a fetch -----------------------------------------------------------------------------------------------
-
-    def measured(self, size: int, records: int) -> None:
-        """So many bytes were read for so many records."""
-        self.record_bytes += (size / records - self.record_bytes) * 0.25
-
-    def exhausted(self, looked: Scan) -> Sequence[int]:
-        """Offsets of a RETRY topic that were tried too often already."""
-        limit = self.subscription.config.subscription.delivery_limit
-        if not self.retries or not limit:
-            return ()
-        return [offset for offset, times in looked.reconsumed if times >= limit]
+    # -- reads that failed ----------------------------------------------------------------------------------------
 
     def corrupt(self, error: Corrupt) -> KafkaError | None:
         """A read came to damaged batches: what to answer, or None where the topic's policy is to skip them."""

@@ -2,8 +2,7 @@
 
 Redeliveries come first. The records that the cursor has not seen yet follow: batches are read where the cursor
 stands, told to it, and as a rule acquired as they were read, so that the bytes that came from the store leave as they
-are. Where records of a batch were acquired singly, the batch goes out as it is stored when a good part of it was, and
-is built anew of those records otherwise.
+are. What is sent of a batch of which only some records were acquired is in `answer.py`.
 
 An offset that was acquired and cannot be sent is given back before the answer leaves. Reads that need a disk make the
 whole fetch awaitable; while it waits the consumer may go, the cursor be thrown away, or others fetch.
@@ -11,25 +10,24 @@ whole fetch awaitable; while it waits the consumer may go, the cursor be thrown 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import telling
+from gateway.broker.subscriptions.answer import Answer
 from gateway.broker.subscriptions.stored import Plain, Stored, pick, skim, walk
-from gateway.wire import delivery
+from gateway.broker.subscriptions.telling import Told
 from semantics.subscriptions.states import Acquired, Batch
 from store.api import Buffer, Corrupt, StoreError
 from store.pending import Asking, Pending, drive
 
 if TYPE_CHECKING:
-    from gateway.broker.subscriptions.partition import SubscriptionPartition
-
-log = logging.getLogger("magnetar.subscriptions")
-
-RAW_SHARE = 4
-"""A stored batch is sent as it is when at least one in so many of its records was acquired."""
+    from gateway.broker.node import Node
+    from gateway.broker.subscriptions.consumers import Consumer
+    from gateway.broker.subscriptions.scanning import Scanner
+    from gateway.broker.subscriptions.timers import Turns
+    from semantics.subscriptions.cursor import Cursor
 
 _SPAN = 65_536
 _NEAR_BYTES = 16 * 1024
@@ -47,11 +45,6 @@ _TURN = 1000
 _PASSED_AT_MOST = 20_000
 """A fetch that passed over so many ends with what it has, be it nothing: its client asks again."""
 
-_WORK = 4 * 1024 * 1024
-"""Bytes that are unfolded in one turn of the loop to send records of batches: some milliseconds' work."""
-_CUT = 16 * 1024
-"""To make a batch of some records of one that is open takes as long as to unfold so many bytes."""
-
 
 class Delivery(NamedTuple):
     """What a fetch gave: batches, the acquired ranges in them (ascending), and how many bytes that is."""
@@ -64,57 +57,130 @@ class Delivery(NamedTuple):
 NOTHING = Delivery((), (), 0)
 
 
-def fetch(
-    at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, most: int
-) -> Pending[Delivery]:
-    """See `SubscriptionPartition.fetch`."""
-    found = drive(Fetching(at, consumer, limit, max_bytes, most).run())
-    return found if type(found) is Delivery else _serving(at, cast("Awaitable[Delivery]", found))
+class Fetched(Told, Protocol):
+    """The cursor that a fetch takes of."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def consumers(self) -> Mapping[str, Consumer]: ...
+
+    @property
+    def parked(self) -> Served: ...
+
+    def delivered(self, consumer: str, records: int, size: int, now: int, /) -> None:
+        """A fetch is about to be answered with that many records."""
+        ...
+
+    def withhold(self, consumer: str, acquired: Sequence[Sequence[int]], /) -> None:
+        """The answer with what a fetch acquired waits for something: its lock begins with `sent`."""
+        ...
+
+    def sent(self, consumer: str, /) -> None:
+        """What was withheld is locked from now on."""
+        ...
+
+    def unreadable(self, error: StoreError, /) -> KafkaError:
+        """A read failed: what to answer."""
+        ...
 
 
-async def _serving(at: SubscriptionPartition, found: Awaitable[Delivery]) -> Delivery:
-    try:
-        return await found
-    finally:
-        # Others may have been left waiting beside what this one had in hand.
-        at.serve_soon()
+class Served(Protocol):
+    """Those that wait."""
+
+    def serve_soon(self) -> None:
+        """There may be something for them when the loop comes round."""
+        ...
+
+
+class Reader:
+    """Reads for the consumers of one subscription on one partition: what its fetches have in common."""
+
+    __slots__ = ("_at", "_under_way", "passing", "record_bytes", "scanner", "turns")
+
+    def __init__(self, at: Fetched, scanner: Scanner, turns: Turns) -> None:
+        self._at = at
+        self.scanner = scanner
+        self.turns = turns
+        # fetches that wait for a disk
+        self._under_way: set[Fetching] = set()
+        # True while one of those that look on passes over records, or has a batch opened: one is enough
+        self.passing = False
+        # what one record takes in the log, on the whole
+        self.record_bytes = 512.0
+
+    @property
+    def waits(self) -> bool:
+        """Whether a fetch waits for a disk."""
+        return bool(self._under_way)
+
+    def fetch(self, consumer: str, limit: int, max_bytes: int, most: int) -> Pending[Delivery]:
+        """See `SubscriptionPartition.fetch`."""
+        found = drive(Fetching(self._at, self, consumer, limit, max_bytes, most).run())
+        return found if type(found) is Delivery else self._serving(cast("Awaitable[Delivery]", found))
+
+    async def _serving(self, found: Awaitable[Delivery]) -> Delivery:
+        try:
+            return await found
+        finally:
+            # Others may have been left waiting beside what this one had in hand.
+            self._at.parked.serve_soon()
+
+    def begin_wait(self, fetching: Fetching) -> None:
+        self._under_way.add(fetching)
+
+    def end_wait(self, fetching: Fetching) -> None:
+        self._under_way.discard(fetching)
+
+    def give_up(self, consumer: str, cursor: Cursor, now: int) -> None:
+        """A consumer goes: what its fetches have in hand while they wait for a disk was never sent."""
+        for each in self._under_way:
+            if each.consumer == consumer:
+                cursor.give_back(consumer, each.in_hand(), now)
+
+    def measured(self, size: int, records: int) -> None:
+        """So many bytes were read for so many records."""
+        self.record_bytes += (size / records - self.record_bytes) * 0.25
 
 
 class Fetching:
     """One fetch of one consumer from one partition."""
 
     __slots__ = (
+        "_answer",
         "_at",
-        "_buffers",
         "_cursor",
         "_limit",
         "_max_bytes",
         "_most",
         "_now",
-        "_size",
+        "_reader",
+        "_rest",
         "_wall",
-        "acquired",
         "consumer",
-        "rest",
     )
 
     def __init__(
-        self, at: SubscriptionPartition, consumer: str, limit: int, max_bytes: int, most: int
+        self, at: Fetched, reader: Reader, consumer: str, limit: int, max_bytes: int, most: int
     ) -> None:
         self._at = at
+        self._reader = reader
         self.consumer = consumer
         self._limit = limit
         self._max_bytes = max_bytes
         # to the end of a batch it may be that many
         self._most = most
-        self._buffers: list[Buffer] = []
-        self._size = 0
-        # what is in the answer so far, and what was acquired and is still to be read
-        self.acquired: list[Acquired] = []
-        self.rest: list[Acquired] = []
+        self._answer = Answer(at, reader.scanner, max_bytes)
+        # what was acquired and is still to be read
+        self._rest: list[Acquired] = []
+
+    def in_hand(self) -> list[tuple[int, int]]:
+        """What is acquired, in the answer or still to be read: ranges of offsets."""
+        return [each[:2] for each in (*self._answer.acquired, *self._rest)]
 
     def run(self) -> Asking[Delivery]:
-        at, consumer = self._at, self.consumer
+        at, reader, consumer, answer = self._at, self._reader, self.consumer, self._answer
         cursor = self._cursor = at.ready()
         counts = at.consumers.get(consumer)
         if counts is None:
@@ -123,22 +189,22 @@ class Fetching:
         clock = at.node.clock
         now = self._now = clock.monotonic_ms()
         self._wall = clock.wall_ms()
-        acquired = self.acquired
+        acquired = answer.acquired
         taken = passed = turn = 0
         problem: KafkaError | None = None
         try:
             if cursor.available:
-                self.rest = cursor.poll(consumer, self._limit, now, self._wall)
-                if self.rest:
+                self._rest = cursor.poll(consumer, self._limit, now, self._wall)
+                if self._rest:
                     problem = yield from self._redeliver()
                     for each in acquired:
                         taken += each[1] - each[0] + 1
             while (
                 taken < self._limit
-                and (self._size < self._max_bytes or not self._size)
+                and (answer.size < self._max_bytes or not answer.size)
                 and problem is None
                 # another looks on: when it is through, whoever waits is served
-                and not at.passing
+                and not reader.passing
                 and cursor.read < at.partition.high_watermark
                 and self._valid()
                 and cursor.wants_more(consumer, taken)
@@ -156,9 +222,9 @@ class Fetching:
                     turn = passed
                     if taken or passed >= _PASSED_AT_MOST:
                         # whoever parks now, for there was nothing for it, is to look on
-                        at.serve_soon()
+                        at.parked.serve_soon()
                         break
-                    yield from self._pass(at.registry.turns.next())
+                    yield from self._pass(reader.turns.next())
         except BaseException:
             # the connection is gone, or something is wrong here: nothing of this was sent
             self.put_back()
@@ -170,53 +236,54 @@ class Fetching:
             if problem is not None:
                 raise problem
             return NOTHING
-        at.delivered(consumer, taken, self._size, now)
-        return Delivery(self._buffers, acquired, self._size)
+        at.delivered(consumer, taken, answer.size, now)
+        return Delivery(answer.buffers, acquired, answer.size)
 
     def put_back(self) -> None:
         """What is in hand of this fetch was not sent: it was not delivered."""
-        ranges = [each[:2] for each in (*self.acquired, *self.rest)]
+        ranges = self.in_hand()
         if ranges and self._valid():
             self._cursor.give_back(self.consumer, ranges, self._now)
-        self.acquired, self.rest = [], []
+        self._answer.acquired.clear()
+        self._rest = []
 
     def _valid(self) -> bool:
         """Whether the cursor still knows of what this fetch has in hand."""
         return self._at.cursor is self._cursor and self.consumer in self._at.consumers
 
     def _wait(self, waits: Awaitable[list[Buffer]]) -> Asking[list[Buffer]]:
-        at = self._at
-        at.reading.add(self)
+        at, reader = self._at, self._reader
+        reader.begin_wait(self)
         # their lock would run while nobody has them
-        held = [*self.acquired, *self.rest]
+        held = [*self._answer.acquired, *self._rest]
         if held:
             at.withhold(self.consumer, held)
         try:
             data: list[Buffer] = yield waits
             return data
         finally:
-            at.reading.discard(self)
+            reader.end_wait(self)
             if held:
                 at.sent(self.consumer)
 
     def _pass(self, waits: Awaitable[list[Buffer]]) -> Asking[list[Buffer]]:
         """The same, and nobody else looks on meanwhile."""
-        at = self._at
-        at.passing = True
+        reader = self._reader
+        reader.passing = True
         try:
             return (yield from self._wait(waits))
         except BaseException:
-            at.serve_soon()
+            self._at.parked.serve_soon()
             raise
         finally:
-            at.passing = False
+            reader.passing = False
 
     def _read(self, offset: int, want: int, room: int, alone: bool = False) -> Asking[list[Buffer]]:
         """About `want` bytes from the batch that holds an offset on; that batch whole if it has no more than `room`, or
         is the first of the answer. `alone`: while a disk is asked nobody else looks on.
         """
         wait = self._pass if alone else self._wait
-        data = self._at.partition.log.read(offset, want, whole_first=not self._size)
+        data = self._at.partition.log.read(offset, want, whole_first=not self._answer.size)
         if type(data) is not list:
             data = yield from wait(data)  # type: ignore[arg-type]
         if data or want >= room:
@@ -231,29 +298,31 @@ class Fetching:
 
     def _redeliver(self) -> Asking[KafkaError | None]:
         """Read what was acquired within the window (`rest`); what cannot be sent is given back. What went wrong."""
-        at = self._at
+        at, reader, answer = self._at, self._reader, self._answer
         problem: KafkaError | None = None
-        while (rest := self.rest) and (self._size < self._max_bytes or not self._size):
-            if self._from_opened(rest):
+        while (rest := self._rest) and (answer.size < self._max_bytes or not answer.size):
+            if answer.from_opened(rest):
                 continue
-            if self._spent():
-                if self.acquired:
+            if reader.scanner.spent():
+                if answer.acquired:
                     # the rest comes with the next fetch
-                    at.serve_soon()
+                    at.parked.serve_soon()
                     break
-                yield from self._wait(at.registry.turns.next())
+                yield from self._wait(reader.turns.next())
                 if not self._valid():
                     return None
                 continue
             # what lies near enough to be read in one go
             first, last, _ = rest[0]
-            near = int(_NEAR_BYTES / at.record_bytes) + 1
+            near = int(_NEAR_BYTES / reader.record_bytes) + 1
             for begin, end, _ in rest:
                 if begin - last > near or end - first > _SPAN:
                     break
                 last = end
-            room = max(self._max_bytes - self._size, 0)
-            want = max(min(room, int((last - first + 1) * at.record_bytes * 1.2)), min(room, _LEAST_AGAIN))
+            room = max(self._max_bytes - answer.size, 0)
+            want = max(
+                min(room, int((last - first + 1) * reader.record_bytes * 1.2)), min(room, _LEAST_AGAIN)
+            )
             try:
                 data = yield from self._read(first, want, room)
             except Corrupt as error:
@@ -276,17 +345,17 @@ class Fetching:
                     self._skip(end, begin)
             elif not stored:
                 break
-            self._assemble(stored, self.rest)
-        if self.rest and self._valid():
-            self._cursor.give_back(self.consumer, [each[:2] for each in self.rest], self._now)
-            self.rest = []
+            answer.assemble(stored, self._rest)
+        if self._rest and self._valid():
+            self._cursor.give_back(self.consumer, [each[:2] for each in self._rest], self._now)
+            self._rest = []
         return problem
 
     def _skip(self, end: int, begin: int = 0) -> None:
         """Acquired records from `begin` to below `end` cannot be read: they are gaps."""
         gaps: list[tuple[int, int, bytes]] = []
         kept: list[Acquired] = []
-        for each in self.rest:
+        for each in self._rest:
             first, last, count = each
             if last < begin or first >= end:
                 kept.append(each)
@@ -296,115 +365,22 @@ class Fetching:
             gaps.append((max(first, begin), min(last, end - 1), b"\0"))
             if last >= end:
                 kept.append(Acquired(end, last, count))
-        self.rest = kept
+        self._rest = kept
         if not gaps:
             return
         self._cursor.acknowledge(self.consumer, gaps, self._now, self._wall)
         self._at.touch()
 
-    def _from_opened(self, ranges: list[Acquired]) -> int:
-        """`_assemble` of the first of `ranges`, as long as they lie in batches that are open: how many records.
-
-        Key_Shared comes to each batch many times, for a few records each time, and so do due times that lie scattered:
-        nothing is read for them again.
-        """
-        at = self._at
-        scanner = at.registry.scanner
-        holding = scanner.holding
-        acquired, buffers = self.acquired, self._buffers
-        records = index = 0
-        count = len(ranges)
-        start = at.partition.log_start
-        while index < count and (self._size < self._max_bytes or not self._size) and not self._spent():
-            first = ranges[index][0]
-            opened = holding(at, first) if first >= start else None
-            if opened is None:
-                break
-            found = opened.header
-            following = found.next_offset
-            end = index
-            while end < count and ranges[end][1] < following:
-                end += 1
-            parts = ranges[index:end]
-            goes_on = end < count and ranges[end][0] < following
-            if goes_on:
-                # in the next batch
-                first, last, deliveries = ranges[end]
-                parts.append(Acquired(first, following - 1, deliveries))
-            held = sum([last - first for first, last, _ in parts]) + len(parts)
-            piece = opened.batch
-            if held * RAW_SHARE < found.last_offset_delta + 1:
-                scanner.work += _CUT
-                try:
-                    piece = opened.cut(parts)
-                except delivery.Unreadable:
-                    log.warning("a batch at offset %d is sent whole: it cannot be opened", found.base_offset)
-            if not piece:
-                # whole, from the log
-                break
-            index = end
-            if goes_on:
-                ranges[end] = Acquired(following, last, deliveries)
-            scanner.kept.sent((at.id, found.base_offset), held)
-            acquired += parts
-            buffers.append(piece)
-            self._size += len(piece)
-            records += held
-        del ranges[:index]
-        return records
-
-    def _assemble(self, stored: list[Stored], ranges: list[Acquired]) -> int:
-        """Put the batches of `ranges` among `stored` into the answer, and take the ranges away: how many records.
-
-        What a range has beyond the last batch stays, and so does what would take too long now.
-        """
-        acquired, buffers = self.acquired, self._buffers
-        records = index = 0
-        count = len(ranges)
-        for batch in stored:
-            if index == count or (acquired and self._spent()):
-                break
-            following = batch.next
-            parts: list[tuple[int, int]] = []
-            held = 0
-            while index < count:
-                first, last, deliveries = ranges[index]
-                if first >= following:
-                    break
-                if last >= following:
-                    parts.append((first, following - 1))
-                    held += following - first
-                    acquired.append(Acquired(first, following - 1, deliveries))
-                    ranges[index] = Acquired(following, last, deliveries)
-                    break
-                parts.append((first, last))
-                held += last - first + 1
-                acquired.append(ranges[index])
-                index += 1
-            if not parts:
-                continue
-            piece = batch.raw()
-            if held * RAW_SHARE < following - batch.base:
-                try:
-                    piece = self._at.registry.scanner.subset(self._at, batch, parts)
-                except delivery.Unreadable:
-                    log.warning("a batch at offset %d is sent whole: it cannot be opened", batch.base)
-            buffers.append(piece)
-            self._size += len(piece)
-            records += held
-        del ranges[:index]
-        return records
-
     # -- what it has not seen -------------------------------------------------------------------------------------
 
     def _go_forward(self, want: int) -> Asking[int]:
         """Read on where the cursor stands, and take of it what is given: how many records. Raises KafkaError."""
-        at, cursor = self._at, self._cursor
+        at, reader, cursor, answer = self._at, self._reader, self._cursor, self._answer
         keys = at.key_shared
         # Key_Shared: what it takes to come to a batch is the same for few records, and what others own is for them.
         look = self._limit * _KEYS_AHEAD if keys else want
-        room = max(self._max_bytes - self._size, 0)
-        bytes_wanted = max(min(room, int(look * at.record_bytes * 1.5)), min(room, _LEAST_BYTES))
+        room = max(self._max_bytes - answer.size, 0)
+        bytes_wanted = max(min(room, int(look * reader.record_bytes * 1.5)), min(room, _LEAST_BYTES))
         try:
             # of Key_Shared each consumer would read the same, and only the first of them has use for it
             data = yield from self._read(cursor.read, bytes_wanted, room, alone=keys)
@@ -434,21 +410,20 @@ class Fetching:
             if records >= look:
                 del stored[number:]
                 break
-        if not stored or (self.acquired and stored[0].base <= self.acquired[-1].last):
+        if not stored or (answer.acquired and stored[0].base <= answer.acquired[-1].last):
             # The second part of a batch: an answer has a batch once.
             return 0
-        slow = telling.first_slow(at, stored, offset, self._wall)
+        slow = telling.first_slow(at, reader.scanner, stored, offset, self._wall)
         if slow == 0:
-            scanner = at.registry.scanner
-            yield from self._pass(scanner.prepare(at, stored[0], keys, self._wall))
+            yield from self._pass(reader.scanner.prepare(at, stored[0], keys, self._wall))
             if not self._valid() or cursor.read != offset:
                 return 0
             slow = 1
         if slow is not None:
             # what comes behind comes next
             del stored[slow:]
-        at.measured(stored[-1].size, stored[-1].next - stored[-1].base)
-        cursor.feed(telling.told(at, stored, offset, self._wall), self._now, self._wall)
+        reader.measured(stored[-1].size, stored[-1].next - stored[-1].base)
+        cursor.feed(telling.told(at, reader.scanner, stored, offset, self._wall), self._now, self._wall)
         limit = want if keys else self._whole(want, records)
         ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
         return self._take(stored, offset, ranges)
@@ -462,14 +437,10 @@ class Fetching:
         limit = self._whole(want, records)
         ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
         size = sum([stop - begin for _, begin, stop in pieces])
-        self._at.measured(size, records)
+        self._reader.measured(size, records)
         if len(ranges) == 1 and ranges[0][0] == offset and ranges[0][1] == end - 1:
             # All of it: the bytes leave as they came.
-            self.acquired.append(ranges[0])
-            buffers = self._buffers
-            for buffer, begin, stop in pieces:
-                buffers.append(buffer if stop - begin == len(buffer) else memoryview(buffer)[begin:stop])
-            self._size += size
+            self._answer.add(ranges[0], pieces, size)
             return records
         stored = [each for each in walk(data, offset) if each.base < end]
         return self._take(stored, offset, ranges)
@@ -480,24 +451,16 @@ class Fetching:
 
     def _take(self, stored: list[Stored], offset: int, ranges: list[Acquired]) -> int:
         """Put what was acquired of batches that begin at `offset` into the answer: how many records."""
-        at = self._at
+        at, answer = self._at, self._answer
         old = [each[:2] for each in ranges if each[0] < offset] if ranges and ranges[0][0] < offset else ()
         if old:
             # given back by others meanwhile: they would have to be read first, and come with the next fetch
             self._cursor.give_back(self.consumer, old, self._now)
             del ranges[: len(old)]
-        records = self._from_opened(ranges) if at.key_shared else 0
-        records += self._assemble(stored, ranges)
+        records = answer.from_opened(ranges) if at.key_shared else 0
+        records += answer.assemble(stored, ranges)
         if ranges:
             # it would have taken too long
             self._cursor.give_back(self.consumer, [each[:2] for each in ranges], self._now)
-            at.serve_soon()
+            at.parked.serve_soon()
         return records
-
-    def _spent(self) -> bool:
-        """Whether so much was unfolded in this turn of the loop that others have theirs before there is more of it."""
-        scanner = self._at.registry.scanner
-        if scanner.work and not scanner.resting:
-            scanner.resting = True
-            self._at.node.loop.call_soon(scanner.rest)
-        return scanner.work >= _WORK

@@ -17,13 +17,13 @@ from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
-from gateway.broker.subscriptions.consumers import Consumer
 from gateway.broker.subscriptions.counted import Counted
 from gateway.broker.subscriptions.letters import Letters
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.scanning import Scanner
 from gateway.broker.subscriptions.subscription import Subscription
 from gateway.broker.subscriptions.timers import Timers, Turns
+from gateway.broker.subscriptions.tools import Tools
 from gateway.promise import Promise
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
@@ -56,21 +56,30 @@ class Subscriptions:
         KafkaError while the group is not loaded.
         """
         self.node = node
-        self.members_on = members_on
         self.timers = Timers(node)
-        self.turns = Turns(node.loop)
         self.scanner = Scanner(node.decompression_limit)
         node.metrics.watch_opened(self.scanner.kept_bytes)
-        self.letters = Letters(self)
-        self.configs = SubscriptionConfigs(self, members_of, members_on)
+        self.letters = Letters(node, self.writes_new)
+        self.configs = SubscriptionConfigs(node, self, members_of, members_on)
         self.counted = Counted()
+        # True while the gateway stops: connections that close then are nobody's crash
+        self._stopping = False
+        self._tools = Tools(
+            node=node,
+            timers=self.timers,
+            turns=Turns(node.loop),
+            scanner=self.scanner,
+            letters=self.letters,
+            counted=self.counted,
+            members_on=members_on,
+            retyping=self.configs.retyping,
+            stopping=lambda: self._stopping,
+        )
         # group -> topic id -> subscription, of those in use
         self._live: dict[str, dict[bytes, Subscription]] = {}
         # on their way out: their rows are no longer to be read
         self._deleting: set[tuple[str, bytes]] = set()
         self._next_id = rows.next_id(node.store)
-        # True while the gateway stops: connections that close then are nobody's crash
-        self.stopping = False
 
     @property
     def next_id(self) -> int:
@@ -163,8 +172,7 @@ class Subscriptions:
         return any(each.unsaved for each in self.live_of(group))
 
     def _open(self, row: SubscriptionRow) -> Subscription:
-        base = self.configs.base_of(row)
-        found = Subscription(self, row, self.configs.of(row), base)
+        found = Subscription(row, self.configs.of(row), self.configs.base_of(row), self._tools)
         self._live.setdefault(row.group, {})[row.topic_id] = found
         self.configs.in_use_changed(row.group)
         return found
@@ -394,29 +402,6 @@ class Subscriptions:
         for each in self.live_of(group):
             each.forget(member)
 
-    def count_acks(self, consumer: Consumer | None, acks: Sequence[tuple[int, int, bytes]]) -> None:
-        """What consumers said of records that they had."""
-        metrics = self.node.metrics
-        accepted = refused = 0
-        firsts, lasts, said = zip(*acks, strict=True)
-        if said.count(b"\x01") == len(said):
-            accepted = sum(lasts) - sum(firsts) + len(said)
-            acks = ()
-        for first, last, types in acks:
-            if len(types) == 1:
-                if types[0] == 1:
-                    accepted += last - first + 1
-                elif types[0] in (2, 3):
-                    refused += last - first + 1
-            else:
-                accepted += types.count(1)
-                refused += types.count(2) + types.count(3)
-        metrics.share_acks.value += accepted
-        metrics.share_nacks.value += refused
-        if consumer is not None:
-            consumer.acked += accepted
-            consumer.nacked += refused
-
     # -- the end --------------------------------------------------------------------------------------------------
 
     def release_idle(self) -> None:
@@ -438,7 +423,7 @@ class Subscriptions:
         """The gateway stops: consumers whose connections close from now on keep their slots, and what they hold
         counts as not delivered.
         """
-        self.stopping = True
+        self._stopping = True
 
     def close(self) -> None:
         """No connection is left."""

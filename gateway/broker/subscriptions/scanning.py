@@ -13,7 +13,7 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.broker.subscriptions.kept import Kept
 from gateway.wire import delivery
@@ -24,8 +24,8 @@ from semantics.subscriptions.hashing import slot_of
 from store.api import Buffer
 
 if TYPE_CHECKING:
-    from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.stored import Stored
+    from semantics.subscriptions.states import Acquired
 
 CACHE_BYTES = 16 * 1024 * 1024
 OPENED_BYTES = 24 * 1024 * 1024
@@ -40,6 +40,11 @@ LARGE = 512 * 1024
 MANY_KEYS, MANY_TRIES = 10_000, 2_000
 """Records of a batch from which on a thread looks for all their keys, or at all their headers."""
 
+_WORK = 4 * 1024 * 1024
+"""Bytes that are unfolded in one turn of the loop to send records of batches: some milliseconds' work."""
+_CUT = 16 * 1024
+"""To make a batch of some records of one that is open takes as long as to unfold so many bytes."""
+
 _ENTRY_BYTES = 400
 # where each record ends, and when it was made
 _RECORD_BYTES = 24
@@ -50,6 +55,20 @@ _CODEC = 0x07
 
 Key = tuple[int, int, bool, bool]
 """Partition, base offset, whether keys are asked for, whether it is a RETRY topic."""
+
+
+class Scanned(Protocol):
+    """Where a batch is read."""
+
+    @property
+    def id(self) -> int:
+        """The store's id of the partition."""
+        ...
+
+    @property
+    def retries(self) -> bool:
+        """Whether it is a RETRY topic, whose records say how often they were tried."""
+        ...
 
 
 class Begun(NamedTuple):
@@ -90,13 +109,11 @@ class Scanner:
         # how often a batch was opened to send some of its records
         self.openings = 0
         # work of that kind since others had their turn, in bytes
-        self.work = 0
-        # True while `rest` is on its way
-        self.resting = False
+        self._work = 0
+        # True while `_rest` is on its way
+        self._resting = False
 
-    def look(
-        self, at: SubscriptionPartition, batch: Stored, keys: bool, first: int = 0, wall: int = 0
-    ) -> Scan:
+    def look(self, at: Scanned, batch: Stored, keys: bool, first: int = 0, wall: int = 0) -> Scan:
         """What it says of its records. Delays that are over at `wall` may be left out, and are known up to some offset
         beyond `first`: see Scan.reached. Raises Unreadable.
         """
@@ -113,7 +130,7 @@ class Scanner:
             return self._go_on(key, known, batch, first, wall)
         return known
 
-    def at_hand(self, at: SubscriptionPartition, batch: Stored, keys: bool, first: int, wall: int) -> bool:
+    def at_hand(self, at: Scanned, batch: Stored, keys: bool, first: int, wall: int) -> bool:
         """Whether `look` takes no more than some milliseconds; else wait for `prepare` before."""
         key = (at.id, batch.base, keys, at.retries)
         known = self._found.get(key)
@@ -135,7 +152,7 @@ class Scanner:
         # Few bytes may be many, and there is no telling before.
         return not isinstance(self._begin_now(key, batch, wall, AT_ONCE), TooLarge)
 
-    async def prepare(self, at: SubscriptionPartition, batch: Stored, keys: bool, wall: int) -> list[Buffer]:
+    async def prepare(self, at: Scanned, batch: Stored, keys: bool, wall: int) -> list[Buffer]:
         """Look at it in a thread, for the next `look` of it. Gives nothing."""
         key = (at.id, batch.base, keys, at.retries)
         # what was read may be a large piece that this would keep
@@ -150,7 +167,7 @@ class Scanner:
                     self._keep(key, begun)
         return []
 
-    def subset(self, at: SubscriptionPartition, batch: Stored, ranges: Sequence[tuple[int, int]]) -> Buffer:
+    def subset(self, at: Scanned, batch: Stored, ranges: Sequence[tuple[int, int]]) -> Buffer:
         """A batch of only these records: see `Opened.subset`. One that unfolds to very much stays as it is. Raises
         Unreadable.
         """
@@ -166,16 +183,16 @@ class Scanner:
             try:
                 opened = Opened(batch.raw(), min(self._limit, AT_ONCE), known)
             except TooLarge:
-                self.work += AT_ONCE
+                self._work += AT_ONCE
                 return batch.raw()
-            self.work += len(opened.payload) + (opened.header.count * _WALK_BYTES if known is None else 0)
+            self._work += len(opened.payload) + (opened.header.count * _WALK_BYTES if known is None else 0)
             part = opened.part(ranges)
             if known is None:
                 self.kept.keep(key, opened)
         self.kept.sent(key, sum([last - first for first, last in ranges]) + len(ranges))
         return batch.raw() if part is None else part
 
-    def holding(self, at: SubscriptionPartition, offset: int) -> Opened | None:
+    def holding(self, at: Scanned, offset: int) -> Opened | None:
         """The batch that holds an offset, if it is open."""
         bases = self._bases.get(at.id)
         place = bisect_right(bases, offset) if bases is not None else 0
@@ -189,10 +206,22 @@ class Scanner:
         """Bytes of what was found, of open batches, of those kept for scattered records; openings for these."""
         return self.bytes, self._opened_bytes - self._opened_room, self.kept.bytes, self.openings
 
-    def rest(self) -> None:
+    def cut(self, opened: Opened, ranges: Sequence[Acquired]) -> Buffer:
+        """A batch of only these records of one that is open. Raises Unreadable."""
+        self._work += _CUT
+        return opened.cut(ranges)
+
+    def spent(self) -> bool:
+        """Whether so much was unfolded in this turn of the loop that others have theirs before there is more of it."""
+        if self._work and not self._resting:
+            self._resting = True
+            asyncio.get_running_loop().call_soon(self._rest)
+        return self._work >= _WORK
+
+    def _rest(self) -> None:
         """Others have had their turn."""
-        self.work = 0
-        self.resting = False
+        self._work = 0
+        self._resting = False
 
     # -- looking --------------------------------------------------------------------------------------------------
 

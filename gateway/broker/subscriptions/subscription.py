@@ -24,9 +24,8 @@ from semantics.subscriptions.selectors import Selector, SelectorError
 from store.api import Outcome
 
 if TYPE_CHECKING:
-    from gateway.broker.subscriptions.node import Delivering
-    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.subscriptions.tools import Tools
     from gateway.config.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.subscriptions")
@@ -40,11 +39,9 @@ RETRY_MS = 1000
 class Subscription:
     """In memory while somebody uses it. `base` is the topic whose retries these are, None for any other."""
 
-    def __init__(
-        self, registry: Subscriptions, row: SubscriptionRow, config: GroupConfig, base: str | None
-    ) -> None:
-        self.registry = registry
-        self.node: Delivering = registry.node
+    def __init__(self, row: SubscriptionRow, config: GroupConfig, base: str | None, tools: Tools) -> None:
+        self._tools = tools
+        self.node = tools.node
         self.row = row
         self.id = row.id
         self.group = row.group
@@ -88,7 +85,7 @@ class Subscription:
         """Raises KafkaError when the topic has no such partition."""
         found = self.partitions.get(index)
         if found is None:
-            found = self.partitions[index] = SubscriptionPartition(self, index)
+            found = self.partitions[index] = SubscriptionPartition(self, index, self._tools)
         return found
 
     @property
@@ -102,9 +99,12 @@ class Subscription:
 
     # -- configuration --------------------------------------------------------------------------------------------
 
-    def reconfigure(self, config: GroupConfig) -> None:
-        """Its configs, or its group's, are others now."""
+    def reconfigure(self, config: GroupConfig, base: str | None) -> None:
+        """Its configs, its group's or those of its base may be others now, and so may its base."""
+        self.base = base
         old = self.config
+        if config == old:
+            return
         if (config.subscription.type, config.mode) != (old.subscription.type, old.mode):
             self._take(config)
             for each in self.partitions.values():
@@ -154,8 +154,10 @@ class Subscription:
 
     # -- members of the selector ----------------------------------------------------------------------------------
 
-    def joined(self, consumer: str) -> None:
+    def joined(self, consumer: str, client_id: str) -> None:
         """A consumer was attached to a partition."""
+        if client_id:
+            self.client_ids[consumer] = client_id
         self.consumers[consumer] = self.consumers.get(consumer, 0) + 1
         if self.consumers[consumer] == 1:
             self.reserved.pop(consumer, None)
@@ -171,7 +173,7 @@ class Subscription:
         del self.consumers[consumer]
         self.client_ids.pop(consumer, None)
         self.refused.pop(consumer, None)
-        if self.selector is not None and not self.registry.stopping:
+        if self.selector is not None and not self._tools.stopping():
             self.change()
 
     def forget(self, member: str) -> None:
@@ -210,7 +212,7 @@ class Subscription:
             if self.gone or self.selector is not current:
                 return
             if outcome is not None:
-                self.registry.timers.arm(self, self.node.clock.monotonic_ms() + RETRY_MS)
+                self._tools.timers.arm(self, self.node.clock.monotonic_ms() + RETRY_MS)
                 return
             self.row = row
             self.selector = changed
@@ -218,7 +220,7 @@ class Subscription:
             for each in list(self.partitions.values()):
                 if each.cursor is not None:
                     each.cursor.reassign(changed, now)
-                    each.serve_soon()
+                    each.parked.serve_soon()
             self.change()
 
         self.node.commit([rows.writes_selector(row)], done)
@@ -243,18 +245,16 @@ class Subscription:
         return min(self.reserved.values(), default=NEVER)
 
     def _arm(self) -> None:
-        self.registry.timers.arm(self, self.next_due())
+        self._tools.timers.arm(self, self.next_due())
 
     # -- the end --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """It was deleted, with its topic or by itself: whoever is at it finds that out."""
         self.gone = True
-        self.registry.timers.disarm(self)
+        self._tools.timers.disarm(self)
         for each in list(self.partitions.values()):
-            each.gone = True
-            each.close()
-            each.wake_all()
+            each.end()
         self.partitions.clear()
 
     def let_go(self, index: int) -> None:

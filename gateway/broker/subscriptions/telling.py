@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.subscriptions.ports import Place
 from gateway.broker.subscriptions.scanning import PART
 from gateway.broker.subscriptions.stored import HEADER_BYTES, Stored
 from gateway.wire import delivery
@@ -13,7 +15,8 @@ from semantics.subscriptions.states import Batch, Reason
 from store.api import Buffer
 
 if TYPE_CHECKING:
-    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.scanning import Scanner
+    from gateway.wire.delivery import Scan
 
 log = logging.getLogger("magnetar.subscriptions")
 
@@ -21,12 +24,18 @@ _CODEC = 0x07
 _CONTROL = 0x20
 
 
-def first_slow(at: SubscriptionPartition, stored: list[Stored], offset: int, wall: int) -> int | None:
+class Told(Place, Protocol):
+    """Where a cursor is told of batches."""
+
+    @property
+    def key_shared(self) -> bool: ...
+
+
+def first_slow(at: Told, scanner: Scanner, stored: list[Stored], offset: int, wall: int) -> int | None:
     """Which of these batches is the first that takes so long to look at that a thread does it."""
     keys = at.key_shared
     if not (keys or at.retries) and not any(each.attributes & _CODEC for each in stored):
         return None
-    scanner = at.registry.scanner
     for number, each in enumerate(stored):
         if (
             not each.attributes & _CONTROL
@@ -37,7 +46,7 @@ def first_slow(at: SubscriptionPartition, stored: list[Stored], offset: int, wal
     return None
 
 
-def told(at: SubscriptionPartition, stored: list[Stored], offset: int, wall: int) -> list[Batch]:
+def told(at: Told, scanner: Scanner, stored: list[Stored], offset: int, wall: int) -> list[Batch]:
     """What the cursor is told of batches: most have nothing to tell."""
     keys = at.key_shared
     batches: list[Batch] = []
@@ -64,7 +73,7 @@ def told(at: SubscriptionPartition, stored: list[Stored], offset: int, wall: int
             ):
                 batches.append(Batch(first, each.next))
                 continue
-        looked = _looked_at(at, each, first, wall)
+        looked = _looked_at(at, scanner, each, first, wall)
         batches += looked
         if looked[-1].next < each.next:
             # its next part comes when others had their turn
@@ -72,10 +81,10 @@ def told(at: SubscriptionPartition, stored: list[Stored], offset: int, wall: int
     return batches
 
 
-def _looked_at(at: SubscriptionPartition, each: Stored, first: int, wall: int) -> list[Batch]:
+def _looked_at(at: Told, scanner: Scanner, each: Stored, first: int, wall: int) -> list[Batch]:
     """What the cursor is told of a batch whose records had to be looked at."""
     try:
-        found = at.registry.scanner.look(at, each, at.key_shared, first, wall)
+        found = scanner.look(at, each, at.key_shared, first, wall)
     except delivery.Unreadable as error:
         at.touch()
         bound = isinstance(error, delivery.TooLarge)
@@ -99,7 +108,7 @@ def _looked_at(at: SubscriptionPartition, each: Stored, first: int, wall: int) -
         end = delayed.offsets[PART]
         delayed = delayed[:PART]
     delayed = delayed.at_most(at.subscription.config.subscription.max_delay_ms, wall)
-    dead = [(offset, offset, Reason.MAX_DELIVERIES) for offset in at.exhausted(found) if offset >= first]
+    dead = [(offset, offset, Reason.MAX_DELIVERIES) for offset in _exhausted(at, found) if offset >= first]
     if delayed or dead:
         at.touch()
     if not found.gaps:
@@ -121,3 +130,11 @@ def _looked_at(at: SubscriptionPartition, each: Stored, first: int, wall: int) -
             )
         first = max(first, end + 1)
     return parts or [Batch(each.next - 1, each.next, skip=True)]
+
+
+def _exhausted(at: Told, looked: Scan) -> Sequence[int]:
+    """Offsets of a RETRY topic that were tried too often already."""
+    limit = at.subscription.config.subscription.delivery_limit
+    if not at.retries or not limit:
+        return ()
+    return [offset for offset, times in looked.reconsumed if times >= limit]

@@ -34,7 +34,7 @@ def test_why_a_message_does_not_arrive(serve: Serve) -> None:
         assert "not known yet" in (await explain(admin, 4))["explanation"], "it may be delayed"
         missing = await admin.ask("GET", "P/orders/subscription/billing/explain?offset=9")
         assert (missing.status, "ends at offset 5" in missing.json["reason"]) == (404, True)
-        at = admin.broker.partition(cursor_of(admin).subscription.partition(0).partition.topic.topic, 0)
+        at = admin.broker.partition(cursor_of(admin).partition.topic.topic, 0)
         place = at.log.position_of(2)
         query = f"messageId={place.ledger}:{place.entry}:0:{place.batch_index}"
         by_id = await admin.ask("GET", f"P/orders/subscription/billing/explain?{query}")
@@ -186,8 +186,9 @@ def test_a_record_whose_owner_is_awaited_after_a_restart_says_so(serve: Serve) -
         (held, *_) = await take(admin, "c1") or [0]
         assert "ownerAwaitedUntil" not in await explain(admin, held)
         # what a restart leaves: the member's slots, and no consumer
-        at = cursor_of(admin)
-        at.subscription.reserved["c1"] = admin.broker.clock.monotonic_ms() + 30_000
+        at, subscription = cursor_of(admin), admin.broker.subscriptions.get("billing", "orders")
+        assert subscription is not None
+        subscription.reserved["c1"] = admin.broker.clock.monotonic_ms() + 30_000
         at.detach("c1", Ending.STOPPED)
         await admin.broker.write([])
         waits = await explain(admin, held)

@@ -68,7 +68,7 @@ def test_a_parked_fetch_that_a_nack_wakes_is_told_when_that_is_stored() -> None:
         await store.has(1)
         told = asyncio.create_task(client.receive())
         # Were it woken by the nack itself, it would not wait for long.
-        gateway.broker.subscriptions.get("g", "t").partition(0).serve()  # type: ignore[union-attr]
+        gateway.broker.subscriptions.get("g", "t").partition(0).parked.serve()  # type: ignore[union-attr]
         await store.has(2)
         assert not told.done()
         store.release()

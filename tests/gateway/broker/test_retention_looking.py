@@ -188,7 +188,7 @@ def test_what_comes_before_the_trim_puts_it_off(what: str) -> None:
 
         async def happens() -> None:
             if what == "a reset":
-                await seek(world.at().subscription, {0: 1})
+                await seek(world.subscription(), {0: 1})
             elif what == "a new subscription":
                 await world.subscribe("h")
             else:

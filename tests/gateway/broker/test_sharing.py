@@ -119,7 +119,7 @@ def test_a_client_that_went_away_waits_no_more() -> None:
         await parked(gateway)
         other.close()
         await parked(gateway, 0)
-        assert not serving(gateway).waiters
+        assert not serving(gateway).parked
         await put(client, b"v")
         assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {0: 1}}
 
@@ -246,7 +246,7 @@ def test_two_fetches_of_one_session_cannot_both_wait() -> None:
         assert acquired((await client.receive())[1]) == {}
         await put(client, b"v")
         assert acquired((await other.receive())[1]) == {0: {0: 1}}
-        assert not serving(gateway).waiters
+        assert not serving(gateway).parked
         other.close()
 
     run(test)

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 import pytest
 
-from gateway.broker.subscriptions.counted import NAMES, Counted
+from gateway.broker.subscriptions.counted import NAMES, Counted, Happened, happened, tell
+from gateway.metrics_catalog import GatewayMetrics
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 
@@ -47,3 +48,12 @@ def test_what_is_deleted_is_forgotten_and_nothing_else(partitions: Collection[in
     counted.forget((1, 3), partitions)
     assert (counted.of(1, 1), counted.of(3, 3), len(counted)) == ({}, {}, 6)
     assert counted.of(2, 3)["delivered"] == counted.of(4, 1)["delivered"] == 1
+
+
+def test_metrics_are_told_what_happened_since_they_were_told_last() -> None:
+    metrics = GatewayMetrics()
+    first = happened({**TOTALS, "timed_out": 1, "crashed": 2, "dropped": 3, "expired": 4})
+    tell(metrics, Happened(), first)
+    tell(metrics, first, first._replace(crashed=7))
+    told = (metrics.share_timeouts, metrics.share_crashes, metrics.share_dropped, metrics.share_expired)
+    assert [each.value for each in told] == [1, 7, 3, 4]

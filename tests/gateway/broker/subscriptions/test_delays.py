@@ -31,12 +31,12 @@ def test_a_delayed_record_comes_when_it_is_due_and_holds_nobody_up(folder: Path 
         assert not await world.ack(at, 1)
         waiter = Taker("w")
         at.attach("w")
-        at.park(waiter)
+        at.parked.add(waiter)
         await world.pass_time(1_999)
         assert not waiter.got
         await world.pass_time(1)
         assert waiter.got == [2]
-        at.park(waiter)
+        at.parked.add(waiter)
         await world.pass_time(2_999)
         assert waiter.got == [2]
         await world.pass_time(1)
@@ -112,7 +112,7 @@ def test_a_clock_on_the_wall_that_is_set_moves_due_times_and_not_locks(folder: P
         assert list(await world.fetch(at)) == [1]
         waiter = Taker("w")
         at.attach("w")
-        at.park(waiter)
+        at.parked.add(waiter)
         await world.pass_time(10)
         world.clock.ahead += 3_600_000
         await world.pass_time(1_000)
@@ -313,7 +313,7 @@ class Patient(Taker):
     def took(self, at: SubscriptionPartition, given: Delivery) -> None:
         self.got += sorted(seen(given))
         if not given.acquired:
-            at.park(self)
+            at.parked.add(self)
 
 
 def test_one_member_looks_through_what_is_delayed_and_the_others_wait_for_what_it_finds(
@@ -335,7 +335,7 @@ def test_one_member_looks_through_what_is_delayed_and_the_others_wait_for_what_i
         assert isinstance(second, Delivery)
         assert not second.acquired
         waiter = Patient("b")
-        at.park(waiter)
+        at.parked.add(waiter)
         assert seen(await first) == {5_000: (b"now", 1)}
         while waiter.got != [5_001]:
             await asyncio.sleep(0)
@@ -355,7 +355,7 @@ def test_a_member_whose_look_ahead_is_cut_off_hands_it_on(folder: Path | None) -
         first = at.fetch("a", 1, 1 << 20)
         assert isinstance(first, Awaitable)
         task = asyncio.ensure_future(first)
-        at.park(waiter)
+        at.parked.add(waiter)
         await asyncio.sleep(0)
         # its connection is gone
         task.cancel()
@@ -385,7 +385,7 @@ def test_the_longest_delay_counts_from_sending_for_later_groups_and_after_a_rese
         assert await world.fetch(at) == {}
         await world.pass_time(3_999)
         assert await world.fetch(at) == {}
-        await seek(at.subscription, {0: 0})
+        await seek(world.subscription(), {0: 0})
         assert await world.fetch(at) == {}
         await world.pass_time(1)
         assert await world.fetch(at) == {0: (b"far", 1), 1: (b"far, too", 1)}

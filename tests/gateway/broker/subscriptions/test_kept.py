@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.subscriptions import reading
+from gateway.broker.subscriptions import scanning
 from gateway.broker.subscriptions.kept import FORGOTTEN, FROM_RECORDS, Kept
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.broker.subscriptions.reading import Delivery
@@ -172,7 +172,7 @@ def test_a_fetch_that_opened_much_ends_and_the_next_one_gets_the_rest(
     folder: Path | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(world: World) -> None:
-        monkeypatch.setattr(reading, "_WORK", 80_000)
+        monkeypatch.setattr(scanning, "_WORK", 80_000)
         at = await world.subscribed()
         await scattered(world, 8, 300, 1_000)
         at.attach("c")
@@ -209,7 +209,7 @@ def test_a_fetch_of_very_scattered_records_ends_so_that_others_have_their_turn(
         while at.ready().available:
             await take(at)
         assert len(world.broker.subscriptions.scanner.kept) == 30
-        monkeypatch.setattr(reading, "_WORK", 12 * reading._CUT)
+        monkeypatch.setattr(scanning, "_WORK", 12 * scanning._CUT)
         await world.pass_time(400)
         came = fetches = 0
         while at.ready().available:

@@ -85,33 +85,13 @@ def test_a_lock_that_runs_out_gives_the_record_to_the_next(folder: Path | None) 
         await world.fetch(at, "one")
         at.attach("two")
         woken = Waiter("two")
-        at.park(woken)
+        at.parked.add(woken)
         await world.pass_time(29_999)
         assert woken.times == 0
         await world.pass_time(1)
         assert woken.times == 1
         assert await world.fetch(at, "two") == {0: (b"a", 2)}
         assert await world.ack(at, 0, consumer="one") == Error.INVALID_RECORD_STATE
-
-    run(test, folder)
-
-
-def test_whoever_waits_longest_is_woken_and_nobody_for_nothing(folder: Path | None) -> None:
-    async def test(world: World) -> None:
-        at = await world.subscribed()
-        takers = [Taker(f"c{n}", 2) for n in range(50)]
-        for each in takers:
-            at.attach(each.consumer)
-            at.park(each)
-        await world.produce(b"a", b"b", b"c")
-        assert [each.got for each in takers[:3]] == [[0, 1], [2], []]
-        assert [each.times for each in takers] == [1, 1] + [0] * 48
-        await world.produce(b"d")
-        assert takers[2].got == [3]
-        # what somebody lets go of wakes the next
-        at.detach("c0", Ending.STOPPED)
-        await world.settled()
-        assert takers[3].got == [0, 1]
 
     run(test, folder)
 
@@ -153,7 +133,7 @@ def test_after_a_commit_that_failed_the_cursor_says_what_is_stored(outcome: Stor
         assert at.acknowledge("c", [(1, 1, ACCEPT)]) == 0
         parked = Taker("p")
         at.attach("p")
-        at.park(parked)
+        at.parked.add(parked)
         await store.has(1)
         # one turn further, behind the one that fails
         assert at.acknowledge("c", [(2, 2, RELEASE)]) == 0

@@ -19,7 +19,7 @@ VALUES = (b"a", b"b", b"c", b"d")
 def test_it_stands_at_its_first_open_record_and_lags_by_those_that_are_open() -> None:
     async def test(world: World) -> None:
         at = await world.subscribed(*VALUES)
-        there = at.subscription
+        there = world.subscription()
         assert position(there, 0) == Position(0, 4)
         await world.fetch(at)
         assert position(there, 0) == Position(0, 4), "what is in hand is open"
@@ -41,8 +41,8 @@ def test_a_place_outside_of_the_log_is_its_nearest_end(offset: int, start: int) 
     async def test(world: World) -> None:
         at = await world.subscribed(*VALUES)
         await world.broker.topics.delete_records(at.partition, 2)
-        await seek(at.subscription, {0: offset})
-        assert position(at.subscription, 0) == Position(start, 4 - start)
+        await seek(world.subscription(), {0: offset})
+        assert position(world.subscription(), 0) == Position(start, 4 - start)
 
     run(test)
 
@@ -52,7 +52,7 @@ def test_what_was_settled_from_there_on_is_delivered_again_also_after_a_crash(fo
         at = await world.subscribed(*VALUES)
         await world.fetch(at)
         assert not await world.ack(at, 0, 1, 2, 3)
-        await seek(at.subscription, {0: 2})
+        await seek(world.subscription(), {0: 2})
         await world.crash()
         assert list(await world.fetch(world.at())) == [2, 3]
 
@@ -62,11 +62,11 @@ def test_what_was_settled_from_there_on_is_delivered_again_also_after_a_crash(fo
 def test_partitions_that_are_not_named_stay_where_they_are() -> None:
     async def test(world: World) -> None:
         await world.topic(partitions=3)
-        at = await world.subscribe()
+        await world.subscribe()
         for index in range(3):
             await world.produce(*VALUES, index=index)
-        await seek(at.subscription, {0: 1, 2: 3})
-        assert [position(at.subscription, index).start for index in range(3)] == [1, 0, 3]
+        await seek(world.subscription(), {0: 1, 2: 3})
+        assert [position(world.subscription(), index).start for index in range(3)] == [1, 0, 3]
 
     run(test)
 
@@ -79,12 +79,12 @@ def test_one_that_cannot_be_stored_is_told_and_did_not_happen() -> None:
         await world.fetch(at)
         await world.ack(at, 0)
         store.holding = True
-        moved = world.broker.loop.create_task(seek(at.subscription, {0: 3}))
+        moved = world.broker.loop.create_task(seek(world.subscription(), {0: 3}))
         await store.has(1)
         store.holding = False
         store.fail(Refused("no"))
         with pytest.raises(StoreError):
             await moved
-        assert position(at.subscription, 0) == Position(1, 3)
+        assert position(world.subscription(), 0) == Position(1, 3)
 
     run(test)

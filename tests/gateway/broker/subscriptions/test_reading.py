@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from semantics.subscriptions.states import Ending
-from tests.gateway.broker.subscriptions.world import RELEASE, World, run
+from tests.gateway.broker.subscriptions.world import World, run
 
 
 def test_a_strict_limit_ends_within_a_batch(folder: Path | None) -> None:
@@ -14,30 +14,6 @@ def test_a_strict_limit_ends_within_a_batch(folder: Path | None) -> None:
         assert list(await world.fetch(at, "one", 4, strict=True)) == [0, 1, 2, 3]
         assert list(await world.fetch(at, "two", 4, strict=True)) == [4, 5, 6, 7]
         assert list(await world.fetch(at, "one", 4, strict=True)) == [8, 9]
-
-    run(test, folder)
-
-
-def test_released_records_are_sent_again_without_their_neighbours_when_they_are_few(
-    folder: Path | None,
-) -> None:
-    async def test(world: World) -> None:
-        at = await world.subscribed(*(b"%03d" % n * 20 for n in range(100)))
-        await world.fetch(at)
-        released = [3, 4, 50, 99]
-        assert not await world.ack(at, *(n for n in range(100) if n not in released))
-        assert not await world.ack(at, *released, kind=RELEASE)
-        at.attach("c")
-        given = at.fetch("c", 500, 1 << 20)
-        assert isinstance(given, tuple)
-        assert given.size < 1000, "the batch is some 6,000 bytes"
-        assert [(each.first, each.last, each.count) for each in given.acquired] == [
-            (3, 4, 1),
-            (50, 50, 1),
-            (99, 99, 1),
-        ]
-        at.detach("c", Ending.STOPPED)
-        assert await world.fetch(at, "d") == {n: (b"%03d" % n * 20, 2) for n in released}
 
     run(test, folder)
 

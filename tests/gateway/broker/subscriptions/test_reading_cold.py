@@ -81,7 +81,7 @@ def test_a_fetch_that_is_given_up_gives_its_records_back() -> None:
         taker = Taker("b")
         fetch = asyncio.ensure_future(at.fetch("a", 10, 1 << 20))
         await asyncio.sleep(0)
-        at.park(taker)
+        at.parked.add(taker)
         fetch.cancel()
         disk.cold = False
         with pytest.raises(asyncio.CancelledError):
@@ -232,7 +232,7 @@ def test_of_key_shared_one_looks_on_while_a_disk_is_asked_and_the_others_are_ser
         others = Taker("b"), Taker("c")
         for taker in others:
             assert await world.fetch(at, taker.consumer) == {}
-            at.park(taker)
+            at.parked.add(taker)
         assert (disk.reads, [taker.times for taker in others]) == (1, [0, 0])
         await disk.go()
         got = [*seen(await fetch), *others[0].got, *others[1].got]

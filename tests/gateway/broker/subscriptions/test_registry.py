@@ -79,7 +79,7 @@ def test_a_topic_that_is_deleted_takes_its_subscriptions_along_and_a_new_one_has
         await world.ack(at, 0, kind=RELEASE)
         waiter = Waiter("w")
         at.attach("w")
-        at.park(waiter)
+        at.parked.add(waiter)
         await world.broker.topics.delete("t")
         assert waiter.times, "it is told"
         with pytest.raises(KafkaError):
@@ -168,10 +168,14 @@ def test_whoever_waits_at_a_subscription_that_is_deleted_does_not_bring_it_back(
     class Searcher(Waiter):
         """As a parked fetch does: woken, it looks for what serves its partition now."""
 
+        def __init__(self, world: World) -> None:
+            super().__init__("c")
+            self._there = world.broker.subscriptions
+
         def wake(self, at: SubscriptionPartition) -> None:
             self.times += 1
             assert at.gone
-            found = at.registry.by_id("g", at.subscription.topic_id)
+            found = self._there.by_id("g", at.subscription.topic_id)
             if found is not None:
                 found.partition(0).attach(self.consumer)
 
@@ -179,10 +183,10 @@ def test_whoever_waits_at_a_subscription_that_is_deleted_does_not_bring_it_back(
         topic = await world.topic()
         await world.configure("g", pulsar__subscription__type=kind)
         at = await world.subscribe()
-        searcher = Searcher("c")
+        searcher = Searcher(world)
         at.attach("c")
         await world.settled()
-        at.park(searcher)
+        at.parked.add(searcher)
         assert await world.broker.subscriptions.delete("g", topic.topic_id) == 1
         await world.settled()
         assert searcher.times == 1

@@ -53,7 +53,7 @@ def test_each_key_has_one_consumer_and_one_record_at_a_time(folder: Path | None)
         for consumer in "abc":
             assert await world.fetch(at, consumer) == {}
             waiter = Taker(consumer)
-            at.park(waiter)
+            at.parked.add(waiter)
             assert not await world.ack(at, *got[consumer], consumer=consumer)
             assert len(waiter.got) == len(got[consumer]), "the next of each key, without asking"
 
@@ -83,7 +83,7 @@ def test_a_restart_keeps_slots_for_their_members_until_their_session_would_have_
         others = await world.fetch(at, "b")
         assert not await world.ack(at, *others, consumer="b")
         waiter = Taker("b")
-        at.park(waiter)
+        at.parked.add(waiter)
         timeout = at.subscription.config.session_timeout_ms
         await world.pass_time(timeout - 1)
         assert {key: owner(world, key) for key in KEYS} == owners
@@ -120,7 +120,7 @@ def test_a_consumer_that_crashes_gives_its_keys_to_others_at_once(folder: Path |
         had = await world.fetch(at, "a")
         await world.fetch(at, "b")
         waiter = Taker("b")
-        at.park(waiter)
+        at.parked.add(waiter)
         at.detach("a", Ending.CRASHED)
         await world.settled()
         await world.settled()

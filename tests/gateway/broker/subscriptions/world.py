@@ -12,6 +12,7 @@ from gateway.broker.broker import Broker
 from gateway.broker.catalog import Topic
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.broker.subscriptions.reading import Delivery
+from gateway.broker.subscriptions.subscription import Subscription
 from gateway.config import Settings
 from gateway.metrics_catalog import GatewayMetrics
 from gateway.wire import delivery as wire
@@ -169,10 +170,13 @@ class World:
             await self.produce(*values)
         return at
 
-    def at(self, group: str = "g", topic: str = "t", index: int = 0) -> SubscriptionPartition:
+    def subscription(self, group: str = "g", topic: str = "t") -> Subscription:
         found = self.broker.subscriptions.get(group, topic)
         assert found is not None
-        return found.partition(index)
+        return found
+
+    def at(self, group: str = "g", topic: str = "t", index: int = 0) -> SubscriptionPartition:
+        return self.subscription(group, topic).partition(index)
 
     async def produce(
         self,
@@ -288,6 +292,12 @@ def seen(given: Delivery) -> dict[int, tuple[bytes | None, int]]:
             assert offset in sent, f"{offset} was acquired and not sent"
             found[offset] = (sent[offset], count + 1)
     return found
+
+
+def said(headers: Headers) -> dict[str, bytes | None]:
+    """Headers by name, of which none stands there twice."""
+    assert len(dict(headers)) == len(headers)
+    return dict(headers)
 
 
 Body = Callable[[World], Coroutine[Any, Any, None]]

@@ -1,0 +1,114 @@
+"""What the parts of a subscription need of those above them, as protocols: what they use, and no more.
+
+What only one part needs stands beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.broker.errors import KafkaError
+    from gateway.broker.partition import Partition
+    from gateway.config.group_configs import GroupConfig
+    from semantics.subscriptions.cursor import Cursor
+    from semantics.subscriptions.selectors import Selector
+    from store.api import Corrupt, Store
+
+
+class Named(Protocol):
+    """A subscription: whose it is, and what is in force for it."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def base(self) -> str | None:
+        """The topic whose retries these are, None for any other."""
+        ...
+
+    @property
+    def config(self) -> GroupConfig: ...
+
+
+class Subscribed(Named, Protocol):
+    """A subscription as its partitions need it, and as those know it who have only a partition of it at hand."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def gone(self) -> bool:
+        """Whether it was deleted."""
+        ...
+
+    @property
+    def selector(self) -> Selector | None:
+        """For Key_Shared, who owns which slots; None for Shared."""
+        ...
+
+    @property
+    def reserved(self) -> Mapping[str, int]:
+        """Members from before a restart, and until when their slots wait for them (monotonic ms)."""
+        ...
+
+    def joined(self, consumer: str, client_id: str, /) -> None:
+        """A consumer was attached to a partition; "": its client is not known."""
+        ...
+
+    def left(self, consumer: str, /) -> None:
+        """A consumer was detached from a partition."""
+        ...
+
+    def let_go(self, index: int, /) -> None:
+        """Let go of a cursor that was loaded for a moment, unless somebody uses it by now."""
+        ...
+
+
+class Place(Protocol):
+    """A subscription on a partition, for what reads its records."""
+
+    @property
+    def id(self) -> int:
+        """The store's id of the partition."""
+        ...
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def subscription(self) -> Named: ...
+
+    @property
+    def retries(self) -> bool:
+        """Whether this is the subscription's RETRY topic."""
+        ...
+
+    @property
+    def partition(self) -> Partition: ...
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def cursor(self) -> Cursor | None: ...
+
+    def ready(self) -> Cursor:
+        """The cursor, made from the store if need be. Raises KafkaError."""
+        ...
+
+    def touch(self) -> None:
+        """The cursor has changed: what it wants written joins the open turn."""
+        ...
+
+    def corrupt(self, error: Corrupt, /) -> KafkaError | None:
+        """A read came to damaged batches: what to answer, or None where the topic's policy is to skip them."""
+        ...

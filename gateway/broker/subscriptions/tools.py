@@ -1,0 +1,32 @@
+"""What all cursors of a node work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.broker.subscriptions.counted import Counted
+    from gateway.broker.subscriptions.letters import Letters
+    from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.scanning import Scanner
+    from gateway.broker.subscriptions.timers import Timers, Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Made once, by the registry. It leads to no subscription, and none leads to another."""
+
+    node: Delivering
+    timers: Timers
+    turns: Turns
+    scanner: Scanner
+    letters: Letters
+    counted: Counted
+    # how many members of a group subscribe to a topic; raises KafkaError while it is not loaded
+    members_on: Callable[[str, str], int]
+    # whether the type of a group's subscription may be changing: nobody becomes a consumer meanwhile
+    retyping: Callable[[str], bool]
+    # whether the gateway stops: consumers whose connections close then are nobody's crash
+    stopping: Callable[[], bool]
