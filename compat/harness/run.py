@@ -108,7 +108,8 @@ class _Program:
             text=True,
         )
         self._complaints: list[str] = []
-        threading.Thread(target=self._drain, args=(self.process.stderr,), daemon=True).start()
+        self._draining = threading.Thread(target=self._drain, args=(self.process.stderr,), daemon=True)
+        self._draining.start()
         threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
 
     def resume(self, bootstrap: str) -> None:
@@ -141,6 +142,8 @@ class _Program:
             elif "case" in line:
                 self._events.put((self, Outcome(client=self.client.name, **line)))
         self.process.wait()
+        # its last words may come later than its end; a child of its own may keep the pipe open
+        self._draining.join(timeout=5)
         self._events.put((self, "ended"))
 
 

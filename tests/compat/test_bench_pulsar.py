@@ -107,7 +107,9 @@ def test_the_option_adds_pulsars_turns(
     fetched: list[str] = []
     saved: list[Any] = []
 
-    def run(loads: Any, rounds: int, quick: bool, chosen: Any, progress: Any, finished: Any) -> list[Outcome]:
+    def run(
+        loads: Any, rounds: int, quick: bool, chosen: Any, progress: Any, make: Any, finished: Any
+    ) -> list[Outcome]:
         asked.append(chosen)
         finished(Outcome(loads[0]))
         return []
