@@ -57,7 +57,7 @@ def test_a_jump_ahead_stops_deletions_for_an_hour(clock: TwoClocks, caplog: pyte
     assert not watch.trusted
     clock.passes(1)
     assert watch.trusted, "a clock that stays is believed"
-    assert [record.message for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "the system clock went ahead by 100 years at once: nothing is deleted by age for an hour; if the clock is "
         "wrong, set it right before that"
     ]

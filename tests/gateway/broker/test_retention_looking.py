@@ -264,6 +264,6 @@ def test_a_topic_that_cannot_be_trimmed_keeps_no_other_from_it(caplog: pytest.Lo
             await retention
         starts = [world.broker.partition(world.broker.topics.get(name), 0).log_start for name in ("a", "b")]
         assert starts[0] == 0 < starts[1]
-        assert [each.topic for each in caplog.records if "put off" in each.message] == ["a"]  # type: ignore[attr-defined]
+        assert [each.topic for each in caplog.records if "put off" in each.getMessage()] == ["a"]  # type: ignore[attr-defined]
 
     run(test)

@@ -98,7 +98,7 @@ def test_one_that_breaks_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) 
     found = parked(Place("a", "b"), Broken("a", told), Waiter("b", told))
     found.serve()
     assert told == ["b"]
-    assert [each.message for each in caplog.records] == ["a waiter failed"]
+    assert [each.getMessage() for each in caplog.records] == ["a waiter failed"]
 
 
 def test_who_has_left_is_not_woken() -> None:
