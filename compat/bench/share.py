@@ -60,7 +60,7 @@ def _rdkafka(records: int, release_every: int) -> Measure:
 
 def _java(turn: Turn) -> dict[str, float]:
     turn.started()
-    shape = window(turn, 24_000_000)
+    shape = window(turn, 40_000_000)
     _franz(turn, "fill", "-records", str(shape.records))
     return share_clients.java_perf_tool(turn.server.bootstrap, GROUP, TOPIC, shape)
 
@@ -84,7 +84,7 @@ def _key_shared(turn: Turn) -> dict[str, float]:
     """Key_Shared and then Shared on one server, each with a topic and a group of its own."""
     turn.started()
     rates = {}
-    for kind, records in (("key_shared", 5_000_000), ("shared", 24_000_000)):
+    for kind, records in (("key_shared", 5_000_000), ("shared", 40_000_000)):
         shape = _flags(window(turn, records))
         name = f"bench-{kind.replace('_', '-')}"
         where = (
@@ -190,14 +190,14 @@ SHARE: tuple[Load, ...] = (
         "share-franz-go",
         "franz-go, explicit accept, 4 members, 4 partitions",
         (Metric(RATE, "rec/s", "higher", 1.0),),
-        _backlog(24_000_000),
+        _backlog(40_000_000),
         pulsar=pulsar.shared,
     ),
     Load(
         "share-librdkafka",
         "librdkafka's ShareConsumer, explicit accept, 1 member, 4 partitions",
         (Metric(RATE, "rec/s", "higher", 1.0),),
-        _rdkafka(14_000_000, 0),
+        _rdkafka(24_000_000, 0),
     ),
     Load(
         "share-release",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
@@ -24,7 +25,7 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import Partition
+    from gateway.broker.partition import Partition, TopicRuntime
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 
@@ -40,24 +41,35 @@ Answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse
 def list_offsets(
     broker: Broker, context: Context, request: messages.ListOffsetsRequest
 ) -> Pending[messages.ListOffsetsResponse]:
-    named = [
-        (broker.topic(topic.name.encode()), asked.partition_index)
-        for topic in request.topics
+    runtimes = [broker.topic(topic.name.encode()) for topic in request.topics]
+    loading = broker.in_use.load(
+        (runtime, asked.partition_index)
+        for topic, runtime in zip(request.topics, runtimes, strict=True)
         for asked in topic.partitions
-    ]
-    return after(broker.in_use.load(named), lambda: _list_offsets(broker, context, request))
+    )
+    if loading is None:
+        return _list_offsets(broker, context, request, runtimes)
+    # they may be others by then
+    return after(
+        loading,
+        lambda: _list_offsets(
+            broker, context, request, [broker.topic(topic.name.encode()) for topic in request.topics]
+        ),
+    )
 
 
 def _list_offsets(
-    broker: Broker, context: Context, request: messages.ListOffsetsRequest
+    broker: Broker,
+    context: Context,
+    request: messages.ListOffsetsRequest,
+    runtimes: Sequence[TopicRuntime | None],
 ) -> Pending[messages.ListOffsetsResponse]:
     response = messages.ListOffsetsResponse(topics=[])
     searches: list[tuple[Answer, Partition, int]] = []
     times = Counter(
         (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
     )
-    for topic in request.topics:
-        runtime = broker.topic(topic.name.encode())
+    for topic, runtime in zip(request.topics, runtimes, strict=True):
         answers: list[Answer] = []
         for asked in topic.partitions:
             answer = Answer(

@@ -220,9 +220,13 @@ class Commit(Gathered):
 
     def _settle(self) -> None:
         """It is stored."""
-        waking = _show(self.records) + _show(self.cursors)
-        _answer(self.slots, self.behind)
-        waking += _show(self.rows)
+        waking = _show(self.records) if self.records else []
+        if self.cursors:
+            waking += _show(self.cursors)
+        if self.slots:
+            _answer(self.slots, self.behind)
+        if self.rows:
+            waking += _show(self.rows)
         if self.waits:
             if self.behind is None:
                 waking += _show(self.waits)

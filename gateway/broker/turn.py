@@ -197,6 +197,15 @@ class Turn:
 
     def _spread(self) -> None:
         """Those who wait for all stores wait for each that has something of this turn, or on its way."""
+        if len(self._open) == 1 and not self.flying:
+            # nearly always: there is one store, and nothing on its way
+            (only,) = self._open.values()
+            only.slots += self._slots
+            self._slots = []
+            if self._callbacks:
+                only.waits += [Rows(only.store, (), done, durability) for done, durability in self._callbacks]
+                self._callbacks = []
+            return
         stores = {*self._open, *[commit.store for commit in self.flying]} or {self.host.store}
         commits = [self._open[store] for store in stores]
         slots, self._slots = self._slots, []
