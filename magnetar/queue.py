@@ -35,6 +35,8 @@ class Names:
     def __init__(self) -> None:
         # (topic, partition) -> offset -> what is said of it: the verb, with a delay if there is one
         self._said: dict[tuple[str, int], dict[int, str]] = {}
+        # what the last metadata that was made says
+        self._borne: dict[tuple[str, int], dict[int, str]] = {}
 
     def ack(self, topic: str, partition: int, offset: int) -> None:
         """It is done, though an earlier one is not."""
@@ -57,9 +59,11 @@ class Names:
         said = self._said.get((topic, partition), {})
         items = ["s"] if seek else []
         by_verb: dict[str, list[int]] = {}
+        borne = self._borne[topic, partition] = {}
         for at in sorted(said):
             if (at >= offset) == (said[at] == "a"):
                 by_verb.setdefault(said[at], []).append(at)
+                borne[at] = said[at]
         items += [f"{verb}={_names(offsets)}" for verb, offsets in by_verb.items()]
         return _PREFIX + ";".join(items) if items else ""
 
@@ -91,10 +95,12 @@ class Names:
         return places[low - 1], self.metadata(topic, partition, places[low - 1], seek=seek)
 
     def committed(self, topic: str, partition: int, offset: int) -> None:
-        """The commit of this offset with its metadata was answered without an error: its names are not repeated."""
-        said = self._said.get((topic, partition))
+        """The commit of this offset with the metadata that was made last was answered without an error: its names are
+        not repeated. What was said since then of an offset above it is.
+        """
+        said, borne = self._said.get((topic, partition)), self._borne.pop((topic, partition), {})
         if said is not None:
-            for at in [at for at, verb in said.items() if at < offset or verb == "a"]:
+            for at in [at for at, verb in said.items() if at < offset or borne.get(at) == verb]:
                 del said[at]
             if not said:
                 del self._said[topic, partition]
@@ -102,6 +108,7 @@ class Names:
     def lost(self, topic: str, partition: int) -> None:
         """The partition was revoked: what is to be said of it is another consumer's affair."""
         self._said.pop((topic, partition), None)
+        self._borne.pop((topic, partition), None)
 
     def _say(self, topic: str, partition: int, offset: int, verb: str) -> None:
         if offset < 0:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 _RUN = struct.Struct(">IQIHB")
 _STEPS, _AHEAD = 1, 2
@@ -89,14 +88,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run [{self.at}, {self.end}) of {self.source} from {self.first} to {self.last}, failed {self.failed}>"
-
-
-class Acquired(NamedTuple):
-    """Source offsets first to last, that failed so often before; what a cursor's poll gives."""
-
-    first: int
-    last: int
-    failed: int
 
 
 def runs_of(at: int, source: int, acquired: Sequence[tuple[int, int, int]], ahead: bool = False) -> list[Run]:

@@ -76,22 +76,6 @@ class DeepSlots(SlotQueues):
         queue.offsets, queue.slots = array("q", offsets.tobytes()), array("H", slots.tobytes())
         queue.head, queue.heap = 0, []
 
-    def _in_order(self, queue: Queue) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-        """All of a queue, ascending: offsets and slots. While these are looked into, it cannot grow."""
-        import numpy as np
-
-        offsets = np.frombuffer(queue.offsets, np.int64)[queue.head :]
-        slots = np.frombuffer(queue.slots, np.uint16)[queue.head :]
-        if not queue.heap:
-            return offsets, slots
-        slot_of = self._slot_of
-        queue.heap.sort()
-        offsets = np.concatenate((offsets, np.array(queue.heap, np.int64)))
-        slots = np.concatenate((slots, np.array([slot_of(each) for each in queue.heap], np.uint16)))
-        # two ascending runs: the stable sort merges them
-        order = np.argsort(offsets, kind="stable")
-        return offsets[order], slots[order]
-
     def _take_out(self, queue: Queue, chosen: NDArray[np.bool_], into: dict[int, list[int]]) -> None:
         """Put what a queue has of the chosen slots into these lists, which stay ascending."""
         import numpy as np

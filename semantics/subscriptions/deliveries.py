@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from semantics.subscriptions.key_shared import KeyShared
-from semantics.subscriptions.leases import UNSENT, held
+from semantics.subscriptions.leases import UNSENT, held, held_by
 from semantics.subscriptions.records import GONE, TIMED_OUT, Records
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Acquired, Ending
 from semantics.subscriptions.strict import Strict
@@ -147,25 +147,10 @@ class Deliveries:
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:
         """Acquired and not sent: AVAILABLE again, as if never taken. What it does not hold is passed over."""
         records = self._records
-        leases = records.leases
-        who = leases.consumers.get(consumer)
-        if who is None:
-            return
-        for first, last in ranges:
-            for chunk, at, stop in records.window.pieces(first, last + 1):
-                while at < stop:
-                    at = chunk.state.find(ACQUIRED, at, stop)
-                    if at < 0:
-                        break
-                    lease = leases.by_id[chunk.leases()[at]]
-                    if lease.consumer is not who:
-                        at += 1
-                        continue
-                    begin, end = next(chunk.held_runs(at, stop, lease.id))
-                    records.move(chunk, begin, end, ACQUIRED, AVAILABLE)
-                    leases.settle(lease, end - begin)
-                    records.totals["delivered"] -= end - begin
-                    at = end
+        for chunk, begin, end, lease in held_by(records.window, records.leases, consumer, ranges):
+            records.move(chunk, begin, end, ACQUIRED, AVAILABLE)
+            records.leases.settle(lease, end - begin)
+            records.totals["delivered"] -= end - begin
 
     def withhold(self, consumer: str, offsets: Iterable[int]) -> None:
         """What was given by the polls that gave these offsets does not run out before `sent`."""

@@ -4,38 +4,15 @@ record: it was trimmed, expired, or skipped by an administrator. So what it does
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from semantics.subscriptions.acknowledging import ACCEPT, REJECT, acknowledge
-from semantics.subscriptions.chunks import Chunk
-from semantics.subscriptions.leases import Lease, pack
+from semantics.subscriptions.leases import held_by, pack
 from semantics.subscriptions.records import GONE, NACKED, Records
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Refusal
 
 Ranges = Sequence[tuple[int, int]]
 """(first, last), ascending and disjoint"""
-
-
-def held_of(records: Records, consumer: str, ranges: Ranges) -> Iterator[tuple[Chunk, int, int, Lease]]:
-    """What of the ranges a consumer holds: [first, end) of a chunk, under one lease. The states may be changed while
-    this runs.
-    """
-    who = records.leases.consumers.get(consumer)
-    by_id = records.leases.by_id
-    if who is None:
-        return
-    for first, last in ranges:
-        for chunk, at, stop in list(records.window.pieces(first, last + 1)):
-            while at < stop:
-                at = chunk.state.find(ACQUIRED, at, stop)
-                if at < 0:
-                    break
-                lease = by_id[chunk.leases()[at]]
-                if lease.consumer is not who:
-                    at += 1
-                    continue
-                begin, at = next(chunk.held_runs(at, stop, lease.id))
-                yield chunk, begin, at, lease
 
 
 def settle(records: Records, consumer: str, ranges: Ranges, now: int, wall: int) -> None:
@@ -54,7 +31,7 @@ def _say(records: Records, consumer: str, ranges: Ranges, kind: int, now: int, w
     if isinstance(acknowledge(records, consumer, whole, now, wall), Refusal):
         there = [
             (chunk.base + first, chunk.base + end - 1, said)
-            for chunk, first, end, _ in held_of(records, consumer, ranges)
+            for chunk, first, end, _ in held_by(records.window, records.leases, consumer, ranges)
         ]
         refused = acknowledge(records, consumer, there, now, wall)
         assert refused is None, "what it holds can be acknowledged"
@@ -62,7 +39,7 @@ def _say(records: Records, consumer: str, ranges: Ranges, kind: int, now: int, w
 
 def nack(records: Records, consumer: str, ranges: Ranges, wait_ms: int | None, wall: int) -> None:
     """They are to be delivered again: after so many ms, or after what the configs say."""
-    for chunk, first, end, lease in held_of(records, consumer, ranges):
+    for chunk, first, end, lease in held_by(records.window, records.leases, consumer, ranges):
         records.totals["nacked"] += end - first
         records.fail(chunk, first, end, NACKED, wall, wait_ms=wait_ms)
         records.leases.settle(lease, end - first)
@@ -71,7 +48,7 @@ def nack(records: Records, consumer: str, ranges: Ranges, wait_ms: int | None, w
 
 def crash(records: Records, consumer: str, ranges: Ranges, most: int | None, wall: int) -> None:
     """They were in its consumer's hands when that was lost. `most`: their counts do not rise above that."""
-    for chunk, first, end, lease in held_of(records, consumer, ranges):
+    for chunk, first, end, lease in held_by(records.window, records.leases, consumer, ranges):
         records.totals["crashed"] += end - first
         records.fail(chunk, first, end, GONE, wall, most=most)
         records.leases.settle(lease, end - first)

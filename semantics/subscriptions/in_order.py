@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk, Window
+from semantics.subscriptions.chunks import SIZE, Chunk, Window
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease, Leases
 from semantics.subscriptions.owners import Owners
@@ -229,41 +229,6 @@ class InOrder(SlotQueues):
                 heap = self._queues[place].heap
                 heap += some.tolist()
                 heap.sort()
-
-    def _in_order(self, queue: Queue) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-        """All of a queue, ascending: offsets and slots."""
-        offsets = np.frombuffer(queue.offsets, np.int64)
-        slots = np.frombuffer(queue.slots, np.uint16)
-        if not queue.heap:
-            return offsets, slots
-        offsets = np.concatenate((offsets, np.array(queue.heap, np.int64)))
-        slots = np.concatenate((slots, np.array(list(map(self._slot_of, queue.heap)), np.uint16)))
-        order = np.argsort(offsets, kind="stable")
-        return offsets[order], slots[order]
-
-    def _hand_out(self, offsets: NDArray[np.int64], lease: Lease) -> list[Acquired]:
-        """These, ascending, are ACQUIRED under the lease from now on."""
-        numbers, ats = offsets >> SHIFT, offsets & MASK
-        breaks = np.empty(len(offsets), np.bool_)
-        breaks[0] = True
-        np.not_equal(numbers[1:], numbers[:-1], out=breaks[1:])
-        counts = np.zeros(len(offsets), np.int64)
-        for begin, end in pairwise([*breaks.nonzero()[0].tolist(), len(offsets)]):
-            chunk = self._window.chunks[int(numbers[begin])]
-            here = ats[begin:end]
-            chunk.become_many(here, ACQUIRED)
-            np.frombuffer(chunk.leases(), np.uint32)[here] = lease.id
-            chunk.held += end - begin
-            if chunk.count is not None:
-                kind = np.uint8 if isinstance(chunk.count, bytearray) else np.uint16
-                counts[begin:end] = np.frombuffer(chunk.count, kind)[here]
-        breaks[1:] |= (offsets[1:] != offsets[:-1] + 1) | (counts[1:] != counts[:-1])
-        starts = breaks.nonzero()[0]
-        firsts, lasts = offsets[starts], offsets[np.append(starts[1:], len(offsets)) - 1]
-        lease.runs.frombytes((firsts << SHIFT | (lasts - firsts)).tobytes())
-        return list(
-            map(Acquired._make, zip(firsts.tolist(), lasts.tolist(), counts[starts].tolist(), strict=True))
-        )
 
     def has(self, consumer: str) -> bool:
         """There may be something for it."""

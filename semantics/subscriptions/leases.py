@@ -7,10 +7,11 @@ change the runs: the planes know which records a lease still holds, and the leas
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from semantics.subscriptions.chunks import SHIFT, SIZE, Chunk, Window
+from semantics.subscriptions.states import ACQUIRED
 
 _ID_BITS = 32
 _IDS = (1 << _ID_BITS) - 1
@@ -171,3 +172,26 @@ def held(window: Window, lease: Lease) -> Iterator[tuple[Chunk, int, int]]:
             at = first - chunk.base
             for begin, end in chunk.held_runs(at, at + length, lease.id):
                 yield chunk, begin, end
+
+
+def held_by(
+    window: Window, leases: Leases, consumer: str, ranges: Iterable[tuple[int, int]]
+) -> Iterator[tuple[Chunk, int, int, Lease]]:
+    """What of (first, last) a consumer holds: [first, end) of a chunk, under one lease. The states may be changed
+    while this runs.
+    """
+    who = leases.consumers.get(consumer)
+    if who is None:
+        return
+    for first, last in ranges:
+        for chunk, at, stop in list(window.pieces(first, last + 1)):
+            while at < stop:
+                at = chunk.state.find(ACQUIRED, at, stop)
+                if at < 0:
+                    break
+                lease = leases.by_id[chunk.leases()[at]]
+                if lease.consumer is not who:
+                    at += 1
+                    continue
+                begin, at = next(chunk.held_runs(at, stop, lease.id))
+                yield chunk, begin, at, lease

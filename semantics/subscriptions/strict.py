@@ -313,40 +313,6 @@ class Strict(DeepSlots):
         found_first: NDArray[np.intp] = picks[scratch[some] == number]
         return found_first
 
-    def _hand_out(self, offsets: NDArray[np.int64], lease: Lease) -> list[Acquired]:
-        """These, ascending, are ACQUIRED under the lease from now on."""
-        import numpy as np
-
-        numbers = offsets >> SHIFT
-        breaks = np.empty(len(offsets), np.bool_)
-        breaks[0] = True
-        np.not_equal(numbers[1:], numbers[:-1], out=breaks[1:])
-        edges = [*breaks.nonzero()[0].tolist(), len(offsets)]
-        ats = offsets & MASK
-        counts: NDArray[np.int64] | None = None
-        for begin, end in pairwise(edges):
-            chunk = self._window.chunks[int(numbers[begin])]
-            here = ats[begin:end]
-            chunk.become_many(here, ACQUIRED)
-            np.frombuffer(chunk.leases(), np.uint32)[here] = lease.id
-            chunk.held += end - begin
-            if chunk.count is not None:
-                if counts is None:
-                    counts = np.zeros(len(offsets), np.int64)
-                kind = np.uint8 if isinstance(chunk.count, bytearray) else np.uint16
-                counts[begin:end] = np.frombuffer(chunk.count, kind)[here]
-        breaks[1:] |= offsets[1:] != offsets[:-1] + 1
-        if counts is not None:
-            breaks[1:] |= counts[1:] != counts[:-1]
-        starts = breaks.nonzero()[0]
-        firsts = offsets[starts]
-        lasts = offsets[np.append(starts[1:], len(offsets)) - 1]
-        lease.runs.frombytes((firsts << SHIFT | (lasts - firsts)).tobytes())
-        tallies = [0] * len(starts) if counts is None else counts[starts].tolist()
-        return [
-            _acquired(Acquired, each) for each in zip(firsts.tolist(), lasts.tolist(), tallies, strict=True)
-        ]
-
     def has(self, consumer: str) -> bool:
         """There may be something for it."""
         place = self._owners.index.get(consumer)

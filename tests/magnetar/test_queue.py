@@ -51,6 +51,15 @@ def test_names_are_repeated_until_a_commit_is_answered() -> None:
     assert names.metadata(T, 0, 26) == ""
 
 
+def test_what_is_said_while_a_commit_is_on_its_way_is_said_with_the_next() -> None:
+    names = Names()
+    names.ack(T, 0, 30)
+    assert names.metadata(T, 0, 20) == "ack1;a=30"
+    names.ack(T, 0, 40)
+    names.committed(T, 0, 20)
+    assert names.metadata(T, 0, 20) == "ack1;a=40"
+
+
 def test_runs_are_short() -> None:
     names = Names()
     for offset in (*range(100, 200), *range(300, 400), 402):
