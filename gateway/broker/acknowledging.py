@@ -81,6 +81,12 @@ def refusal(acks: Sequence[Acknowledgement], renewing: bool) -> Error:
     return _REFUSALS[found] if found is not None else Error.NONE
 
 
+def _result(refused: KafkaError) -> Result:
+    if isinstance(refused, NoSubscription):
+        return Error.UNKNOWN_TOPIC_OR_PARTITION, refused.text
+    return refused.code, refused.text
+
+
 class Acknowledging:
     """What both requests have in common: acknowledgements, and an answer that waits until they are durable."""
 
@@ -152,18 +158,22 @@ class Acknowledging:
                         self._acks[topic_id, index] = _OK
                         continue
                     acks = acks.runs()
-                error = refusal(acks, renewing)
-                if not error and renewing and not self._may_renew(group, acks):
-                    error = Error.INVALID_RECORD_STATE
+                error = Error.NONE
+                if renewing:
+                    error = refusal(acks, renewing)
+                    if not error and not self._may_renew(group, acks):
+                        error = Error.INVALID_RECORD_STATE
                 if not error:
                     try:
-                        error = find(self._node, group, topic_id, index).acknowledge(member, acks)
-                    except NoSubscription as none:
-                        self._acks[topic_id, index] = (Error.UNKNOWN_TOPIC_OR_PARTITION, none.text)
-                        continue
+                        error = find(self._node, group, topic_id, index).acknowledge(
+                            member, acks, RENEW if renewing else REJECT
+                        )
                     except KafkaError as refused:
-                        self._acks[topic_id, index] = (refused.code, refused.text)
-                        continue
+                        # what is wrong in itself is so wherever it is sent to
+                        error = refusal(acks, renewing)
+                        if not error:
+                            self._acks[topic_id, index] = _result(refused)
+                            continue
                     if not error:
                         taken = True
                 self._acks[topic_id, index] = (error, error.sentence) if error else _OK

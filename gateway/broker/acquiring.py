@@ -67,11 +67,6 @@ class Acquiring:
         self.gone = False
         # where it has records whose locks begin when the answer leaves
         self._withheld: set[SubscriptionPartition] = set()
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin again: what was found went elsewhere, or is not there."""
-        self.let_run()
         # by partition, in the order of the session
         self.told: dict[Key, ShareTold] = {}
         # True when what was found follows from something that is not stored yet
@@ -79,12 +74,20 @@ class Acquiring:
         # bytes of records
         self.size = 0
 
+    def forget(self) -> None:
+        """Begin again: what was found went elsewhere, or is not there."""
+        self.let_run()
+        self.told = {}
+        self.ahead = False
+        self.size = 0
+
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def look(self) -> Coming | None:
         """Acquire what there is, partition by partition. Not None: a disk must be waited for before it goes on."""
         session, request, node = self.session, self._request, self._node
-        self.forget()
+        if self.told or self._withheld:
+            self.forget()
         # how many records, and how many bytes, are left to be acquired
         self._limit = request.max_records if request.max_bytes > 0 else 0
         self._budget = min(request.max_bytes, node.fetch_max_bytes)

@@ -112,8 +112,8 @@ class Commit(Gathered):
         # the same by stage
         self.joined = (self.rows, self.cursors, self.records)
         self.slots: list[Slot] = []
-        # those without writes of their own: as the slots, they wait for it and for all before it
-        self.waits: list[Participant] = []
+        # those who write nothing themselves: as the slots, they wait for it and for all before it
+        self.waits: list[Callable[[Outcome], None]] = []
         # why nothing of it is stored
         self.broken = ""
         # what one before it failed of, while the store stored this one
@@ -131,7 +131,7 @@ class Commit(Gathered):
         All of them are asked, whatever one does: each is told how it ended.
         """
         broken = ""
-        for stage in (*self.joined, self.waits):
+        for stage in self.joined:
             for participant in stage:
                 try:
                     participant.writes(self)
@@ -228,10 +228,7 @@ class Commit(Gathered):
         if self.rows:
             waking += _show(self.rows)
         if self.waits:
-            if self.behind is None:
-                waking += _show(self.waits)
-            else:
-                _fail(self.waits, self.behind, sent=True)
+            _tell(self.waits, self.behind)
         self._turn.flush()
         for wake in waking:
             try:
@@ -250,7 +247,7 @@ class Commit(Gathered):
         """Tell those who wait for it."""
         _answer(self.slots, error)
         _fail(self.rows, error, sent)
-        _fail(self.waits, error, sent)
+        _tell(self.waits, error)
 
 
 def behind_of(error: StoreError) -> StoreError:
@@ -279,6 +276,14 @@ def _answer(slots: list[Slot], outcome: Outcome) -> None:
     for slot in slots:
         try:
             slot.settle(outcome)
+        except Exception:
+            log.exception("an answer failed behind its commit")
+
+
+def _tell(waits: list[Callable[[Outcome], None]], outcome: Outcome) -> None:
+    for done in waits:
+        try:
+            done(outcome)
         except Exception:
             log.exception("an answer failed behind its commit")
 

@@ -78,24 +78,13 @@ class Together:
             self._settle(self._outcome)
 
 
-class _Open(dict[Store, Commit]):
-    """What the open turn has for each store: begun when the first comes with something for it."""
-
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
-
-    def __missing__(self, store: Store) -> Commit:
-        commit = self[store] = Commit(self._turn, store)
-        self._turn.schedule()
-        return commit
-
-
 class Turn:
     """The open turn. `join`, `write` and `await_commit` fill it; `end` sends it and opens the next one."""
 
     __slots__ = (
         "_began",
         "_callbacks",
+        "_durability",
         "_open",
         "_preparing",
         "_scheduled",
@@ -117,12 +106,15 @@ class Turn:
         self._began = 0
         # commits that are not over yet, the oldest first
         self.flying: list[Commit] = []
-        self._open = _Open(self)
+        # what it has for each store: begun when the first comes with something for it
+        self._open: dict[Store, Commit] = {}
         # those that are asked to prepare, in the order in which they came
         self._preparing: list[Participant] = []
         # who waits for all stores
         self._slots: list[Slot] = []
-        self._callbacks: list[tuple[Callable[[Outcome], None], Durability]] = []
+        self._callbacks: list[Callable[[Outcome], None]] = []
+        # how safe everything must be for them
+        self._durability = Durability.OS
         # bytes of batches in this turn
         self.bytes = 0
 
@@ -130,7 +122,8 @@ class Turn:
 
     def join(self, participant: Participant) -> None:
         """A participant has something to store: to be called once a turn."""
-        self._open[participant.store].joined[participant.stage].append(participant)
+        store = participant.store
+        (self._open.get(store) or self._begin(store)).joined[participant.stage].append(participant)
         if participant.prepares:
             self._preparing.append(participant)
 
@@ -139,10 +132,10 @@ class Turn:
         goes to one store, or to any.
         """
         if store is not None:
-            self._open[store].slots.append(slot)
+            (self._open.get(store) or self._begin(store)).slots.append(slot)
             return
         self._slots.append(slot)
-        self.schedule()
+        self._schedule()
 
     def write(
         self, writes: Sequence[Write], done: Callable[[Outcome], None], durability: Durability | None = None
@@ -155,10 +148,17 @@ class Turn:
         if writes:
             self.join(Rows(host.store, writes, done, durability))
             return
-        self._callbacks.append((done, durability))
-        self.schedule()
+        self._callbacks.append(done)
+        if durability is Durability.FSYNC:
+            self._durability = durability
+        self._schedule()
 
-    def schedule(self) -> None:
+    def _begin(self, store: Store) -> Commit:
+        commit = self._open[store] = Commit(self, store)
+        self._schedule()
+        return commit
+
+    def _schedule(self) -> None:
         """It ends when the loop comes round."""
         if not self._scheduled:
             self._scheduled = True
@@ -197,33 +197,32 @@ class Turn:
 
     def _spread(self) -> None:
         """Those who wait for all stores wait for each that has something of this turn, or on its way."""
-        if len(self._open) == 1 and not self.flying:
-            # nearly always: there is one store, and nothing on its way
-            (only,) = self._open.values()
-            only.slots += self._slots
-            self._slots = []
-            if self._callbacks:
-                only.waits += [Rows(only.store, (), done, durability) for done, durability in self._callbacks]
-                self._callbacks = []
-            return
-        stores = {*self._open, *[commit.store for commit in self.flying]} or {self.host.store}
-        commits = [self._open[store] for store in stores]
         slots, self._slots = self._slots, []
         callbacks, self._callbacks = self._callbacks, []
-        first, count = commits[0], len(commits)
-        if count == 1:
+        durability, self._durability = self._durability, Durability.OS
+        if len(self._open) == 1 and not self.flying:
+            # nearly always: there is one store, and nothing on its way
+            commits = list(self._open.values())
+        else:
+            stores = {*self._open, *[commit.store for commit in self.flying]} or {self.host.store}
+            commits = [self._open.get(store) or self._begin(store) for store in stores]
+        for commit in commits:
+            if durability is Durability.FSYNC:
+                commit.durability = durability
+        first, *others = commits
+        if not others:
             first.slots += slots
-            first.waits += [Rows(first.store, (), done, durability) for done, durability in callbacks]
+            first.waits += callbacks
             return
         for slot in slots:
-            waits = Together(slot.settle, count)
+            waits = Together(slot.settle, len(commits))
             first.slots.append(waits)
-            for commit in commits[1:]:
-                commit.waits.append(Rows(commit.store, (), waits.settle, Durability.OS))
-        for done, durability in callbacks:
-            waits = Together(done, count)
+            for commit in others:
+                commit.waits.append(waits.settle)
+        for done in callbacks:
+            waits = Together(done, len(commits))
             for commit in commits:
-                commit.waits.append(Rows(commit.store, (), waits.settle, durability))
+                commit.waits.append(waits.settle)
 
     # -- on the way ---------------------------------------------------------------------------------------------------
 
@@ -248,13 +247,12 @@ class Turn:
         if self._open:
             # those who wait for all stores go on waiting for the others
             self._slots = [Together(slot.settle, 1, behind) for slot in self._slots]
-            self._callbacks = [
-                (Together(done, 1, behind).settle, durability) for done, durability in self._callbacks
-            ]
+            self._callbacks = [Together(done, 1, behind).settle for done in self._callbacks]
         else:
             left.slots += self._slots
-            left.waits += [Rows(left.store, (), done, durability) for done, durability in self._callbacks]
+            left.waits += self._callbacks
             self._slots, self._callbacks, self.bytes = [], [], 0
+            self._durability = Durability.OS
         commit.lose(error, sent=True)
         left.lose(behind, sent=False)
         commit.refuse(error, sent=True)

@@ -34,12 +34,17 @@ _SAME_TYPE = re.compile(rb"(.)\1*", re.DOTALL)
 
 
 def acknowledge(
-    records: Records, consumer: str, batches: Sequence[tuple[int, int, bytes]], now: int, wall: int
+    records: Records,
+    consumer: str,
+    batches: Sequence[tuple[int, int, bytes]],
+    now: int,
+    wall: int,
+    most: int = RENEW,
 ) -> Refusal | None:
     """Do what the batches say, or nothing of it: see `Cursor.acknowledge`."""
     window, leases, keyed, totals = records.window, records.leases, records.keyed, records.totals
     who = leases.consumers.get(consumer)
-    refused = wrong(batches)
+    refused = wrong(batches, most)
     if refused is not None:
         return refused
     pieces = check(window, records.read, leases, who, batches)

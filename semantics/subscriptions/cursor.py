@@ -258,13 +258,19 @@ class Cursor:
     # -- acknowledgements ------------------------------------------------------------------------------------
 
     def acknowledge(
-        self, consumer: str, batches: Sequence[tuple[int, int, bytes]], now: int, wall: int
+        self,
+        consumer: str,
+        batches: Sequence[tuple[int, int, bytes]],
+        now: int,
+        wall: int,
+        most: int = acknowledging.RENEW,
     ) -> Refusal | None:
-        """(first, last, types): one type for all or one each. 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
+        """(first, last, types): one type for all or one each. 0 gap, 1 accept, 2 release, 3 reject, 4 renew; none above
+        `most`.
 
         All of it is taken, or nothing. Below `start` is passed over, as in Kafka.
         """
-        return acknowledging.acknowledge(self._records, consumer, batches, now, wall)
+        return acknowledging.acknowledge(self._records, consumer, batches, now, wall, most)
 
     def accept(self, consumer: str, firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> bool:
         """`acknowledge` for many ranges of Key_Shared that are accepted: first and last offsets.

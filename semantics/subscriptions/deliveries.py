@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from semantics.subscriptions.chunks import MASK, SHIFT
 from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import UNSENT, held, held_by
 from semantics.subscriptions.records import GONE, TIMED_OUT, Records
@@ -154,15 +155,14 @@ class Deliveries:
 
     def withhold(self, consumer: str, offsets: Iterable[int]) -> None:
         """What was given by the polls that gave these offsets does not run out before `sent`."""
-        records = self._records
-        leases = records.leases
+        leases, chunks = self._records.leases, self._records.window.chunks
         who = leases.consumers.get(consumer)
         for offset in offsets:
-            for chunk, at, _ in records.window.pieces(offset, offset + 1):
-                if chunk.state[at] == ACQUIRED:
-                    lease = leases.by_id[chunk.leases()[at]]
-                    if lease.consumer is who:
-                        leases.withhold(lease)
+            chunk = chunks.get(offset >> SHIFT)
+            if chunk is not None and chunk.state[offset & MASK] == ACQUIRED:
+                lease = leases.by_id[chunk.leases()[offset & MASK]]
+                if lease.consumer is who:
+                    leases.withhold(lease)
 
     def sent(self, consumer: str, now: int) -> None:
         """What was withheld from the consumer is locked from now on."""

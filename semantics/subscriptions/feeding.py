@@ -54,9 +54,11 @@ def feed(records: Records, batches: Sequence[Batch], wall: int) -> None:
         else:
             position = end
         records.read = position
-    _tell(records, position, slots)
-    _take_in(records, plain, position)
     records.read = position
+    if keyed is not None:
+        _tell(records, position, slots)
+    else:
+        _take_in(records, plain, position)
     records.advance()
     records.pass_over_settled()
 

@@ -338,7 +338,8 @@ class Records:
         self.changed = False
         found: list[CursorRow] = []
         window = self.window
-        window.dirty.update(window.chunks.keys() & self.due.awaited)
+        if awaited := self.due.awaited:
+            window.dirty.update(window.chunks.keys() & awaited)
         if not self.waiting:
             window.dirty |= window.woken
             self.due.idle()
@@ -356,7 +357,8 @@ class Records:
                 rows.forget_all(kind) for kind in (rows.RowKind.ACK, rows.RowKind.COUNT, rows.RowKind.DUE)
             ]
         found.extend(recovery.window_rows(window))
-        found.extend(self.due.writes())
+        if self.due.changed:
+            found.extend(self.due.writes())
         n = window.n
         counts = rows.Counts(sum(n), n[DELAYED], n[BACKOFF], n[DYING])
         expired = self.totals["expired"]

@@ -157,20 +157,24 @@ def _open_numbers(window: Window) -> Iterator[int]:
 
 def window_rows(window: Window) -> Iterator[CursorRow]:
     """The rows of chunks and full ranges that changed since this was asked last."""
-    for number in sorted(window.gone):
-        yield CursorRow(RowKind.COUNT, rows.number_key(number), None)
-    window.gone.clear()
+    if window.gone:
+        for number in sorted(window.gone):
+            yield CursorRow(RowKind.COUNT, rows.number_key(number), None)
+        window.gone.clear()
     yield from _log_rows(window)
-    for number in sorted(window.dirty):
-        chunk = window.chunks[number]
-        value = rows.chunk(chunk, window.start)
-        if value is not None or chunk.stored:
-            chunk.stored = value is not None
-            yield CursorRow(RowKind.COUNT, rows.number_key(number), value)
-    window.logged -= window.dirty
-    window.woken -= window.dirty
-    window.dirty.clear()
+    if window.dirty:
+        for number in sorted(window.dirty):
+            chunk = window.chunks[number]
+            value = rows.chunk(chunk, window.start)
+            if value is not None or chunk.stored:
+                chunk.stored = value is not None
+                yield CursorRow(RowKind.COUNT, rows.number_key(number), value)
+        window.logged -= window.dirty
+        window.woken -= window.dirty
+        window.dirty.clear()
     window.left.clear()
+    if not window.touched_ranges:
+        return
     for first in sorted(window.touched_ranges):
         end = window.by_start.get(first)
         key = rows.number_key(first << SHIFT)

@@ -23,6 +23,7 @@ from gateway.broker.subscriptions.reading import Delivery, Reader
 from gateway.broker.subscriptions.sharers import UNBOUNDED, Sharers
 from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
+from semantics.subscriptions.acknowledging import RENEW
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Ending, Refusal
 from store.api import Corrupt, Durability, Fenced, Store, StoreError, of_partition
@@ -290,8 +291,9 @@ class SubscriptionPartition:
     def sent(self, consumer: str) -> None:
         """The answer leaves, or never will: what was withheld is locked from now on, if it is still held."""
         if self.cursor is not None:
-            self.cursor.sent(consumer, self.node.clock.monotonic_ms())
-            self._arm()
+            now = self.node.clock.monotonic_ms()
+            self.cursor.sent(consumer, now)
+            self._lock_begins(now)
 
     def in_doubt(self, consumer: str) -> None:
         """The consumer's connection was lost behind an answer: what it was given last may never have come."""
@@ -317,15 +319,15 @@ class SubscriptionPartition:
         return self.reader.fetch(consumer, limit, max_bytes, max(most, limit))
 
     @step("ack.before", "ack.taken")
-    def acknowledge(self, consumer: str, acks: Sequence[tuple[int, int, bytes]]) -> Error:
+    def acknowledge(self, consumer: str, acks: Sequence[tuple[int, int, bytes]], most: int = RENEW) -> Error:
         """Take a consumer's verdicts on records, all or none: (first, last, types), with one type for all or one for
-        each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew.
+        each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew, and none above `most`.
 
         What is answered holds once the turn is committed: `Turn.await_commit`.
         """
         cursor = self.ready()
         clock = self.node.clock
-        refusal = cursor.acknowledge(consumer, acks, clock.monotonic_ms(), clock.wall_ms())
+        refusal = cursor.acknowledge(consumer, acks, clock.monotonic_ms(), clock.wall_ms(), most)
         if refusal is not None:
             return _REFUSALS[refusal]
         if not self._touched:
@@ -378,6 +380,10 @@ class SubscriptionPartition:
         metrics = self.node.metrics
         metrics.deliveries.value += records
         metrics.fetch_bytes.value += size
+        self._lock_begins(now)
+
+    def _lock_begins(self, now: int) -> None:
+        """Nothing else has changed: the cursor need not be asked when an earlier tick stands."""
         if now + self.subscription.config.subscription.lock_ms < self.due_at:
             self._arm()
 
@@ -439,7 +445,7 @@ class SubscriptionPartition:
     def prepare(self) -> None:
         """What is dying is buried in this turn."""
         cursor = self.cursor
-        if cursor is None or self.gone or self.burying or self.partition.stale:
+        if cursor is None or self.gone or self.burial is not None or self.partition.stale:
             return
         letters = self._tools.letters
         dying = cursor.dying(letters.AT_ONCE)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from semantics.subscriptions.acknowledging import RENEW
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import CursorRow, RowKind
@@ -119,9 +120,9 @@ class AcksForAll(Cursor):
     __slots__ = ()
 
     def acknowledge(
-        self, consumer: str, batches: Sequence[tuple[int, int, bytes]], now: int, wall: int
+        self, consumer: str, batches: Sequence[tuple[int, int, bytes]], now: int, wall: int, most: int = RENEW
     ) -> Refusal | None:
-        super().acknowledge(consumer, batches, now, wall)
+        super().acknowledge(consumer, batches, now, wall, most)
         return None
 
 

@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0, help="so many at most, each member once a round")
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     options = parser.parse_args()
-    print(f"{asyncio.run(measure(options)):.2f} us a record")
+    print(f"{asyncio.run(measure(options)):.3f} us a record")
 
 
 if __name__ == "__main__":
