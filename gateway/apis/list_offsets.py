@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
-from gateway.broker.loading import after
+from gateway.broker.loading import TRIES, Loading, after, all_loaded
 from gateway.broker.offsets_by_time import first_at_or_after, largest
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -25,7 +24,7 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import Partition, TopicRuntime
+    from gateway.broker.partition import Partition
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 
@@ -41,35 +40,21 @@ Answer = messages.ListOffsetsResponse.ListOffsetsPartitionResponse
 def list_offsets(
     broker: Broker, context: Context, request: messages.ListOffsetsRequest
 ) -> Pending[messages.ListOffsetsResponse]:
-    runtimes = [broker.topic(topic.name.encode()) for topic in request.topics]
-    loading = broker.in_use.load(
-        (runtime, asked.partition_index)
-        for topic, runtime in zip(request.topics, runtimes, strict=True)
-        for asked in topic.partitions
-    )
-    if loading is None:
-        return _list_offsets(broker, context, request, runtimes)
-    # they may be others by then
-    return after(
-        loading,
-        lambda: _list_offsets(
-            broker, context, request, [broker.topic(topic.name.encode()) for topic in request.topics]
-        ),
-    )
+    return _list_offsets(broker, context, request, TRIES)
 
 
 def _list_offsets(
-    broker: Broker,
-    context: Context,
-    request: messages.ListOffsetsRequest,
-    runtimes: Sequence[TopicRuntime | None],
+    broker: Broker, context: Context, request: messages.ListOffsetsRequest, tries: int
 ) -> Pending[messages.ListOffsetsResponse]:
+    """So often it waits until all partitions are loaded: nothing has happened by then."""
     response = messages.ListOffsetsResponse(topics=[])
     searches: list[tuple[Answer, Partition, int]] = []
+    loading: list[Loading] = []
     times = Counter(
         (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
     )
-    for topic, runtime in zip(request.topics, runtimes, strict=True):
+    for topic in request.topics:
+        runtime = broker.topic(topic.name.encode())
         answers: list[Answer] = []
         for asked in topic.partitions:
             answer = Answer(
@@ -92,11 +77,16 @@ def _list_offsets(
                 check_epoch(partition, asked.current_leader_epoch)
                 if not _at_once(partition, asked.timestamp, answer):
                     searches.append((answer, partition, asked.timestamp))
+            except Loading as error:
+                answer.error_code = error.code
+                loading.append(error)
             except KafkaError as error:
                 answer.error_code = error.code
         response.topics.append(
             messages.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
         )
+    if loading and tries:
+        return after(all_loaded(loading), lambda: _list_offsets(broker, context, request, tries - 1))
     return _search(broker, response, searches) if searches else response
 
 

@@ -151,18 +151,20 @@ class Commit(Gathered):
         if broken:
             self._refuse(broken)
             return
-        ahead = next((each.broken for each in turn.flying if each.store is self.store and each.broken), "")
-        if ahead:
-            # it continues one that is not stored
-            self._refuse(ahead)
-            return
-        turn.flying.append(self)
+        flying = turn.flying
+        if flying:
+            ahead = next((each.broken for each in flying if each.store is self.store and each.broken), "")
+            if ahead:
+                # it continues one that is not stored
+                self._refuse(ahead)
+                return
+        flying.append(self)
         try:
             self.store.commit(self.writes, self.durability, self._done)
         except Exception as error:
             # The store refuses what would break its own rules: nothing of it is written, and nobody may wait for ever.
             log.exception("the store did not take a group")
-            turn.flying.remove(self)
+            flying.remove(self)
             self._refuse(f"the group was not taken: {error}")
 
     def _refuse(self, broken: str) -> None:
