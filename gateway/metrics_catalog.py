@@ -38,10 +38,6 @@ class GatewayMetrics(Metrics):
             "Time from a request's arrival to its answer, waiting included; _count is the requests.",
             labels=("api",),
         )
-        # error is Kafka's name of the code, such as "NOT_LEADER_OR_FOLLOWER"
-        self.request_errors = self.counter(
-            "magnetar_request_errors_total", "Answers that carried an error code.", ("api", "error")
-        )
         self.requests_malformed = self.counter(
             "magnetar_requests_malformed_total",
             "Requests whose bytes made no sense; their connection was closed.",
@@ -97,9 +93,6 @@ class GatewayMetrics(Metrics):
         self.fetch_sessions = self.gauge("magnetar_fetch_sessions", "Fetch sessions that are kept.").labels()
         self.share_sessions = self.gauge(
             "magnetar_share_sessions", "Share sessions: members of share groups that fetch."
-        ).labels()
-        self.fetch_wait_seconds = self.histogram(
-            "magnetar_fetch_wait_seconds", "How long fetches waited that found too little data at first."
         ).labels()
 
         # -- subscriptions

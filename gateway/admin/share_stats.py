@@ -208,7 +208,7 @@ def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPar
     clock = at.node.clock
     now, wall = clock.monotonic_ms(), clock.wall_ms()
     states = cursor.stats()
-    unread = max(0, partition.high_watermark - cursor.read)
+    unread = max(0, partition.high_watermark - cursor.known)
     config = subscription.config.subscription
     # Key_Shared reads again what it knows the state of
     backlog = cursor.backlog(partition.high_watermark)
@@ -431,9 +431,8 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
         )
         return f"{why}: it is due at {known.get('due', 'a time that is being written')}{reason}.{failed}"
     if state == "BLOCKED":
-        return (
-            f"It waits for its key{reason}: slot {known.get('slot')}, owned by {known.get('owner')}.{failed}"
-        )
+        whose = f": slot {known['slot']}, owned by {known.get('owner')}" if "slot" in known else ""
+        return f"It waits for its key{reason}{whose}.{failed}"
     if state.startswith("DYING"):
         topic = at.subscription.config.dead_letters_of(
             at.subscription.group, at.subscription.base or at.subscription.topic

@@ -247,10 +247,9 @@ async def analyze(context: Context, call: Call) -> Reply:
     if at.shared:
         cursor = _cursor(broker, at, partition.index).ready()
         start, states = cursor.start, dict(cursor.stats())
-        states["unread"] = max(0, end - cursor.read)
-        count = (
-            states["unread"] + cursor.available + cursor.acquired + cursor.waiting + states.get("dying", 0)
-        )
+        # Key_Shared reads again after a load what is among the open ones already
+        states["unread"] = max(0, end - cursor.known)
+        count = cursor.backlog(end)
     else:
         row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
         start = max(row.offset if row is not None else 0, partition.log_start)

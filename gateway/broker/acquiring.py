@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gateway.broker.requests import ShareFetchRequest
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.reading import Delivery
+    from semantics.subscriptions.cursor import Cursor
 
 # of the records that are asked for, a partition of Key_Shared is asked for a part, but not for less than so many
 _LEAST_SHARE = 64
@@ -42,10 +43,12 @@ class Acquiring:
 
     __slots__ = (
         "_budget",
+        "_given_by",
         "_limit",
         "_node",
         "_request",
         "_rest",
+        "_since",
         "_withheld",
         "ahead",
         "connection",
@@ -69,6 +72,8 @@ class Acquiring:
         self._withheld: set[SubscriptionPartition] = set()
         # by partition, in the order of the session
         self.told: dict[Key, ShareTold] = {}
+        # of these the cursors that gave it
+        self._given_by: dict[Key, Cursor | None] = {}
         # True when what was found follows from something that is not stored yet
         self.ahead = False
         # bytes of records
@@ -78,6 +83,7 @@ class Acquiring:
         """Begin again: what was found went elsewhere, or is not there."""
         self.let_run()
         self.told = {}
+        self._given_by = {}
         self.ahead = False
         self.size = 0
 
@@ -91,7 +97,7 @@ class Acquiring:
         # how many records, and how many bytes, are left to be acquired
         self._limit = request.max_records if request.max_bytes > 0 else 0
         self._budget = min(request.max_bytes, node.fetch_max_bytes)
-        session.asked_at = node.clock.monotonic_ms()
+        session.asked_at = self._since = node.clock.monotonic_ms()
         if node.unsent_bytes > node.memory_limit:
             self._budget = min(self._budget, _SCARCE_BYTES)
         self._rest: Iterator[Shared] = iter(list(session.partitions.values()))
@@ -187,6 +193,8 @@ class Acquiring:
         # The wire counts this delivery too.
         acquired = list(zip(firsts, lasts, map((1).__add__, counts), strict=True))
         self.told[shared.key] = ShareTold(shared.index, records=delivery.buffers, acquired=acquired)
+        if partition is not None:
+            self._given_by[shared.key] = partition.cursor
         self.size += delivery.size
         self._budget -= delivery.size
         self._limit -= sum(lasts) - sum(firsts) + len(acquired)
@@ -229,8 +237,21 @@ class Acquiring:
         for key, told in self.told.items():
             shared = session.partitions.get(key) if told.acquired else None
             if shared is not None and shared.served_by is not None:
-                shared.served_by.withhold(session.member, told.acquired)
+                shared.served_by.withhold(session.member, self._since)
                 self._withheld.add(shared.served_by)
+
+    def forget_lost(self) -> None:
+        """What came of cursors that were thrown away while something was awaited is not held any more, and comes again:
+        it is not told.
+        """
+        session = self.session
+        for key, cursor in list(self._given_by.items()):
+            shared = session.partitions.get(key) or session.forgotten.get(key)
+            partition = shared.served_by if shared is not None else None
+            if partition is None or partition.cursor is not cursor:
+                told = self.told.pop(key)
+                self.size -= sum(map(len, told.records))
+                del self._given_by[key]
 
     def let_run(self) -> None:
         """The answer leaves now: so do the locks begin."""

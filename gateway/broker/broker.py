@@ -195,9 +195,12 @@ class Broker:
         promise: Promise[Outcome] = Promise()
 
         def done(outcome: Outcome) -> None:
-            if outcome is None and then is not None:
-                then()
-            promise.tell(outcome)
+            try:
+                if outcome is None and then is not None:
+                    then()
+            finally:
+                # it is stored whatever `then` did, and whoever waits may hold a lock
+                promise.tell(outcome)
 
         self.turn.write(writes, done, durability)
         outcome = await promise

@@ -164,6 +164,7 @@ class ShareFetch(Acknowledging):
                 except StoreError:
                     # what was acquired went with the cursors
                     found.forget()
+            found.forget_lost()
             if self._uncommitted:
                 self._held = self._encode()
                 return await self._promised()

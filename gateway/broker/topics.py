@@ -215,9 +215,11 @@ class Topics:
         def ended(outcome: Outcome) -> None:
             self._free(name)
             self._catalog.coming.discard(name)
-            if outcome is None:
-                self._changed(name, topic)
-            done(outcome)
+            try:
+                if outcome is None:
+                    self._changed(name, topic)
+            finally:
+                done(outcome)
 
         self._node.commit(writes, ended)
 

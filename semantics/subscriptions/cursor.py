@@ -239,11 +239,11 @@ class Cursor:
         """Acquired and not sent: AVAILABLE again, as if never taken. What it does not hold is passed over."""
         self._deliveries.give_back(consumer, ranges)
 
-    def withhold(self, consumer: str, offsets: Iterable[int]) -> None:
-        """The answer with what was given by the poll that gave these offsets cannot leave yet: its lock begins with
+    def withhold(self, consumer: str, since: int) -> None:
+        """The answer with what the consumer was given since then (monotonic ms) cannot leave yet: its locks begin with
         `sent`. What ran out before stays so.
         """
-        self._deliveries.withhold(consumer, offsets)
+        self._deliveries.withhold(consumer, since)
 
     def sent(self, consumer: str, now: int) -> None:
         """The answer leaves: what was withheld from the consumer is locked from now on."""

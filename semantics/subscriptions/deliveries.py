@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions.chunks import MASK, SHIFT
 from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import UNSENT, held, held_by
 from semantics.subscriptions.records import GONE, TIMED_OUT, Records
@@ -153,16 +152,18 @@ class Deliveries:
             records.leases.settle(lease, end - begin)
             records.totals["delivered"] -= end - begin
 
-    def withhold(self, consumer: str, offsets: Iterable[int]) -> None:
-        """What was given by the polls that gave these offsets does not run out before `sent`."""
-        leases, chunks = self._records.leases, self._records.window.chunks
+    def withhold(self, consumer: str, since: int) -> None:
+        """What the consumer was given since then does not run out before `sent`."""
+        leases = self._records.leases
         who = leases.consumers.get(consumer)
-        for offset in offsets:
-            chunk = chunks.get(offset >> SHIFT)
-            if chunk is not None and chunk.state[offset & MASK] == ACQUIRED:
-                lease = leases.by_id[chunk.leases()[offset & MASK]]
-                if lease.consumer is who:
-                    leases.withhold(lease)
+        if who is None:
+            return
+        begun = since + self._records.config.lock_ms
+        for lease in reversed(who.leases.values()):
+            # in the order in which they were opened
+            if lease.deadline < begun:
+                break
+            leases.withhold(lease)
 
     def sent(self, consumer: str, now: int) -> None:
         """What was withheld from the consumer is locked from now on."""

@@ -11,7 +11,7 @@ from store.rocksdb.append import Rolled
 class QueuedCommit:
     """One fact in the queue. `task` is set instead of writes for what must run between groups."""
 
-    __slots__ = ("done", "durability", "failed", "generation", "size", "task", "writes")
+    __slots__ = ("done", "durability", "failed", "generation", "size", "task", "told", "writes")
 
     def __init__(
         self,
@@ -31,6 +31,8 @@ class QueuedCommit:
         self.task: Callable[[], None] | None = None
         # an outcome known beforehand, waiting for its turn
         self.failed: Outcome = None
+        # True once `done` was called
+        self.told = False
 
 
 class Published:

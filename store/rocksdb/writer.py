@@ -4,7 +4,7 @@ The GIL must be taken again after each system call; against a busy loop each tim
 (5 ms). So a small group under `os` is written inline, before `commit` returns, when nothing is queued. Large
 groups, `fsync`, and everything for a while after a slow write go to the thread. Order is kept because nothing
 runs inline while something is queued, and a failure fails everything that was queued before the loop learnt
-of it.
+of it. All of these are told together: whoever queues a commit by then knows what it must not continue.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ SYNCED_GROUP_BYTES = 1 << 20
 
 GROUP_COMMITS = 1000
 
+BEHIND = "A write that was queued before this one failed."
+
 
 class Writer:
     """The queue in front of an `Executor`. All methods are the loop's; `_run` is the thread's."""
@@ -56,8 +58,8 @@ class Writer:
         self._thread_until = 0.0
         self._queue: SimpleQueue[QueuedCommit | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        # commits queued and not done
-        self._outstanding = 0
+        # commits that the thread has not reported, in their order
+        self._queued: deque[QueuedCommit] = deque()
         # counts failures that the loop has seen
         self.generation = 0
         # callbacks of a group are running: a commit from one of them waits until all are through
@@ -71,14 +73,14 @@ class Writer:
     @property
     def idle(self) -> bool:
         """Nothing is queued: the executor may be used on the loop."""
-        return self._outstanding == 0 and not self._completing and not self._deferred
+        return not (self._queued or self._completing or self._deferred)
 
     def submit(self, commit: QueuedCommit) -> None:
         """Queue a commit; small ones are done before this returns when nothing is in their way."""
         if self._completing:
             self._deferred.append(commit)
         elif (
-            self._outstanding == 0
+            not self._queued
             and commit.durability is Durability.OS
             and commit.size <= self._inline_bytes
             and not self._executor.suspect
@@ -98,7 +100,7 @@ class Writer:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
             self._thread.start()
-        self._outstanding += 1
+        self._queued.append(commit)
         self._queue.put(commit)
 
     def _inline(self, commit: QueuedCommit) -> None:
@@ -123,29 +125,44 @@ class Writer:
 
     def _complete(self, result: Result) -> None:
         """On the loop: publish, then tell."""
+        self._completing = True
         last = result.commits[-1]
         if result.outcome is not None or (last.failed is not None and last.task is None):
             self.generation = max(self.generation, last.generation + 1)
-        self._finished(result)
-        outcome = result.outcome
-        self._completing = True
-        for commit in result.commits:
-            self.commits += 1
-            try:
-                commit.done(commit.failed or outcome)
-            except Exception:
-                log.exception("a callback of a commit failed")
+            self._tell(result)
+            # The thread refuses what was queued by now. Were it told later, one that is queued in between might
+            # continue it, and would be stored.
+            for commit in [each for each in self._queued if each.task is None and not each.told]:
+                if commit.generation <= last.generation:
+                    commit.failed = commit.failed or StoreError(BEHIND)
+                    self._tell(_special(commit))
+        else:
+            self._tell(result)
         self._completing = False
         while self._deferred and not self._completing:
             self.submit(self._deferred.popleft())
         if self._idle is not None and self.idle:
             self._idle.set()
 
+    def _tell(self, result: Result) -> None:
+        self._finished(result)
+        for commit in result.commits:
+            self.commits += 1
+            commit.told = True
+            try:
+                commit.done(commit.failed or result.outcome)
+            except Exception:
+                log.exception("a callback of a commit failed")
+
     def _complete_queued(self, result: Result) -> None:
         self.threaded_groups += 1
-        self._outstanding -= len(result.commits)
-        # not idle before the callbacks have run, whatever they queue
-        self._complete(result)
+        for _ in result.commits:
+            self._queued.popleft()
+        if not result.commits[0].told:
+            # not idle before the callbacks have run, whatever they queue
+            self._complete(result)
+        elif self._idle is not None and self.idle:
+            self._idle.set()
 
     async def drained(self) -> None:
         """Wait until nothing is queued."""
@@ -173,7 +190,7 @@ class Writer:
             if commit is None:
                 return
             if commit.generation < first_good and commit.failed is None:
-                commit.failed = StoreError("A write that was queued before this one failed.")
+                commit.failed = StoreError(BEHIND)
             if commit.failed is not None and commit.task is None:
                 # refused before it was queued: what stands behind it may continue it
                 first_good = max(first_good, commit.generation + 1)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from gateway.metrics_catalog import GatewayMetrics
 from store.api import StoreStats
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def test_names_carry_the_prefix_and_their_unit() -> None:
@@ -13,6 +18,17 @@ def test_names_carry_the_prefix_and_their_unit() -> None:
         _, _, name, kind = head.split(" ")
         assert name.startswith("magnetar_")
         assert name.endswith("_total") == (kind == "counter")
+
+
+def test_each_metric_is_counted_somewhere() -> None:
+    sources = "\n".join(
+        path.read_text() for path in (PROJECT / "gateway").rglob("*.py") if path.name != "metrics_catalog.py"
+    )
+    own = (PROJECT / "gateway" / "metrics_catalog.py").read_text()
+    for name in vars(GatewayMetrics()):
+        if not name.startswith("_"):
+            uses = len(re.findall(rf"\b{name}\b", sources)) + len(re.findall(rf"self\.{name}\.", own))
+            assert uses, f"{name} is shown and never counted"
 
 
 def test_the_data_path_counts_with_bare_attributes() -> None:

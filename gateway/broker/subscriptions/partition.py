@@ -283,10 +283,10 @@ class SubscriptionPartition:
             self.cursor.give_back(consumer, ranges, self.node.clock.monotonic_ms())
             self.parked.serve_soon()
 
-    def withhold(self, consumer: str, acquired: Sequence[Sequence[int]]) -> None:
-        """The answer with what a fetch acquired waits for something: its lock begins with `sent`."""
+    def withhold(self, consumer: str, since: int) -> None:
+        """The answer with what the consumer has acquired since then waits: its locks begin with `sent`."""
         if self.cursor is not None:
-            self.cursor.withhold(consumer, (acquired[0][0], acquired[-1][1]))
+            self.cursor.withhold(consumer, since)
 
     def sent(self, consumer: str) -> None:
         """The answer leaves, or never will: what was withheld is locked from now on, if it is still held."""

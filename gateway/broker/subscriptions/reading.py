@@ -73,8 +73,8 @@ class Fetched(Told, Protocol):
         """A fetch is about to be answered with that many records."""
         ...
 
-    def withhold(self, consumer: str, acquired: Sequence[Sequence[int]], /) -> None:
-        """The answer with what a fetch acquired waits for something: its lock begins with `sent`."""
+    def withhold(self, consumer: str, since: int, /) -> None:
+        """The answer with what a consumer has acquired since then waits: its locks begin with `sent`."""
         ...
 
     def sent(self, consumer: str, /) -> None:
@@ -255,9 +255,9 @@ class Fetching:
         at, reader = self._at, self._reader
         reader.begin_wait(self)
         # their lock would run while nobody has them
-        held = [*self._answer.acquired, *self._rest]
+        held = bool(self._answer.acquired or self._rest)
         if held:
-            at.withhold(self.consumer, held)
+            at.withhold(self.consumer, self._now)
         try:
             data: list[Buffer] = yield waits
             return data

@@ -158,7 +158,7 @@ def test_a_lock_that_has_not_begun_has_no_end(serve: Serve) -> None:
         path = "P/orders/subscription/billing/properties"
         assert (await admin.ask("PUT", path, '{"pulsar.ack.timeout.ms": "30000"}')).status == 204
         await take(admin, "c1", 1)
-        cursor_of(admin).withhold("c1", [(0, 0)])
+        cursor_of(admin).withhold("c1", 0)
         found = await explain(admin, 0)
         assert (found["state"], found["consumer"], "lockedUntil" in found) == ("ACQUIRED", "c1", False)
         assert "waits to be sent" in found["explanation"]

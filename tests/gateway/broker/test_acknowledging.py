@@ -290,3 +290,15 @@ def test_an_acknowledgement_never_waits_for_records() -> None:
         assert (ack_errors(answer), acquired(answer)) == ({0: 0}, {})
 
     run(test)
+
+
+def test_what_is_wrong_in_itself_is_so_wherever_it_is_sent_to() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, records=1)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        nowhere = bytes(range(16))
+        for epoch, (place, index) in enumerate(((topic_id, 7), (nowhere, 0)), 1):
+            answer = await share_acknowledge(client, "m", epoch, place, {index: [(5, 3, ACCEPT)]})
+            assert set(errors(answer).values()) == {Error.INVALID_REQUEST}
+
+    run(test)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.broker.receiving import LARGE, PATIENCE, Receiving
+from gateway.broker.receiving import LARGE, PATIENCE, STUCK, Receiving
 from tests.examples import examples
 
 
@@ -154,6 +154,42 @@ def test_who_was_released_has_its_own_time() -> None:
     assert not second.closed
     receiving.second()
     assert second.closed
+
+
+def test_many_that_leave_their_requests_unfinished_do_not_have_their_chance_one_after_the_other() -> None:
+    receiving = Receiving(100)
+    left = [Connection(i) for i in range(60)]
+    for each in left:
+        receiving.account(each, 2)
+    alive = set(left)
+    waiting = Connection(60)
+    receiving.account(waiting, 10)
+    assert waiting.held
+    for _ in range(STUCK + 1):
+        receiving.second()
+        for each in left:
+            if each.closed and each in alive:
+                alive.discard(each)
+                receiving.account(each, 0)
+    assert not waiting.closed
+    assert not waiting.held, "a quarter of the memory is free"
+    assert 15 <= sum(bool(each.closed) for each in left) < 40
+
+
+def test_while_some_come_to_their_end_nobody_who_waits_is_closed() -> None:
+    receiving = Receiving(100)
+    slow, waiting = Connection(0), Connection(1)
+    receiving.account(slow, 90)
+    receiving.account(waiting, 80)
+    for number in range(2, 2 + 2 * STUCK):
+        quick = Connection(number)
+        receiving.account(quick, 1)
+        receiving.account(quick, 0)
+        receiving.second()
+        if slow.closed:
+            break
+    assert slow.closed
+    assert not waiting.closed
 
 
 def test_large_requests_leave_a_quarter_of_the_memory_to_small_ones() -> None:

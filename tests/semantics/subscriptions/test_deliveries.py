@@ -161,9 +161,8 @@ def test_a_lock_begins_when_its_answer_leaves() -> None:
     driver.pass_time(100)
     driver.poll("a", 2)
     driver.poll("b", 1)
-    driver.cursor.withhold("a", (1, 2))
-    driver.cursor.withhold("a", (3,))
-    driver.cursor.withhold("nobody", (1,))
+    driver.cursor.withhold("a", driver.now)
+    driver.cursor.withhold("nobody", 0)
     driver.cursor.in_doubt("a", driver.now)
     driver.pass_time(5000)
     assert driver.state(0, 1, 2, 3) == ["AVAILABLE", "ACQUIRED", "ACQUIRED", "AVAILABLE"], (
@@ -186,9 +185,23 @@ def test_a_lock_that_ran_out_before_its_answer_waits_stays_so() -> None:
     driver.feed(1)
     driver.poll("a", 1)
     driver.pass_time(1000)
-    driver.cursor.withhold("a", (0,))
+    driver.cursor.withhold("a", 0)
     driver.cursor.sent("a", driver.now)
     assert driver.state(0) == ["AVAILABLE"]
+
+
+def test_of_an_answer_that_waits_no_poll_is_left_out() -> None:
+    driver = Driver(lock_ms=1000)
+    driver.feed(5)
+    driver.poll("a", 1)
+    driver.pass_time(50)
+    begun = driver.now
+    for _ in range(3):
+        driver.poll("a", 1)
+        driver.pass_time(10)
+    driver.cursor.withhold("a", begun)
+    driver.pass_time(5000)
+    assert driver.state(0, 1, 2, 3) == ["AVAILABLE", "ACQUIRED", "ACQUIRED", "ACQUIRED"]
 
 
 def test_what_could_not_be_sent_was_never_taken() -> None:

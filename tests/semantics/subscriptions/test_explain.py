@@ -49,7 +49,7 @@ def test_of_what_is_in_hand_who_has_it_and_until_when() -> None:
     driver.poll("b")
     assert driver.cursor.look(0) == RecordState(0, "ACQUIRED", 0, "a", 100)
     assert driver.cursor.look(1) == RecordState(1, "ACQUIRED", 1, "b", 130)
-    driver.cursor.withhold("b", (1,))
+    driver.cursor.withhold("b", driver.now)
     assert driver.cursor.look(1) == RecordState(1, "ACQUIRED", 1, "b"), "its lock has not begun"
 
 

@@ -85,13 +85,13 @@ def key_of(commit: QueuedCommit) -> bytes:
 class Queue:
     """A writer in front of a recorded executor, and what its commits came to, in order."""
 
-    def __init__(self, **options: float) -> None:
+    def __init__(self, loop: Any = None, **options: float) -> None:
         self.executor = Recorded()
         self.told: list[tuple[bytes, Outcome]] = []
         given = {"inline_bytes": 100, "slow_seconds": 1000.0, "thread_seconds": 1000.0, **options}
         self.writer = Writer(
             self.executor,
-            asyncio.get_running_loop(),
+            loop or asyncio.get_running_loop(),
             lambda result: None,
             inline_bytes=int(given["inline_bytes"]),
             slow_seconds=given["slow_seconds"],
@@ -235,6 +235,55 @@ async def test_what_was_queued_before_a_failure_was_told_fails_with_it(queue: Qu
     queue.commit(b"d", durability=Durability.FSYNC)
     await queue.writer.drained()
     assert queue.told[3:] == [(b"c", None), (b"d", None)], "who knows of it may go on"
+
+
+class Slow:
+    """A loop that hears of the first group of a thread, and of the others when the test says so."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.heard = 0
+        self.kept: list[tuple[Any, ...]] = []
+
+    def call_soon_threadsafe(self, *call: Any) -> None:
+        self.heard += 1
+        if self.heard == 1:
+            self.loop.call_soon_threadsafe(*call)
+        else:
+            self.kept.append(call)
+
+    def go_on(self) -> None:
+        self.heard = 0
+        for call in self.kept:
+            self.loop.call_soon_threadsafe(*call)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loop, name)
+
+
+def test_whoever_hears_of_a_failure_has_heard_of_all_that_fail_with_it() -> None:
+    """One that is queued in between might continue one of them, and would be stored."""
+
+    async def main() -> None:
+        loop = Slow()
+        queue = Queue(loop)
+        queue.executor.fails[b"first"] = Refused("full")
+        queue.executor.go.clear()
+        told = asyncio.Event()
+        queue.commit(b"first", durability=Durability.FSYNC, then=told.set)
+        await asyncio.to_thread(queue.executor.entered.wait, 30)
+        for key in (b"a", b"b", b"c"):
+            queue.commit(key)
+        queue.executor.go.set()
+        await told.wait()
+        assert queue.ends == [b"first", b"a", b"b", b"c"]
+        queue.commit(b"next")
+        loop.go_on()
+        await queue.writer.drained()
+        assert queue.told[4:] == [(b"next", None)]
+        await queue.writer.stop()
+
+    asyncio.run(main())
 
 
 @queued

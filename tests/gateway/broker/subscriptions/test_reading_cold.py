@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -239,5 +240,33 @@ def test_of_key_shared_one_looks_on_while_a_disk_is_asked_and_the_others_are_ser
         assert disk.reads == 1
         assert all(taker.got for taker in others)
         assert sorted(got) == list(range(60))
+
+    run(test)
+
+
+def test_no_lock_of_a_fetch_that_waits_several_times_runs_out_meanwhile() -> None:
+    async def test(world: World) -> None:
+        at = await world.subscribed()
+        for letter in (b"A", b"B", b"C", b"D"):
+            await world.produce(letter * 6000)
+        disk = Disk(at.partition.log)
+        at.partition.log = disk
+        for each in ("a", "b"):
+            at.attach(each)
+        found = at.fetch("a", 4, 1 << 20)
+        assert isinstance(found, Awaitable)
+        fetch = asyncio.ensure_future(found)
+        await asyncio.sleep(0)
+        while at.ready().acquired < 3:
+            # each batch is given by a poll of its own, at another time
+            world.clock.now += 10
+            await disk.go()
+        await world.pass_time(2 * world.broker.subscriptions.configs.lock_ms("g"))
+        at.tick()
+        while not fetch.done():
+            await disk.go()
+        sent = seen(await fetch)
+        disk.cold = False
+        assert not set(sent) & set(await world.fetch(at, "b")), "two consumers have the same record"
 
     run(test)
