@@ -304,7 +304,11 @@ class Connection(FlowControl):
             self._serving = key
             self._began = started
             state = JOINING if APIS[key].parks else WORKING
-            self._wait(cast("Awaitable[bytes]", answer), self._handled, state)
+            if isinstance(answer, Promise):
+                self._enter(state)
+                answer.then(self._told)
+            else:
+                self._wait(cast("Awaitable[bytes]", answer), self._handled, state)
 
     def _wait(self, answer: Awaitable[T], then: Callable[[T], None], state: State = WORKING) -> None:
         """Hold back what comes until there is an answer; `then` goes on with it, unless the connection has ended."""
@@ -324,6 +328,13 @@ class Connection(FlowControl):
         except Exception:
             log.exception("a request failed", extra={"client": self.peer.host, "api": self._serving})
             self.close("an internal error, see the log")
+
+    def _told(self, frame: Pending[bytes]) -> None:
+        """What a handler has promised is there."""
+        if type(frame) is not bytes:
+            self._task = asyncio.ensure_future(self._later(cast("Awaitable[bytes]", frame), self._handled))
+        elif self._state is not CLOSED:
+            self._handled(frame)
 
     def _handled(self, frame: bytes) -> None:
         """A handler that waited has its answer."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import APIS, Context, Handler
+from gateway.promise import Promise
 from gateway.wire import codec
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -39,9 +40,35 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
     if key == ApiKey.METADATA:
         return _metadata(broker, api.handler, context, frame, position)
     answer = api.handler(broker, context, codec.decode_request(key, version, frame, position))
+    if type(answer) is Promise:
+        return _promised(context, answer)
     if isinstance(answer, Awaitable):
         return _encode_later(context, answer)
     return encode(context, answer)
+
+
+def _promised(context: Context, answer: Promise[Any]) -> Promise[bytes]:
+    """What a commit brings, nearly always: encoded in the call that brings it, without a task."""
+    frame = Promise[bytes]()
+
+    def told(message: Pending[Any]) -> None:
+        found: Pending[bytes]
+        try:
+            if isinstance(message, Awaitable):
+                found = _encode_later(context, message)
+            else:
+                found = encode(context, message)
+        except Exception as error:
+            # whoever brings it has others to tell, and who waits for it must hear of it
+            found = _raise(error)
+        frame.tell(found)
+
+    answer.then(told)
+    return frame
+
+
+async def _raise(error: Exception) -> bytes:
+    raise error
 
 
 def encode(context: Context, message: Any) -> bytes:

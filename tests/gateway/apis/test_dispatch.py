@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
-from gateway.apis import dispatch
+import pytest
+
+from gateway.apis import dispatch, registry
+from gateway.promise import Promise
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -76,3 +81,55 @@ def test_large_answers_push_others_out_and_huge_ones_are_not_kept() -> None:
     assert list(cache) == [(1, "", b"c")]
     dispatch._keep(cache, (1, "", b"d" * size), b"x")
     assert not cache
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_what_a_handler_promises_is_a_frame_in_the_call_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch, later: bool
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        promise: Promise[Any] = Promise()
+        key = ApiKey.LIST_GROUPS
+        monkeypatch.setitem(registry.APIS, key, replace(registry.APIS[key], handler=lambda *_: promise))
+        answer = asyncio.ensure_future(
+            client.ask(ApiKey.LIST_GROUPS, 4, messages.ListGroupsRequest(states_filter=[]))
+        )
+        async with asyncio.timeout(5):
+            while promise._then is None:
+                await asyncio.sleep(0)
+        found = messages.ListGroupsResponse(error_code=7, groups=[])
+
+        async def much_later() -> Any:
+            return found
+
+        promise.tell(much_later() if later else found)
+        assert (await answer).error_code == 7
+        # and it goes on
+        monkeypatch.undo()
+        asked = messages.ListGroupsRequest(states_filter=[])
+        assert (await client.ask(ApiKey.LIST_GROUPS, 4, asked)).error_code == 0
+
+    run(test)
+
+
+def test_a_promised_answer_that_cannot_be_written_ends_the_connection_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        promise: Promise[Any] = Promise()
+        key = ApiKey.LIST_GROUPS
+        monkeypatch.setitem(registry.APIS, key, replace(registry.APIS[key], handler=lambda *_: promise))
+        other = await Client.connect(gateway)
+        body = messages.ListGroupsRequest(states_filter=[])
+        answer = asyncio.ensure_future(other.ask(ApiKey.LIST_GROUPS, 4, body))
+        async with asyncio.timeout(5):
+            while promise._then is None:
+                await asyncio.sleep(0)
+        # whoever brings it is not hindered
+        promise.tell(object())
+        with pytest.raises((EOFError, ConnectionError)):
+            await answer
+        await create(client, "a")
+        other.close()
+
+    run(test)
