@@ -62,6 +62,7 @@ KEY_LAYOUTS: dict[Family, KeyLayout] = {
     Family.EPOCH: _PARTITION,
     Family.DOOMED: _PARTITION,
     Family.DEDUP: _PARTITION,
+    Family.LANE: _PARTITION,
     # behind the number of a group of commits, of a checkpoint
     Family.JOURNAL: _NUMBERED,
     Family.TOUCHED: _NUMBERED,
@@ -74,7 +75,7 @@ KEY_LAYOUTS: dict[Family, KeyLayout] = {
     Family.MEMBER: KeyLayout(ScopeKind.GROUP, 0, Form.TEXT),
     Family.OFFSET: KeyLayout(ScopeKind.GROUP, 0, Form.TEXT),
 }
-"""Of the families that anybody writes. Whoever writes the first row of LANE or of TXN says here where it belongs."""
+"""Of the families that anybody writes. Whoever writes the first row of TXN says here where it belongs."""
 
 
 def of_key(family: Family, key: bytes) -> Scope:

@@ -73,6 +73,17 @@ class Call:
             return text == "true"
         raise RefusedError(400, f"The parameter {name} is true or false, not {text[:40]!r}.")
 
+    def whole_number(self, name: str, least: int, most: int, default: int = 0) -> int:
+        """A query parameter that is a number. Refuses what is none, or beyond these bounds, with 400."""
+        text = self.query.get(name, "")
+        if text == "":
+            return default
+        if text.isascii() and text.isdigit() and least <= int(text[:20]) <= most:
+            return int(text)
+        raise RefusedError(
+            400, f"The parameter {name} is a number from {least} to {most}, not {text[:40]!r}."
+        )
+
     def json(self) -> Any:
         """The body, None when there is none. Refuses what is not JSON with 400."""
         if not self.body.strip():

@@ -10,6 +10,7 @@ from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.groups import PAGE
 from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.topics import Found, find, named
+from gateway.broker.queues.registry import MOST_LANES
 from gateway.broker.subscriptions import letter_names
 from gateway.config import subscription_configs
 
@@ -68,6 +69,9 @@ async def create(context: Context, call: Call) -> Reply:
     `type` is shared, key_shared or failover; without one the group's configs say, which is shared unless they were
     changed. As with Pulsar's clients a new Shared or Key_Shared subscription has no ack timeout and lets a nacked
     message wait a minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
+
+    `lanes` (Magnetar's own) makes its queue topic with so many lanes: consumer groups are served then, and no share
+    groups.
     """
     broker = context.broker
     found, name = whole(await find(broker, named(call))), call.path[5]
@@ -105,7 +109,9 @@ async def create(context: Context, call: Call) -> Reply:
     problem = subscription_configs.check(properties, group, overrides, broker.settings)
     if problem is not None:
         raise RefusedError(412, problem)
-    await broker.share_groups.make(name)
+    lanes = call.whole_number("lanes", 1, MOST_LANES)
+    if not lanes:
+        await broker.share_groups.make(name)
     retry_topic = broker.group_configs.get(name).retries_of(name, topic.name) if retries else None
     if not await broker.subscriptions.make(name, topic.name, starts, overrides, properties, retry_topic):
         raise there
@@ -114,6 +120,8 @@ async def create(context: Context, call: Call) -> Reply:
         await broker.subscriptions.ensure(
             name, retry_topic, [0] * len(broker.topics.get(retry_topic).partitions)
         )
+    if lanes:
+        await broker.queues.make(topic.name, name, lanes)
     return DONE
 
 

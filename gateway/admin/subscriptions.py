@@ -75,6 +75,17 @@ async def delete(context: Context, call: Call) -> Reply:
             raise RefusedError(
                 412, f"{at.name} has connected consumers. Stop them first, or unsubscribe with --force."
             )
+        row = broker.subscriptions.row(at.name, topic.name)
+        if row is not None and row.queue and broker.catalog.get(row.queue) is not None:
+            await groups.load(broker, at.name)
+            readers = broker.groups.get(at.name)
+            if readers is not None and len(readers.roster) and not call.flag("force"):
+                raise RefusedError(
+                    412,
+                    f"{at.name} has {len(readers.roster)} consumers of {row.queue}. Stop them first, or unsubscribe "
+                    "with --force.",
+                )
+            await broker.delete_topic(row.queue)
         await broker.share_groups.delete_subscriptions(at.name, topic)
         return DONE
     group = broker.groups.get(at.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
@@ -25,6 +26,7 @@ from store.pending import Pending
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.partition import Partition
+    from gateway.broker.readable import Readable
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 
@@ -50,6 +52,8 @@ def _list_offsets(
     response = messages.ListOffsetsResponse(topics=[])
     searches: list[tuple[Answer, Partition, int]] = []
     loading: list[Loading] = []
+    # lanes are given what there is before they say where they end
+    waits: list[Awaitable[None]] = []
     times = Counter(
         (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
     )
@@ -73,6 +77,14 @@ def _list_offsets(
                     raise KafkaError(Error.UNSUPPORTED_VERSION)
                 if runtime is None:
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                if runtime.topic.queue is not None:
+                    index = asked.partition_index
+                    lane = broker.in_use.readable(runtime, index)
+                    check_epoch(lane, asked.current_leader_epoch)
+                    if tries and asked.timestamp == LATEST and (given := broker.queues.ahead(runtime, index)):
+                        waits.append(given)
+                    _of_lane(lane, asked.timestamp, answer)
+                    continue
                 partition = broker.partition_of(runtime, asked.partition_index)
                 check_epoch(partition, asked.current_leader_epoch)
                 if not _at_once(partition, asked.timestamp, answer):
@@ -85,12 +97,27 @@ def _list_offsets(
         response.topics.append(
             messages.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
         )
+    if waits:
+        return after(_all(waits), lambda: _list_offsets(broker, context, request, 0))
     if loading and tries:
         return after(all_loaded(loading), lambda: _list_offsets(broker, context, request, tries - 1))
     return _search(broker, response, searches) if searches else response
 
 
-def check_epoch(partition: Partition, epoch: int) -> None:
+async def _all(waits: Sequence[Awaitable[None]]) -> None:
+    for each in waits:
+        await each
+
+
+def _of_lane(lane: Readable, timestamp: int, answer: Answer) -> None:
+    """Deliveries are not in the order of their timestamps: a time says nothing of where they are."""
+    if timestamp == LATEST:
+        answer.offset, answer.leader_epoch = lane.high_watermark, lane.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset, answer.leader_epoch = lane.log_start, lane.leader_epoch
+
+
+def check_epoch(partition: Readable, epoch: int) -> None:
     """A client that knows another leader epoch must renew its metadata (KIP-320). Raises KafkaError."""
     if epoch >= 0 and epoch != partition.leader_epoch:
         raise KafkaError(
@@ -163,6 +190,13 @@ def _ends(
             try:
                 if runtime is None:
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                if runtime.topic.queue is not None:
+                    lane = broker.in_use.readable(runtime, asked.partition)
+                    check_epoch(lane, asked.current_leader_epoch)
+                    if 0 <= asked.leader_epoch <= lane.leader_epoch:
+                        # what was given is never taken back, whoever led
+                        answer.leader_epoch, answer.end_offset = asked.leader_epoch, lane.high_watermark
+                    continue
                 partition = broker.partition_of(runtime, asked.partition)
                 check_epoch(partition, asked.current_leader_epoch)
             except KafkaError as error:

@@ -9,11 +9,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gateway.apis.groups import MAX_GROUP_ID
 from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.broker.loading import after
 from gateway.broker.machines import Caller
 from gateway.broker.placement import Advertised
 from gateway.coordinators import offsets
@@ -22,10 +25,14 @@ from gateway.coordinators.offsets import Committed
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.lanes.marks import MarksError
 from store.api import Family, Put, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+
+log = logging.getLogger("magnetar.queues")
 
 GROUP, TRANSACTION = 0, 1
 NO_TRANSACTIONS = "Transactions are not served yet: use a producer without transactional.id."
@@ -39,7 +46,8 @@ _TopicResult = tuple[str | bytes, list[tuple[int, int]]]
 @handles(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 10)
 def offset_commit(broker: Broker, context: Context, request: messages.OffsetCommitRequest) -> Any:
     version, group_id = context.api_version, request.group_id
-    rows, refused, taken = _sorted_out(broker, version, request)
+    queued: list[_Queued] = []
+    rows, refused, taken = _sorted_out(broker, version, request, queued)
     if not taken:
         return _commit_response(version, refused, taken, 0)
     if len(group_id) > MAX_GROUP_ID:
@@ -54,20 +62,58 @@ def offset_commit(broker: Broker, context: Context, request: messages.OffsetComm
             error = Error.GROUP_ID_NOT_FOUND
         return _commit_response(version, refused, taken, error)
 
-    return broker.groups.commit_offsets(
-        group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id_or_member_epoch,
-        rows,
-        Caller(build),
-    )
+    def start() -> Any:
+        return broker.groups.commit_offsets(
+            group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            rows,
+            Caller(build),
+            (lambda member: _settle(broker, group_id, queued, member)) if queued else None,
+        )
+
+    if not queued:
+        return start()
+    return after(broker.queues.load([each.topic for each in queued]), start)
+
+
+class _Queued(NamedTuple):
+    """A commit of a queue topic's own group: it acknowledges."""
+
+    topic: Topic
+    lane: int
+    offset: int
+    metadata: str | None
+    row: Write
+    codes: list[tuple[int, int]]
+    """what is answered of the topic's partitions, this one at `at`"""
+    at: int
+
+
+def _settle(broker: Broker, group: str, queued: list[_Queued], member: bool) -> list[Write]:
+    """Do what the commits of queue topics say, in the open turn: the rows of those that were taken."""
+    rows: list[Write] = []
+    for each in queued:
+        try:
+            broker.queues.of(each.topic).commit(each.lane, each.offset, each.metadata, member=member)
+        except MarksError as error:
+            log.warning("group %s, %s, lane %d: %s", group, each.topic.name, each.lane, error)
+            each.codes[each.at] = each.lane, Error.INVALID_REQUEST
+        except KafkaError as error:
+            log.info("group %s, %s, lane %d: %s", group, each.topic.name, each.lane, error)
+            each.codes[each.at] = each.lane, Error.COORDINATOR_LOAD_IN_PROGRESS
+        else:
+            rows.append(each.row)
+    return rows
 
 
 def _sorted_out(
-    broker: Broker, version: int, request: messages.OffsetCommitRequest
+    broker: Broker, version: int, request: messages.OffsetCommitRequest, queued: list[_Queued]
 ) -> tuple[list[Write], list[_TopicResult], list[_TopicResult]]:
-    """(what is to be stored, topics in the order of Kafka's answer: first what it does not know, then the rest)"""
+    """(what is to be stored, topics in the order of Kafka's answer: first what it does not know, then the rest). What
+    acknowledges goes into `queued`.
+    """
     catalog = broker.catalog
     limit = broker.settings.integer("offset.metadata.max.bytes")
     now = broker.clock.wall_ms()
@@ -109,7 +155,12 @@ def _sorted_out(
                     topic.topic_id,
                     one.committed_metadata,
                 )
-                rows.append(Put(Family.OFFSET, of_topic + offsets.key_suffix(index), value))
+                row = Put(Family.OFFSET, of_topic + offsets.key_suffix(index), value)
+                if topic.queue is not None and topic.queue.subscription == request.group_id:
+                    offset, metadata = one.committed_offset, one.committed_metadata
+                    queued.append(_Queued(topic, index, offset, metadata, row, inside, len(inside) - 1))
+                else:
+                    rows.append(row)
         if outside:
             refused.append((identity, outside))
         if inside:
@@ -153,17 +204,32 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
     ids = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
     pending = [landed for landed in map(broker.groups.in_flight, ids) if landed is not None]
     loading = broker.group_kinds.load(ids)
-    if not pending and loading is None:
+    queues = broker.queues.load(_queue_topics(broker, version, request))
+    if not pending and loading is None and queues is None:
         return _fetch(broker, version, request)
 
     async def wait() -> messages.OffsetFetchResponse:
         if loading is not None:
             await loading
+        if queues is not None:
+            await queues
         for landed in pending:
             await landed
         return _fetch(broker, version, request)
 
     return wait()
+
+
+def _queue_topics(broker: Broker, version: int, request: messages.OffsetFetchRequest) -> list[Topic]:
+    """Those that are asked about."""
+    groups: Sequence[Any] = request.groups if version >= 8 else [request]
+    found: list[Topic] = []
+    for group in groups:
+        for one in group.topics or ():
+            topic = broker.catalog.by_id(one.topic_id) if version >= 10 else broker.catalog.get(one.name)
+            if topic is not None and topic.queue is not None:
+                found.append(topic)
+    return found
 
 
 def _fetch(
@@ -231,10 +297,35 @@ def _read(
             topic = catalog.get(one.name)
             name, topic_id, error = one.name, _NO_ID, 0
         rows = groups.committed(group_id, topic, indexes) if topic is not None else [None] * len(indexes)
+        if topic is not None and topic.queue is not None and topic.queue.subscription == group_id:
+            rows, error = _open_offsets(broker, topic, indexes, rows)
         found.append(
             (name, topic_id, [(index, error, row) for index, row in zip(indexes, rows, strict=True)])
         )
     return found
+
+
+def _open_offsets(
+    broker: Broker, topic: Topic, indexes: Sequence[int], rows: Sequence[Committed | None]
+) -> tuple[list[Committed | None], int]:
+    """(where the consumers of lanes go on: at the first open delivery, with what they have said at that very offset;
+    an error code)
+    """
+    try:
+        queue = broker.queues.of(topic)
+    except KafkaError:
+        return [None] * len(indexes), Error.UNSTABLE_OFFSET_COMMIT
+    found: list[Committed | None] = []
+    for index, row in zip(indexes, rows, strict=True):
+        if not 0 <= index < len(queue.at):
+            found.append(None)
+            continue
+        at = queue.at[index].lane.open
+        if row is not None and row.offset == at:
+            found.append(row)
+        else:
+            found.append(Committed(at, -1, 0, -1, topic.topic_id, ""))
+    return found, 0
 
 
 def _fetched(partition: type[Any], index: int, error: int, committed: Committed | None) -> Any:

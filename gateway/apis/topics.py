@@ -40,7 +40,11 @@ async def create_topics(
                 raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
-            if request.validate_only:
+            if (whose := broker.queues.named(asked.name)) is not None and not request.validate_only:
+                lanes = partitions if partitions != -1 else broker.settings.integer("num.partitions")
+                topic = await broker.queues.make(*whose, lanes, configs)
+                partitions, topic_id, configs = lanes, topic.topic_id, {}
+            elif request.validate_only:
                 partitions = broker.topics.check_create(asked.name, partitions, configs)
                 topic_id = NO_ID
             else:

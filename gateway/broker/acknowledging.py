@@ -56,6 +56,12 @@ def find(node: Sharing, group: str, topic_id: bytes, index: int) -> Subscription
     """What serves a partition to a share group. Raises KafkaError."""
     subscription = node.subscriptions.by_id(group, topic_id)
     if subscription is not None:
+        if subscription.config.subscription.lanes:
+            raise KafkaError(
+                Error.INVALID_REQUEST,
+                f"Subscription {group} is served by the lanes of {subscription.row.queue or 'a queue topic'}: "
+                f"read that in the consumer group {group}. One is served by lanes or by share groups.",
+            )
         return subscription.partition(index)
     runtime = node.in_use.topic_by_id(topic_id)
     if runtime is None:

@@ -26,6 +26,7 @@ from gateway.broker.groups import Groups
 from gateway.broker.in_use import InUse
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
+from gateway.broker.queues.registry import Queues
 from gateway.broker.receiving import Receiving
 from gateway.broker.retention import Retention
 from gateway.broker.share_groups import ShareGroups
@@ -118,7 +119,9 @@ class Broker:
         # what can be sent as it is can be looked at
         self.decompression_limit = max(DECOMPRESSION_LIMIT, settings.integer("socket.request.max.bytes"))
         self.traffic = Traffic()
-        self.in_use = InUse(self, self.catalog, self.effective)
+        self.in_use = InUse(
+            self, self.catalog, self.effective, lambda runtime, index: self.queues.lane(runtime, index)
+        )
         # as APIs and the admin server ask for them
         self.topic = self.in_use.topic
         self.topic_by_id = self.in_use.topic_by_id
@@ -132,7 +135,10 @@ class Broker:
             members_of=lambda group: self.share_groups.members(group),
             members_on=lambda group, topic: self.share_groups.members_on(group, topic),
         )
-        self.topics.followed_by += [self.subscriptions.follow, self.fetch_sessions.follow]
+        self.queues = Queues(
+            self, self.subscriptions, lambda group: self.groups.assignment(group), self.topic_changed
+        )
+        self.topics.followed_by += [self.queues.follow, self.subscriptions.follow, self.fetch_sessions.follow]
         self.retention = Retention(
             self,
             watch=self.clock_watch,
@@ -146,7 +152,7 @@ class Broker:
         self.group_kinds = GroupKinds(self)
         self.reconfigure(settings)
         self.broker_configs.load()
-        self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch)
+        self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch, self.queues)
         self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions
         )

@@ -28,6 +28,13 @@ PAGE = 500
 """Rows that are read before the loop may do something else."""
 
 
+class QueueOf(msgspec.Struct):
+    """Whose deliveries a queue topic has: the subscription of this name on the topic with this id."""
+
+    topic_id: bytes
+    subscription: str
+
+
 class Topic(msgspec.Struct, omit_defaults=True):
     """One topic as the catalog keeps it; its index in `partitions` is Kafka's partition number."""
 
@@ -40,6 +47,8 @@ class Topic(msgspec.Struct, omit_defaults=True):
     # Pulsar tells a plain topic from a partitioned one with a single partition; Kafka does not. Plain is what was made
     # without a word of partitions, by `topics create` or by a Kafka client, where one is the default.
     partitioned: bool = True
+    # a queue topic: its partitions are lanes, and it has no records of its own
+    queue: QueueOf | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()

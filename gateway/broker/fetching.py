@@ -207,7 +207,7 @@ class Fetch:
                 self._missing[wanted.topic] = missing
                 return _Found(wanted, missing)
             try:
-                partition = in_use.partition_of(runtime, wanted.index)
+                partition = in_use.readable(runtime, wanted.index)
             except Loading as loading:
                 result = _Found(wanted, loading.code)
                 result.loading = loading
@@ -227,6 +227,8 @@ class Fetch:
             return _Found(wanted, Error.OFFSET_OUT_OF_RANGE)
         result = _Found(wanted, Error.NONE)
         result.high, result.start = high, start
+        if offset == high:
+            partition.at_end()
         if offset < high and (budget > 0 or first):
             limit = max(0, min(wanted.max_bytes, budget))
             try:

@@ -7,19 +7,20 @@ Offsets are not kept in memory: an OffsetCommit is one commit, an OffsetFetch re
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import Listed
 from gateway.broker.loading import after, asking, check_loaded
 from gateway.broker.machines import Caller, Live, Machines
 from gateway.broker.offset_expiry import OffsetExpiry
-from gateway.coordinators import group_rows, offsets
+from gateway.coordinators import group_rows, offsets, subscription
 from gateway.coordinators.classic_events import (
     Answer,
     Delete,
     Effect,
+    Gone,
     Heartbeat,
     Join,
     Plain,
@@ -45,6 +46,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.groups")
 
 
+class Following(Protocol):
+    """Whoever must know which member of a group has which partitions."""
+
+    def assigned(self, group: str) -> None:
+        """A group has another assignment."""
+        ...
+
+    def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
+        """A member has said that it goes, or was lost."""
+        ...
+
+
 class OffsetWrites(NamedTuple):
     """An OffsetCommit or OffsetDelete on its way to the store."""
 
@@ -59,8 +72,11 @@ class Groups(Machines[ClassicGroup]):
 
     kind = Kind.CLASSIC
 
-    def __init__(self, node: Node, kinds: GroupKinds, catalog: Catalog, watch: ClockWatch) -> None:
+    def __init__(
+        self, node: Node, kinds: GroupKinds, catalog: Catalog, watch: ClockWatch, following: Following
+    ) -> None:
         super().__init__(node, kinds)
+        self._following = following
         settings = node.settings
         self._limits = Limits(
             settings.integer("group.initial.rebalance.delay.ms"), settings.integer("group.max.size")
@@ -106,6 +122,19 @@ class Groups(Machines[ClassicGroup]):
             return None
         return live.core
 
+    def assignment(self, group_id: str) -> dict[str, dict[str, list[int]]]:
+        """Member -> topic -> the partitions that it was given. Raises KafkaError; Loading."""
+        core = self.get(group_id)
+        if core is None or core.protocol_type != subscription.CONSUMER:
+            return {}
+        return {member.member_id: subscription.assignment(member.assignment) for member in core.roster}
+
+    def _happen(self, core: ClassicGroup, effect: Any) -> None:
+        if type(effect) is Gone:
+            self._following.member_gone(core.group_id, effect.member_id, crashed=effect.crashed)
+        else:
+            self._following.assigned(core.group_id)
+
     # -- offsets ---------------------------------------------------------------------------------------------
 
     def commit_offsets(
@@ -116,16 +145,18 @@ class Groups(Machines[ClassicGroup]):
         generation: int,
         rows: list[Write],
         caller: Caller,
+        along: Callable[[bool], list[Write]] | None = None,
     ) -> Any:
         """Store offsets on behalf of a member (or of nobody: generation -1). The answer is a Plain with the
-        error.
+        error. `along` is called when the commit is a member's to make (True), or anybody's: what it does belongs to
+        the same turn, and so do the rows that it answers.
 
         A group that does not exist is made by a commit without a generation; with one it is
         GROUP_ID_NOT_FOUND. `rows` are Puts made with `gateway.coordinators.offsets`.
         """
         return after(
             self._loaded(group_id),
-            lambda: self._commit_offsets(group_id, member_id, instance_id, generation, rows, caller),
+            lambda: self._commit_offsets(group_id, member_id, instance_id, generation, rows, caller, along),
         )
 
     @step("offsets.before", "offsets.taken")
@@ -137,6 +168,7 @@ class Groups(Machines[ClassicGroup]):
         generation: int,
         rows: list[Write],
         caller: Caller,
+        along: Callable[[bool], list[Write]] | None = None,
     ) -> Any:
         node = self._node
         try:
@@ -151,6 +183,8 @@ class Groups(Machines[ClassicGroup]):
             live = self._enter(ClassicGroup(group_id, self._limits, node.clock.wall_ms()))
         live.waiting[caller] = OffsetWrites(caller)
         code = live.core.check_commit(member_id, instance_id, generation, node.clock.monotonic_ms())
+        if along is not None and not code:
+            rows = [*rows, *along(generation >= 0)]
         answer: list[Effect] = [Answer(caller, Plain(code))]
         if code or not rows:
             self._deliver(live, answer)

@@ -24,6 +24,7 @@ log = logging.getLogger("magnetar.housekeeping")
 SECOND = 1000
 IDLE_MS = 60_000
 """What nobody asked for since the last look leaves memory."""
+QUEUES_MS = 10_000
 BURY_MS = 1000
 """After the start: whoever waits to connect comes first."""
 
@@ -65,6 +66,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("retention", interval("log.retention.check.interval.ms"), broker.retention.apply),
         Job("producers", interval("producer.id.expiration.check.interval.ms"), producers.run),
         Job("groups", interval("offsets.retention.check.interval.ms"), sweep.run, first_ms=0),
+        Job("queues", QUEUES_MS, broker.queues.keep),
         Job("idle groups", IDLE_MS, broker.group_kinds.release_idle),
         Job("idle topics", IDLE_MS, idle),
         Job("burials", BURY_MS, bury, first_ms=BURY_MS, once=True),

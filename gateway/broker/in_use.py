@@ -15,6 +15,7 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.readable import Readable
     from gateway.config.topic_configs import TopicConfig
 
 
@@ -22,9 +23,16 @@ class InUse:
     """By name (UTF-8) and by id. The rest of the topics there are is rows of the catalog."""
 
     def __init__(
-        self, home: Home, catalog: Catalog, effective: Callable[[dict[str, str]], TopicConfig]
+        self,
+        home: Home,
+        catalog: Catalog,
+        effective: Callable[[dict[str, str]], TopicConfig],
+        lane: Callable[[TopicRuntime, int], Readable],
     ) -> None:
-        """`effective` says what a topic's configs come to."""
+        """`effective` says what a topic's configs come to; `lane` what a partition of a queue topic has. Raises
+        KafkaError.
+        """
+        self._lane = lane
         self._home = home
         self._catalog = catalog
         self._effective = effective
@@ -60,8 +68,20 @@ class InUse:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         return partitions[index] or self._make(runtime, index)
 
+    def readable(self, runtime: TopicRuntime, index: int) -> Readable:
+        """What is fetched as a partition of a topic: a partition, or a lane. Raises KafkaError; Loading."""
+        if runtime.topic.queue is not None:
+            return self._lane(runtime, index)
+        return self.partition_of(runtime, index)
+
     def _make(self, runtime: TopicRuntime, index: int) -> Partition:
         """Read what is stored of a partition. Raises KafkaError."""
+        if runtime.topic.queue is not None:
+            raise KafkaError(
+                Error.INVALID_TOPIC_EXCEPTION,
+                f"'{runtime.name}' is a queue topic: it has no records of its own, and those of its base are published "
+                "there.",
+            )
         current = self.topic_by_id(runtime.topic_id)
         if current is None:
             # The topic went between the look into the catalog and this one.

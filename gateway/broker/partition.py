@@ -408,6 +408,9 @@ class Partition:
             return past(self, error, max_bytes, whole_first)
         return found if isinstance(found, list) else around(self, found, max_bytes, whole_first)
 
+    def at_end(self) -> None:
+        """See `Readable`. More comes from producers."""
+
     def unreadable(self, error: StoreError) -> None:
         """See `Readable`."""
         if isinstance(error, Corrupt):

@@ -49,6 +49,10 @@ class Readable(Protocol):
         """
         ...
 
+    def at_end(self) -> None:
+        """A fetch has come to its end, and waits for more."""
+        ...
+
     def unreadable(self, error: StoreError) -> None:
         """A fetch was refused with this: operators are told."""
         ...

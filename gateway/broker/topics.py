@@ -22,7 +22,7 @@ from store.api import Outcome, StoreError, Trim, Write
 from store.steps import step
 
 if TYPE_CHECKING:
-    from gateway.broker.catalog import Catalog
+    from gateway.broker.catalog import Catalog, QueueOf
     from gateway.broker.in_use import InUse
     from gateway.broker.node import Node
     from gateway.broker.partition import Partition
@@ -201,13 +201,17 @@ class Topics:
         done: Callable[[Outcome], None],
         *,
         partitioned: bool = True,
+        queue: QueueOf | None = None,
     ) -> None:
         """Make a topic in the open turn, together with what `more` says of it: one fact. Raises KafkaError.
 
-        `done` is called with the outcome of the commit, when the topic shows.
+        `queue`: it is a queue topic. `done` is called with the outcome of the commit, when the topic shows.
         """
         partitions = self.check_create(name, partitions, configs)
         topic = self._new(name, partitions, configs, partitioned=partitioned)
+        if queue is not None:
+            # patterns of consumers are to pass over it
+            topic = msgspec.structs.replace(topic, queue=queue, internal=True)
         writes = [*self._catalog.writes_create(topic), *more(topic)]
         self._take(name)
         self._catalog.coming.add(name)
@@ -267,6 +271,10 @@ class Topics:
             )
         if count > MAX_PARTITIONS:
             raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions.")
+        if topic.queue is not None:
+            raise KafkaError(
+                Error.INVALID_PARTITIONS, f"The number of lanes of queue topic '{name}' stays as it is."
+            )
         other = self._catalog.partition_topic(name)
         if other is not None:
             raise KafkaError(

@@ -80,7 +80,8 @@ Examples:
   magnetar-admin topics create-subscription orders -s billing -m earliest
   magnetar-admin topics create-subscription orders -s billing --type key_shared
   magnetar-admin topics create-subscription orders -s billing -p pulsar.nack.delay.ms=1000 -p team=payments
-  magnetar-admin topics create-subscription orders -s billing --enable-retry"""
+  magnetar-admin topics create-subscription orders -s billing --enable-retry
+  magnetar-admin topics create-subscription orders -s billing --type key_shared --lanes 16"""
 )
 @topic_argument
 @subscription_option
@@ -98,6 +99,11 @@ Examples:
 @click.option(
     "--enable-retry", is_flag=True, help="Make its RETRY topic, <topic>-<subscription>-RETRY, at once."
 )
+@click.option(
+    "--lanes", type=click.IntRange(1, 1_000), metavar="N",
+    help="Serve it to consumer groups: make its queue topic, <topic>-<subscription>-QUEUE, with so many lanes. Each "
+    "consumer has one at least, as with partitions. Such a subscription is not for share groups.",
+)  # fmt: skip
 @common
 @pass_options
 def create_subscription(
@@ -109,6 +115,7 @@ def create_subscription(
     replicated: bool,
     properties: tuple[str, ...],
     enable_retry: bool,
+    lanes: int | None,
 ) -> None:
     """Make a subscription before its consumers come, so that nothing from then on is missed.
 
@@ -122,6 +129,8 @@ def create_subscription(
     query: dict[str, str | bool] = {} if kind is None else {"type": kind}
     if enable_retry:
         query["enableRetry"] = True
+    if lanes is not None:
+        query["lanes"] = str(lanes)
     options.client().put(_path(topic, subscription), body, **query)
     options.told(
         f"Created the {kind + ' ' if kind else ''}subscription {subscription} of {topic}, from {message_id}.",

@@ -49,6 +49,8 @@ class GroupConfig(NamedTuple):
     retry_letter_topic: str | None
     # made with the dead letter topic, so that nothing in it is missed
     dead_letter_subscription: str | None
+    # of a queue topic: how long settled deliveries can be read again
+    queue_retention_ms: int
 
     def dead_letters_of(self, group_id: str, topic: str) -> str:
         """The topic that dead letters of a subscription go to."""
@@ -222,6 +224,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
         or values.optional_text("errors.deadletterqueue.topic.name"),
         retry_letter_topic=values.optional_text("pulsar.retry.letter.topic"),
         dead_letter_subscription=values.optional_text("pulsar.dead.letter.initial.subscription"),
+        queue_retention_ms=values.integer("pulsar.queue.retention.ms"),
     )
 
 

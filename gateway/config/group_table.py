@@ -379,6 +379,15 @@ _ROWS = [
     ),
     Row(
         Setting(
+            "pulsar.queue.retention.ms",
+            Kind.LONG,
+            3_600_000,
+            "How long deliveries of a queue topic can be read again once all up to them are settled.",
+            at_least(0),
+        )
+    ),
+    Row(
+        Setting(
             "pulsar.leave.counts",
             Kind.BOOLEAN,
             True,

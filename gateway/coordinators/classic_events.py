@@ -155,13 +155,26 @@ class Answer(NamedTuple):
     value: Answered
 
 
+class Gone(NamedTuple):
+    """A member is gone: it was lost, or it has said so."""
+
+    member_id: str
+    crashed: bool
+
+
+class Assigned(NamedTuple):
+    """Members have other assignments, or other ids, than before."""
+
+    generation: int
+
+
 class Note(NamedTuple):
     """Something an operator may want to read in the log."""
 
     text: str
 
 
-Effect = Answer | Note
+Effect = Answer | Assigned | Gone | Note
 
 
 class Step(NamedTuple):

@@ -47,9 +47,11 @@ from typing import Any
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.classic_events import (
     Answer,
+    Assigned,
     Delete,
     Effect,
     Event,
+    Gone,
     Heartbeat,
     Join,
     JoinAnswer,
@@ -131,7 +133,7 @@ class ClassicGroup(GroupState):
             roster.pending.pop(event.member_id, None)
             member = roster.get(event.member_id)
             if member is not None:
-                self._remove(member)
+                self._remove(member, crashed=False)
                 self._complete_if_ready()
         elif self.state is DEAD:
             self._answer(event.token, event.refused(Code.COORDINATOR_NOT_AVAILABLE))
@@ -223,6 +225,7 @@ class ClassicGroup(GroupState):
                 answer = answer._replace(skip_assignment=True)
             member.join = None
             self._answer(event.token, answer)
+            self._effects.append(Assigned(self.generation))
             self._dirty = True
         else:
             # In CompletingRebalance the leader may already be assigning to the former id.
@@ -256,6 +259,7 @@ class ClassicGroup(GroupState):
                 self._dirty = True
                 for member in self.roster:
                     member.assignment = event.assignments.get(member.member_id, b"")
+                self._effects.append(Assigned(self.generation))
                 self._answer_syncs(Code.NONE)
 
     def _on_heartbeat(self, event: Heartbeat) -> None:
@@ -285,14 +289,14 @@ class ClassicGroup(GroupState):
             known = roster.static.get(leaver.instance_id) if leaver.instance_id is not None else None
             if known is None:
                 return Code.UNKNOWN_MEMBER_ID
-            self._remove(roster.members[known])
+            self._remove(roster.members[known], crashed=False)
         elif leaver.member_id in roster.pending:
             del roster.pending[leaver.member_id]
         else:
             found = self._fence(leaver.member_id, leaver.instance_id)
             if not isinstance(found, Member):
                 return found
-            self._remove(found)
+            self._remove(found, crashed=False)
         return Code.NONE
 
     def _on_delete(self, event: Delete) -> None:
@@ -440,8 +444,9 @@ class ClassicGroup(GroupState):
         member.rebalance_timeout = event.rebalance_timeout
         self.roster.set_protocols(member, event.protocols)
 
-    def _remove(self, member: Member) -> None:
+    def _remove(self, member: Member, *, crashed: bool = True) -> None:
         """Take a member out, whatever it waits for; what follows for the group is the caller's."""
+        self._effects.append(Gone(member.member_id, crashed))
         if member.join is not None:
             self._answer(member.join, JoinAnswer(Code.UNKNOWN_MEMBER_ID))
             member.join = None

@@ -134,15 +134,19 @@ class Lanes:
             self.owners[number] = None
         if served != 1:
             failed = [each._replace(most=max(self.limit - 1, 0) if self.limit else None) for each in failed]
+        # by lane, source and how often they failed
+        suspected: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
         for number, piece, _ in failed:
+            source = piece.run.source
             for first, last in piece.ranges():
-                count = failed_now(piece.run.source, first) + 1
+                count = failed_now(source, first) + 1
                 if served == 1 and self.limit and count >= self.limit:
-                    self._suspects[number].remove(piece.run.source, [(first, last)])
+                    self._suspects[number].remove(source, [(first, last)])
                     continue
-                self._suspects[number].add(
-                    piece.run.source, [(first, last)], min(count, self.limit - 1) if self.limit else count
-                )
+                count = min(count, self.limit - 1) if self.limit else count
+                suspected.setdefault((number, source, count), []).append((first, last))
+        for (number, source, count), ranges in suspected.items():
+            self._suspects[number].add(source, ranges, count)
         return Crash(failed, returned)
 
     def leave(self, member: str) -> list[Failed]:

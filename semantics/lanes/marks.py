@@ -28,7 +28,7 @@ PREFIX = "ack1;"
 LARGEST = 2**63 - 1
 """of an offset, and of ms"""
 
-_OURS = re.compile(r"ack(\d+)(;|$)", re.ASCII)
+_OURS = re.compile(r"ack(\d+)(;|\0?$)", re.ASCII)
 _ITEM = re.compile(r"([andr])(?::(\d{1,19}))?=(.*)", re.ASCII | re.DOTALL)
 _SPAN = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
 _GAP = re.compile(r"\+(\d{1,19})(?:\*(\d{1,19}))?", re.ASCII)
@@ -71,6 +71,8 @@ def parse(metadata: str | None) -> Marks | None:
     said = _OURS.match(metadata or "")
     if metadata is None or said is None:
         return None
+    # confluent-kafka for Python sends the byte that ends a string in C
+    metadata = metadata.removesuffix("\0")
     if not metadata.startswith(PREFIX):
         raise MarksError(f"ack{said[1]} is not known here; write ack1; and then what is named.")
     seek = False

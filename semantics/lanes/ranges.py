@@ -53,6 +53,10 @@ class Ranges:
         self._ends[begin:stop] = [each[1] for each in kept]
         self.total += sum(each[1] - each[0] for each in kept)
 
+    def clear(self) -> None:
+        """Nothing is in it."""
+        self.remove(0, self._ends[-1] if self._ends else 0)
+
     def within(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """What of [first, end) is in it. The set may not change meanwhile."""
         for at in range(bisect_right(self._ends, first), bisect_left(self._firsts, end)):

@@ -14,6 +14,7 @@ from itertools import accumulate
 _RUN = struct.Struct(">IQIHB")
 _STEPS, _AHEAD = 1, 2
 _LARGEST_STEP = 255
+_PAGE = 256
 MOST_FAILED = 2**16 - 1
 
 
@@ -24,7 +25,7 @@ class RunError(ValueError):
 class Run:
     """Deliveries [at, end) of records of one source."""
 
-    __slots__ = ("ahead", "at", "count", "failed", "first", "source", "steps")
+    __slots__ = ("_sums", "ahead", "at", "count", "failed", "first", "source", "steps")
 
     def __init__(
         self,
@@ -48,6 +49,8 @@ class Run:
         """how many source offsets lie between each and the next; None where there are none"""
         self.ahead = ahead
         """given for a question after the end of the lane, and not to who fetches"""
+        # what the steps come to before each page of them, once somebody has asked
+        self._sums: list[int] | None = None
 
     @property
     def end(self) -> int:
@@ -64,11 +67,21 @@ class Run:
         skipped, length, steps = begin - self.at, end - begin, self.steps
         if steps is None:
             return range(self.first + skipped, self.first + skipped + length)
-        first = self.first + skipped + sum(steps[:skipped])
+        first = self.first + skipped + self._stepped(skipped, steps)
         return [
             offset + number
             for number, offset in enumerate(accumulate(steps[skipped : skipped + length - 1], initial=first))
         ]
+
+    def _stepped(self, number: int, steps: bytes) -> int:
+        """What the first so many steps come to. Who names many deliveries of a long run asks for each."""
+        if number <= _PAGE:
+            return sum(steps[:number])
+        if self._sums is None:
+            pages = (sum(steps[at : at + _PAGE]) for at in range(0, len(steps), _PAGE))
+            self._sums = list(accumulate(pages, initial=0))
+        page = number // _PAGE
+        return self._sums[page] + sum(steps[page * _PAGE : number])
 
     def ranges(self, begin: int, end: int) -> list[tuple[int, int]]:
         """The same as (first, last)."""

@@ -40,14 +40,17 @@ def acknowledge(
     now: int,
     wall: int,
     most: int = RENEW,
+    known: int | None = None,
 ) -> Refusal | None:
-    """Do what the batches say, or nothing of it: see `Cursor.acknowledge`."""
+    """Do what the batches say, or nothing of it: see `Cursor.acknowledge`. They must end before `known`, which is
+    the offset where the dispatcher stands unless the caller knows better.
+    """
     window, leases, keyed, totals = records.window, records.leases, records.keyed, records.totals
     who = leases.consumers.get(consumer)
     refused = wrong(batches, most)
     if refused is not None:
         return refused
-    pieces = check(window, records.read, leases, who, batches)
+    pieces = check(window, records.read if known is None else known, leases, who, batches)
     if isinstance(pieces, Refusal):
         return pieces
     accepted = 0

@@ -241,6 +241,11 @@ class Window:
                 chunk.undone -= settled
         return chunk
 
+    def failures(self, offset: int) -> int:
+        """How often a record has failed, 0 when it is DONE."""
+        chunk = self.chunks.get(offset >> SHIFT)
+        return 0 if chunk is None or chunk.count is None else chunk.count[offset & MASK]
+
     def pieces(self, first: int, end: int) -> Iterator[tuple[Chunk, int, int]]:
         """[first, end) cut by chunks, without the full ones."""
         first = max(first, self.start)

@@ -287,6 +287,19 @@ class Cursor:
         """
         return held.hold_again(self._records, consumer, ranges, now)
 
+    def hold_only(self, consumer: str, ranges: held.Ranges) -> list[tuple[int, int]]:
+        """It is to hold nothing but these, as its own rows say: the rest is AVAILABLE again, as if never taken. What it
+        holds of them, ascending.
+        """
+        first, others = self.start, []
+        for begin, last in ranges:
+            if first < begin:
+                others.append((first, begin - 1))
+            first = max(first, last + 1)
+        others.append((first, max(first, self._records.window.known)))
+        self._deliveries.give_back(consumer, others)
+        return held.holds(self._records, consumer, ranges)
+
     def settle(self, consumer: str, ranges: held.Ranges, now: int, wall: int) -> None:
         """Accept what a consumer holds of (first, last), ascending; what it does not hold is passed over."""
         held.settle(self._records, consumer, ranges, now, wall)
@@ -302,6 +315,12 @@ class Cursor:
     def crash(self, consumer: str, ranges: held.Ranges, most: int | None, now: int, wall: int) -> None:
         """The same; they were in its hands when it was lost. Counts do not rise above `most`, if it is given."""
         held.crash(self._records, consumer, ranges, most, wall)
+
+    def count(self, consumer: str, ranges: held.Ranges, most: int | None, wall: int) -> bool:
+        """One more delivery of what a consumer holds has failed, and it holds it still: see `held.count`. Whether some
+        of it died of that.
+        """
+        return held.count(self._records, consumer, ranges, most, wall)
 
     # -- dead letters ----------------------------------------------------------------------------------------
 
@@ -407,6 +426,10 @@ class Cursor:
     def look(self, offset: int) -> RecordState:
         """Why this record arrives or does not."""
         return explain(self._records, offset)
+
+    def failures(self, offset: int) -> int:
+        """How many deliveries of a record failed, 0 when it is settled: `look` for who asks for very many."""
+        return self._records.window.failures(offset)
 
     def stats(self) -> dict[str, int]:
         """Positions, how many records are in which state, and what happened (`totals`)."""

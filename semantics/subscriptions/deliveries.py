@@ -142,6 +142,9 @@ class Deliveries:
         totals = records.totals
         totals["delivered"] += lease.remaining - before
         totals["redelivered"] += sum([last + 1 - first for first, last, count in taken if count])
+        if config.lanes and taken:
+            # the rows of a lane name them: after a load they must be known here, too
+            records.changed = True
         return taken
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:

@@ -28,12 +28,14 @@ def reject(records: Records, consumer: str, ranges: Ranges, now: int, wall: int)
 def _say(records: Records, consumer: str, ranges: Ranges, kind: int, now: int, wall: int) -> None:
     said = bytes([kind])
     whole = [(first, last, said) for first, last in ranges]
-    if isinstance(acknowledge(records, consumer, whole, now, wall), Refusal):
+    # after a load it holds what the dispatcher has not come to yet
+    known = records.window.known
+    if isinstance(acknowledge(records, consumer, whole, now, wall, known=known), Refusal):
         there = [
             (chunk.base + first, chunk.base + end - 1, said)
             for chunk, first, end, _ in held_by(records.window, records.leases, consumer, ranges)
         ]
-        refused = acknowledge(records, consumer, there, now, wall)
+        refused = acknowledge(records, consumer, there, now, wall, known=known)
         assert refused is None, "what it holds can be acknowledged"
 
 
@@ -53,6 +55,34 @@ def crash(records: Records, consumer: str, ranges: Ranges, most: int | None, wal
         records.fail(chunk, first, end, GONE, wall, most=most)
         records.leases.settle(lease, end - first)
     records.advance()
+
+
+def count(records: Records, consumer: str, ranges: Ranges, most: int | None, wall: int) -> bool:
+    """One more delivery of each failed, and it holds them all the same; not those that reach the limit, and not above
+    `most`. Whether some reached it.
+    """
+    limit, died = records.config.delivery_limit, False
+    for chunk, first, end, lease in held_by(records.window, records.leases, consumer, ranges):
+        for at, stop, failed in list(chunk.count_runs(first, end)):
+            counted = failed + 1 if most is None else max(min(failed + 1, most), failed)
+            if limit and counted >= limit:
+                records.fail(chunk, at, stop, GONE, wall, most=most)
+                records.leases.settle(lease, stop - at)
+                died = True
+            elif counted > failed:
+                chunk.set_count(at, stop, counted)
+                records.window.dirty.add(chunk.number)
+                records.changed = True
+    records.advance()
+    return died
+
+
+def holds(records: Records, consumer: str, ranges: Ranges) -> list[tuple[int, int]]:
+    """What of these it holds."""
+    return [
+        (chunk.base + first, chunk.base + end - 1)
+        for chunk, first, end, _ in held_by(records.window, records.leases, consumer, ranges)
+    ]
 
 
 def hold_again(records: Records, consumer: str, ranges: Ranges, now: int) -> list[tuple[int, int]]:

@@ -243,12 +243,17 @@ class InOrder(SlotQueues):
     def settled(self, chunk: Chunk, first: int, end: int) -> None:
         """[first, end) was ACQUIRED and is DONE."""
         if self._since:
-            for slot in chunk.slot_plane()[first:end]:
+            for slot in chunk.slot_plane()[first : self._reached(chunk, end)]:
                 self._release(slot)
+
+    def _reached(self, chunk: Chunk, end: int) -> int:
+        """`end`, or what of it was read. After a load a lane holds more, of which no slot is known and none counted."""
+        return min(end, max(self.read - chunk.base, 0))
 
     def settled_many(self, chunk: Chunk, ats: NDArray[np.int64]) -> None:
         """`settled` for single offsets of a chunk."""
         if self._since:
+            ats = ats[ats < self._reached(chunk, SIZE)]
             for slot in np.frombuffer(chunk.slot_plane(), np.uint16)[ats].tolist():
                 self._release(slot)
 
@@ -292,18 +297,14 @@ class InOrder(SlotQueues):
 
     def reassign(self, owners: Owners, now: int) -> None:
         """Slots have other owners from now on. What is in hand stays there."""
-        since, self._since = self._since, {}
-        for slot in since:
-            self._marks[slot] &= ~DRAINING
+        since = self._since
         self._more = {}
         super().reassign(owners, now)
-        self._since = {}
-        self._drain(since, now)
         for slot in since.keys() - self._since.keys():
             self._freed(slot)
 
     def _drain(self, since: dict[int, int], now: int) -> None:
-        """Find the slots of which others than their owner have records in hand."""
+        """See `SlotQueues._drain`. Of what was not read yet no slot is known."""
         places, index = np.frombuffer(self._owners.places, np.uint16), self._owners.index
         found: Counter[int] = Counter()
         for chunk in self._window.chunks.values():

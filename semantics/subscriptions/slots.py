@@ -325,18 +325,23 @@ class SlotQueues(Keyed):
     def reassign(self, owners: Owners, now: int) -> None:
         """Slots have other owners from now on. What is in hand stays there."""
         self._owners = table(tuple(owners.ranges()))
-        names, places = self._owners.names, self._owners.places
+        places = self._owners.places
         waiting = [each for queue in self._queues for each in self._waiting(queue)]
         waiting.sort()
-        self._queues = [Queue() for _ in names]
+        self._queues = [Queue() for _ in self._owners.names]
         for offset, slot in waiting:
             self._queues[places[slot]].add(offset, slot)
         before, self._since = self._since, {}
         for slot in before:
             self._marks[slot] &= ~DRAINING
+        self._drain(before, now)
+
+    def _drain(self, since: dict[int, int], now: int) -> None:
+        """Find the slots of which others than their owner have records in hand; `since` says of some from when on."""
+        names, places = self._owners.names, self._owners.places
         for slot, holder in self._in_hand().items():
             if names[places[slot]] != holder:
-                self._since[slot] = before.get(slot, now)
+                self._since[slot] = since.get(slot, now)
                 self._marks[slot] |= DRAINING
 
     def _waiting(self, queue: Queue) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.broker.producers import ProducerTable
+from gateway.broker.queues import rows as lane_rows
 from gateway.broker.subscriptions import rows as subscriptions
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.group_rows import ShareMemberRow
@@ -61,6 +62,7 @@ KEYS = {
     Family.JOURNAL: own.JOURNAL_KEY.pack(5, PARTITION, 0),
     Family.TOUCHED: own.TOUCHED_KEY.pack(5, PARTITION),
     Family.DEDUP: dedup(),
+    Family.LANE: lane_rows.writes_gone(PARTITION, 7).key,
     **{family: of_cursor(kind) for kind, family in subscriptions.FAMILIES.items()},
     Family.GROUP: group_rows.key(GROUP),
     Family.MEMBER: members(GROUP),
@@ -70,7 +72,7 @@ KEYS = {
 
 
 def test_every_family_that_is_written_has_its_place() -> None:
-    assert set(Family) - set(KEY_LAYOUTS) == {Family.LANE, Family.TXN}
+    assert set(Family) - set(KEY_LAYOUTS) == {Family.TXN}
     split = {family for family, place in KEY_LAYOUTS.items() if place.kind is not ScopeKind.INSTANCE}
     assert split == set(KEYS)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from gateway.config.group_configs import GroupConfig
 
 
+_FOREVER_MS = 1 << 50
+_NO_LIMIT = 1 << 40
+
+
 def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int) -> bool:
     """What cannot change while consumers of one kind are connected: Pulsar refuses those of another, too. Whether it
     changes. Raises KafkaError INVALID_CONFIG.
@@ -44,6 +49,18 @@ def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: 
         Error.INVALID_CONFIG,
         f"{what} is {was} and cannot become {to_be} while it has consumers ({consumers}): stop them, change it, start "
         "them again.",
+    )
+
+
+def with_lanes(config: GroupConfig) -> GroupConfig:
+    """The same for a subscription whose consumers are lanes: how much these hold, and for how long, is their own
+    affair.
+    """
+    its = config.subscription
+    return config._replace(
+        subscription=replace(
+            its, lanes=True, lock_ms=_FOREVER_MS, max_locks=_NO_LIMIT, receiver_queue=_NO_LIMIT
+        )
     )
 
 
@@ -122,7 +139,17 @@ class SubscriptionConfigs:
 
     def of(self, row: SubscriptionRow) -> GroupConfig:
         """A subscription's configuration as it is in force: its own over its group's. Raises KafkaError."""
-        return self._node.group_configs.overridden(row.group, self.own(row))
+        config = self._node.group_configs.overridden(row.group, self.own(row))
+        return with_lanes(config) if self._has_lanes(row) else config
+
+    def _has_lanes(self, row: SubscriptionRow) -> bool:
+        """Whether it is served by the lanes of a queue topic, its own or that of its base. Raises KafkaError."""
+        base = self.base_of(row)
+        if base is not None and base != row.topic:
+            found = self._known.row(row.group, base)
+            if found is not None:
+                row = found
+        return bool(row.queue) and self._node.catalog.get(row.queue) is not None
 
     def on(self, group: str, topic: str) -> GroupConfig:
         """The same of a group on the topic of that name, where it may have no subscription yet. Raises KafkaError."""
@@ -135,7 +162,9 @@ class SubscriptionConfigs:
         """
         found = self._locks.get(group)
         if found is None:
-            times = [each.config.subscription.lock_ms for each in self._known.live_of(group)]
+            configs = [each.config.subscription for each in self._known.live_of(group)]
+            # what lanes hold has no end, and is no affair of members of share groups
+            times = [each.lock_ms for each in configs if not each.lanes]
             if not times:
                 return self._node.group_configs.get(group).subscription.lock_ms
             found = self._locks[group] = min(times)

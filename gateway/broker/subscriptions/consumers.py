@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gateway.metrics_catalog import GatewayMetrics
+    from semantics.subscriptions.cursor import Cursor
 
 
 class Consumer:
     """What is counted of a consumer on one partition. Times in monotonic ms."""
 
-    __slots__ = ("acked", "asked", "attached_at", "delivered", "delivered_at", "nacked", "sent_bytes")
+    __slots__ = ("acked", "asked", "attached_at", "delivered", "delivered_at", "nacked", "sent_bytes", "told")
 
     def __init__(self, now: int) -> None:
         self.attached_at = now
@@ -21,6 +22,8 @@ class Consumer:
         self.delivered_at = -1
         # records its last fetch asked for
         self.asked = 0
+        # of a lane: the cursor that knows what it holds
+        self.told: Cursor | None = None
 
 
 def count_acks(

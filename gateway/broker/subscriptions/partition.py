@@ -210,6 +210,8 @@ class SubscriptionPartition:
             self._tools.counted.keep(self.subscription.id, self.id, cursor.totals)
         self.cursor = None
         self._tools.timers.disarm(self)
+        if cursor is not None:
+            self.subscription.cursor_lost()
 
     def retype(self) -> None:
         """The subscription is of another type now: its cursor is made again."""
@@ -276,6 +278,18 @@ class SubscriptionPartition:
             cursor.detach(consumer, Ending.STOPPED if self._tools.stopping() else ending, now, wall)
             self.touch()
         self.subscription.left(consumer)
+
+    def hold_again(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What an attached consumer holds by what is stored elsewhere: see `Cursor.hold_again`. A cursor that was told
+        before, and was not loaded since, knows itself what of it is settled: see `Cursor.hold_only`.
+        """
+        cursor, its = self.ready(), self.consumers[consumer]
+        if its.told is not cursor:
+            its.told = cursor
+            return cursor.hold_again(consumer, ranges, self.node.clock.monotonic_ms())
+        held = cursor.hold_only(consumer, ranges)
+        self.parked.serve_soon()
+        return held
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:
         """Acquired by the consumer, and not sent: as if it had never been taken."""

@@ -68,6 +68,10 @@ class Subscribed(Named, Protocol):
         """A consumer was detached from a partition."""
         ...
 
+    def cursor_lost(self) -> None:
+        """A cursor was thrown away."""
+        ...
+
     def let_go(self, index: int, /) -> None:
         """Let go of a cursor that was loaded for a moment, unless somebody uses it by now."""
         ...

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import telling
 from gateway.broker.subscriptions.answer import Answer
+from gateway.broker.subscriptions.pointers import Pointers
 from gateway.broker.subscriptions.stored import Plain, Stored, pick, skim, walk
 from gateway.broker.subscriptions.telling import Told
 from semantics.subscriptions.states import Acquired, Batch
@@ -117,7 +118,14 @@ class Reader:
 
     def fetch(self, consumer: str, limit: int, max_bytes: int, most: int) -> Pending[Delivery]:
         """See `SubscriptionPartition.fetch`."""
-        found = drive(Fetching(self._at, self, consumer, limit, max_bytes, most).run())
+        answer = Answer(self._at, self.scanner, max_bytes)
+        found = drive(Fetching(self._at, self, consumer, limit, max_bytes, most, answer).run())
+        return found if type(found) is Delivery else self._serving(cast("Awaitable[Delivery]", found))
+
+    def take(self, consumer: str, limit: int, max_bytes: int) -> Pending[Delivery]:
+        """The same for who keeps what was acquired, and reads it when it is asked for: the delivery has no buffers."""
+        answer = Pointers(self)
+        found = drive(Fetching(self._at, self, consumer, limit, max_bytes, limit, answer).run())
         return found if type(found) is Delivery else self._serving(cast("Awaitable[Delivery]", found))
 
     async def _serving(self, found: Awaitable[Delivery]) -> Delivery:
@@ -162,7 +170,14 @@ class Fetching:
     )
 
     def __init__(
-        self, at: Fetched, reader: Reader, consumer: str, limit: int, max_bytes: int, most: int
+        self,
+        at: Fetched,
+        reader: Reader,
+        consumer: str,
+        limit: int,
+        max_bytes: int,
+        most: int,
+        answer: Answer | Pointers,
     ) -> None:
         self._at = at
         self._reader = reader
@@ -171,7 +186,7 @@ class Fetching:
         self._max_bytes = max_bytes
         # to the end of a batch it may be that many
         self._most = most
-        self._answer = Answer(at, reader.scanner, max_bytes)
+        self._answer = answer
         # what was acquired and is still to be read
         self._rest: list[Acquired] = []
 

@@ -235,7 +235,7 @@ class Subscriptions:
         current = node.topics.get(topic)
         try:
             if starts is None:
-                starts = await self._starts(current, node.group_configs.get(group))
+                starts = await self.starts(current, node.group_configs.get(group))
             # whoever gave them may have seen the topic before it grew, or one of that name before it
             count = len(current.partitions)
             starts = [*starts[:count], *[0] * (count - len(starts))]
@@ -317,7 +317,7 @@ class Subscriptions:
                 writes += rows.writes_of(rows.prefix(number, partition), fresh.writes())
         return row, writes
 
-    async def _starts(self, topic: Topic, config: GroupConfig) -> list[int]:
+    async def starts(self, topic: Topic, config: GroupConfig) -> list[int]:
         """Where a new subscription begins in each partition. Raises StoreError, KafkaError."""
         node = self.node
         strategy, ago = config.offset_reset

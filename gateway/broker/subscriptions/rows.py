@@ -55,6 +55,8 @@ class SubscriptionRow(msgspec.Struct, omit_defaults=True):
     overrides: dict[str, str] = {}
     # what an administrator keeps with it; those that are named like configs win over all others
     properties: dict[str, str] = {}
+    # the queue topic whose lanes it serves, if there is such a topic
+    queue: str = ""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -34,6 +34,14 @@ KEY_SHARED = "key_shared"
 
 RETRY_MS = 1000
 """When a change of the selector that was not stored is tried again."""
+
+
+class Holder(Protocol):
+    """Lanes say themselves what they hold: they are to know when a cursor has forgotten it."""
+
+    def cursor_lost(self) -> None:
+        """A cursor was thrown away."""
+        ...
 
 
 class Subscription:
@@ -63,6 +71,8 @@ class Subscription:
         self._written: asyncio.Event | None = None
         # of the timers
         self.due_at = NEVER
+        # whose lanes are its consumers, if it has such
+        self.holder: Holder | None = None
         self._take(config)
 
     def _take(self, config: GroupConfig) -> None:
@@ -105,7 +115,7 @@ class Subscription:
         old = self.config
         if config == old:
             return
-        if (config.subscription.type, config.mode) != (old.subscription.type, old.mode):
+        if _kind(config) != _kind(old):
             self._take(config)
             for each in self.partitions.values():
                 # Made again as the other type by whoever comes next; nobody is connected.
@@ -123,27 +133,42 @@ class Subscription:
 
     async def keep(self, properties: dict[str, str]) -> None:
         """Store these properties in place of those there are. Raises StoreError; KafkaError when it is deleted."""
+        row = msgspec.structs.replace(await self.rewriting(), properties=properties)
+        written = Promise[Outcome]()
+
+        def done(outcome: Outcome) -> None:
+            self.rewritten(row if outcome is None else None)
+            written.tell(outcome)
+
+        self.node.commit([rows.writes_changed(row)], done)
+        if (outcome := await written) is not None:
+            raise outcome
+
+    async def rewriting(self) -> SubscriptionRow:
+        """Its row, for who is about to write another in its place and says how that ended: `rewritten`. Raises
+        KafkaError when it is deleted.
+        """
         while self._changing:
             # The row is on its way with other changes, and one of the two would be lost.
             self._written = self._written or asyncio.Event()
             await self._written.wait()
         if self.gone:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
-        row = msgspec.structs.replace(self.row, properties=properties)
-        written = Promise[Outcome]()
         self._changing = True
+        return self.row
 
-        def done(outcome: Outcome) -> None:
-            if outcome is None:
-                self.row = row
-            self._wrote()
-            written.tell(outcome)
-            # members that came or went meanwhile
-            self.change()
+    def rewritten(self, row: SubscriptionRow | None) -> None:
+        """That is its row now; None: it could not be stored."""
+        if row is not None:
+            self.row = row
+        self._wrote()
+        # members that came or went meanwhile
+        self.change()
 
-        self.node.commit([rows.writes_changed(row)], done)
-        if (outcome := await written) is not None:
-            raise outcome
+    def cursor_lost(self) -> None:
+        """A cursor was thrown away."""
+        if self.holder is not None:
+            self.holder.cursor_lost()
 
     def _wrote(self) -> None:
         """The row is no longer being written."""
@@ -269,3 +294,8 @@ class Subscription:
         for index, each in list(self.partitions.items()):
             if each.release():
                 del self.partitions[index]
+
+
+def _kind(config: GroupConfig) -> tuple[str, str, bool]:
+    """What a cursor cannot take over from one of another kind."""
+    return config.subscription.type, config.mode, config.subscription.lanes

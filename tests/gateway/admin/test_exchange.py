@@ -34,6 +34,22 @@ def test_a_parameter_that_is_neither_is_refused_and_not_repeated_at_length(text:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("query", "found"), [({}, 9), ({"n": ""}, 9), ({"n": "1"}, 1), ({"n": "20"}, 20), ({"n": "007"}, 7)]
+)
+def test_a_parameter_is_a_number(query: dict[str, str], found: int) -> None:
+    assert Call("GET", (), query).whole_number("n", 1, 20, 9) == found
+
+
+@pytest.mark.parametrize("text", ["0", "21", "-1", "+1", "1.0", "one", " 1", "1_0", "٣", "9" * 5_000])
+def test_a_parameter_that_is_no_number_or_another_is_refused(text: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        Call("GET", (), {"n": text}).whole_number("n", 1, 20)
+    assert (refused.value.status, refused.value.reason) == (
+        400, f"The parameter n is a number from 1 to 20, not {text[:40]!r}.",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("body", "found"), [(b"", None), (b" \n", None), (b"null", None), (b" [1] ", [1])])
 def test_a_body_is_json_or_nothing(body: bytes, found: object) -> None:
     assert Call("PUT", (), body=body).json() == found

@@ -162,3 +162,70 @@ def test_the_retry_topic_is_made_with_the_subscription_when_asked_for(serve: Ser
         assert (await admin.ask("GET", "P/orders-late-RETRY/subscriptions")).json == ["late"]
 
     serve(test)
+
+
+# -- lanes -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_subscription_is_made_with_its_queue_topic(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"a", b"b"])
+        properties = json.dumps(
+            {**json.loads(EARLIEST), "properties": {"team": "blue", "pulsar.nack.delay.ms": "7"}}
+        )
+        line = "P/orders/subscription/billing?type=key_shared&lanes=3"
+        assert (await admin.ask("PUT", line, properties)).status == 204
+        topic = admin.broker.topics.get("orders-billing-QUEUE")
+        assert (len(topic.partitions), topic.internal) == (3, True)
+        found = admin.broker.subscriptions.get("billing", "orders")
+        assert found is not None
+        config = found.config.subscription
+        assert (config.type, config.lanes, config.nack_delay_ms) == ("key_shared", True, 7)
+        assert found.row.properties == {"team": "blue", "pulsar.nack.delay.ms": "7"}
+        # it begins where it was told, and is no share group
+        assert (await admin.ask("GET", "P/orders/stats")).json["subscriptions"]["billing"]["msgBacklog"] == 2
+        assert admin.broker.share_groups.look("billing") is None
+        assert (await admin.ask("PUT", line, EARLIEST)).status == 409
+
+    serve(test)
+
+
+def test_a_number_of_lanes_that_cannot_be_makes_nothing(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        for lanes in ("0", "1001", "-1", "many", "1.5"):
+            answer = await admin.ask("PUT", f"P/orders/subscription/billing?lanes={lanes}", EARLIEST)
+            assert (answer.status, "from 1 to 1000" in answer.json["reason"]) == (400, True)
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == []
+        assert (await admin.ask("PUT", "P/orders/subscription/billing?lanes=", EARLIEST)).status == 204
+        assert admin.broker.catalog.get("orders-billing-QUEUE") is None
+
+    serve(test)
+
+
+def test_lanes_and_a_retry_topic_are_made_together(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        line = "P/orders/subscription/billing?lanes=2&enableRetry=true"
+        assert (await admin.ask("PUT", line, EARLIEST)).status == 204
+        queue = admin.broker.queues.of(admin.broker.topics.get("orders-billing-QUEUE"))
+        assert len(queue.sources) == 2
+        retries = admin.broker.subscriptions.get("billing", "orders-billing-RETRY")
+        assert retries is not None
+        assert retries.config.subscription.lanes
+
+    serve(test)
+
+
+def test_a_queue_topic_has_no_subscriptions_of_its_own(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        assert (await admin.ask("PUT", "P/orders/subscription/billing?lanes=2", EARLIEST)).status == 204
+        for more in ("", "?lanes=2"):
+            answer = await admin.ask("PUT", f"P/orders-billing-QUEUE/subscription/other{more}", EARLIEST)
+            assert (answer.status, "is a queue topic" in answer.json["reason"]) == (412, True)
+        stats = await admin.ask("GET", "P/orders-billing-QUEUE/partitioned-stats")
+        assert (stats.status, stats.json["subscriptions"]) == (200, {})
+
+    serve(test)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
@@ -97,6 +97,22 @@ def listing(broker: FakeBroker) -> list[Listed]:
     return found
 
 
+class FakeQueues:
+    """There are no queue topics; what they would have been told of groups."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, ...]] = []
+
+    def load(self, topics: Iterable[Topic]) -> None:
+        assert all(topic.queue is None for topic in topics)
+
+    def assigned(self, group: str) -> None:
+        self.told.append((group, "assigned"))
+
+    def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
+        self.told.append((group, member, "crashed" if crashed else "left"))
+
+
 class FakeBroker:
     """Commits wait for `land` unless `at_once`; time passes with `advance`."""
 
@@ -116,7 +132,8 @@ class FakeBroker:
         self.group_configs = GroupConfigs(self)
         self.subscriptions = FakeSubscriptions(self.group_configs)
         self.group_kinds = GroupKinds(self)
-        self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch)
+        self.queues = FakeQueues()
+        self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch, self.queues)
         self.share_sessions = ShareSessions(self, lambda group: self.share_groups.look(group))
         self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gateway.coordinators import group_rows
-from gateway.coordinators.classic_events import Delete, Heartbeat, Leave, Leaver, Plain, Sync
+from gateway.coordinators import group_rows, offsets
+from gateway.coordinators.classic_events import Delete, Heartbeat, Join, Leave, Leaver, Plain, Sync
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import GroupHead, Kind, State
 from gateway.promise import Promise
-from store.api import Durability, Family, Put
+from store.api import Durability, Family, Put, Write
 from tests.gateway.broker.fake_broker import FakeBroker, listing
 from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
@@ -197,3 +197,90 @@ def test_rebalances_and_commits_are_counted(broker: FakeBroker, client: Client) 
     client.commit("t", 1, "m1", 1)
     assert broker.metrics.rebalances.value == 1
     assert broker.metrics.offset_commits.value == 1
+
+
+# -- who has which partitions
+
+
+def given_to(topic: bytes, *partitions: int) -> bytes:
+    """An assignment of one topic's partitions, as consumers write it."""
+    head = b"\0\1\0\0\0\1" + len(topic).to_bytes(2, "big") + topic + len(partitions).to_bytes(4, "big")
+    return head + b"".join(index.to_bytes(4, "big") for index in partitions) + b"\xff\xff\xff\xff"
+
+
+def test_the_assignment_of_a_group_is_what_its_members_were_given(broker: FakeBroker, client: Client) -> None:
+    groups = broker.groups
+    assert groups.assignment("g") == {}
+    client.join()
+    second = client.join(new="m2")
+    broker.advance(1_000)
+    assert value(second).generation == 1
+    assert groups.assignment("g") == {"m1": {}, "m2": {}}
+    client.sync("m2", 1)
+    client.sync("m1", 1, m1=given_to(b"q", 0, 2), m2=given_to(b"q", 1))
+    assigned = {"m1": {"q": [0, 2]}, "m2": {"q": [1]}}
+    assert groups.assignment("g") == assigned
+    assert broker.restart().groups.assignment("g") == assigned
+    client.leave("m2")
+    assert groups.assignment("g") == {"m1": {"q": [0, 2]}}
+
+
+def test_other_protocols_have_no_partitions(broker: FakeBroker, client: Client) -> None:
+    joined = client.run(
+        Join(caller(), "", "w1", None, "c", "/h", SESSION, 60_000, "connect", (("range", b""),), False)
+    )
+    broker.advance(300)
+    assert value(joined).generation == 1
+    client.sync("w1", 1, w1=given_to(b"q", 0))
+    assert broker.groups.assignment("g") == {}
+
+
+def test_followers_are_told_of_assignments_and_of_who_is_gone(broker: FakeBroker, client: Client) -> None:
+    told = broker.queues.told
+    joined = client.join()
+    second = client.join(new="m2")
+    broker.advance(1_000)
+    assert value(joined).generation == value(second).generation == 1
+    assert told == []
+    client.sync("m2", 1)
+    broker.at_once = False
+    client.sync("m1", 1, m1=b"A", m2=b"B")
+    # not before it is durable
+    assert told == []
+    broker.land()
+    assert told == [("g", "assigned")]
+    broker.at_once = True
+    client.leave("m2")
+    assert told[1:] == [("g", "m2", "left")]
+    broker.advance(SESSION)
+    assert told[2:] == [("g", "m1", "crashed")]
+
+
+# -- what is done along with a commit
+
+
+def test_what_goes_along_with_a_commit_is_stored_with_it_or_not_done(
+    broker: FakeBroker, client: Client
+) -> None:
+    topic = broker.topic("t")
+    client.stable()
+    members: list[bool] = []
+    row = offsets.encode(7, 3, 0, -1, topic.topic_id, "")
+
+    def along(member: bool) -> list[Write]:
+        members.append(member)
+        return [Put(Family.OFFSET, offsets.key("g", "t", 0), row)]
+
+    def commit(member_id: str, generation: int) -> Any:
+        return value(broker.groups.commit_offsets("g", member_id, None, generation, [], caller(), along))
+
+    assert commit("m1", 1) == Plain(Code.NONE)
+    assert client.offset("t") == 7
+    # not those whose time is over, nor strangers while there are members
+    assert commit("m1", 0) == Plain(Code.ILLEGAL_GENERATION)
+    assert commit("m9", 1) == Plain(Code.UNKNOWN_MEMBER_ID)
+    assert commit("", -1) == Plain(Code.UNKNOWN_MEMBER_ID)
+    assert members == [True]
+    client.leave("m1")
+    assert commit("", -1) == Plain(Code.NONE)
+    assert members == [True, False]

@@ -14,6 +14,7 @@ from gateway.broker.damage import Damage
 from gateway.broker.errors import KafkaError
 from gateway.broker.in_use import InUse
 from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.readable import Readable
 from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
 from gateway.config import Settings
@@ -71,7 +72,10 @@ class World:
         self.home = Home()
         self.catalog = Catalog(self.home.store)
         self.settings = Settings.load([], None, {})
-        self.in_use = InUse(self.home, self.catalog, self.effective)
+        self.in_use = InUse(self.home, self.catalog, self.effective, self._lane)
+
+    def _lane(self, runtime: TopicRuntime, index: int) -> Readable:
+        raise AssertionError("there are no queue topics")
 
     def effective(self, configs: dict[str, str]) -> TopicConfig:
         return effective(configs, self.settings)

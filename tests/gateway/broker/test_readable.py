@@ -31,6 +31,7 @@ class Lane:
         self.disk: asyncio.Event | None = None
         self.error: StoreError | None = None
         self.told: list[StoreError] = []
+        self.ends = 0
 
     def fetch(
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
@@ -45,6 +46,9 @@ class Lane:
         await disk.wait()
         return [self.stored]
 
+    def at_end(self) -> None:
+        self.ends += 1
+
     def unreadable(self, error: StoreError) -> None:
         self.told.append(error)
 
@@ -56,7 +60,7 @@ def run(monkeypatch: pytest.MonkeyPatch, test: Any) -> None:
         async with serving() as gateway:
             client = await Client.connect(gateway)
             await create(client, "t")
-            monkeypatch.setattr(gateway.broker.in_use, "partition_of", lambda *_: lane)
+            monkeypatch.setattr(gateway.broker.in_use, "readable", lambda *_: lane)
             await test(gateway, client, lane)
             client.close()
 
@@ -84,6 +88,7 @@ def test_a_fetch_waits_for_it_to_grow(monkeypatch: pytest.MonkeyPatch) -> None:
         async with asyncio.timeout(5):
             while not lane.watchers:
                 await asyncio.sleep(0)
+        assert lane.ends, "it is told that somebody wants more"
         lane.high_watermark = 14
         for each in list(lane.watchers):
             each.wake(lane, lane.size)

@@ -23,6 +23,10 @@ SUB = f"{TOPIC}/subscription/billing"
          "PUT", f"{SUB}?enableRetry=true",
          {"ledgerId": -1, "entryId": -1, "partitionIndex": -1,
           "properties": {"team": "blue", "pulsar.nack.delay.ms": "1000"}}),
+        ("create-subscription orders -s billing -m earliest --lanes 16", "PUT", f"{SUB}?lanes=16",
+         {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}),
+        ("create-subscription orders -s billing -m earliest --type key_shared --lanes 1", "PUT",
+         f"{SUB}?type=key_shared&lanes=1", {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}),
         ("update-subscription-properties orders -s billing -p a=b=c", "PUT", f"{SUB}/properties", {"a": "b=c"}),
         ("update-subscription-properties orders -s billing --clear", "PUT", f"{SUB}/properties", {}),
         ("unsubscribe orders -s billing -f", "DELETE", f"{SUB}?force=true", None),
@@ -88,6 +92,9 @@ def test_a_key_alone_and_in_a_subscription(peer: Peer) -> None:
         ("update-subscription-properties orders -s billing -p a=b -c", "--clear"),
         ("update-subscription-properties orders -s billing -p team", "KEY=VALUE"),
         ("create-subscription orders --subscription=", "name of the subscription is empty"),
+        ("create-subscription orders -s billing --lanes 0", "--lanes"),
+        ("create-subscription orders -s billing --lanes 1001", "--lanes"),
+        ("create-subscription orders -s billing --lanes many", "--lanes"),
     ],
 )
 def test_what_makes_no_sense_is_told_before_anybody_is_asked(peer: Peer, line: str, word: str) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.coordinators import group_rows
-from gateway.coordinators.classic_events import Answer, Heartbeat, Join, JoinAnswer, Sync, SyncAnswer
+from gateway.coordinators.classic_events import (
+    Answer,
+    Assigned,
+    Gone,
+    Heartbeat,
+    Join,
+    JoinAnswer,
+    Sync,
+    SyncAnswer,
+)
 from gateway.coordinators.classic_group import ClassicGroup
 from gateway.coordinators.group_rows import State
 from gateway.coordinators.group_state import Limits
@@ -25,6 +34,8 @@ class ClassicBench(Bench):
         self.group = ClassicGroup("g", limits or Limits(DELAY), 0)
         self.answers: dict[Any, Any] = {}
         self.writes: list[Write] = []
+        # what followers of assignments are told
+        self.told: list[Gone | Assigned] = []
         self._ids = 0
 
     def send(self, event: Any) -> Any:
@@ -35,6 +46,8 @@ class ClassicBench(Bench):
             if isinstance(effect, Answer):
                 assert effect.token not in self.answers, "answered twice"
                 self.answers[effect.token] = effect.value
+            elif isinstance(effect, Gone | Assigned):
+                self.told.append(effect)
         return self.answers.get(getattr(event, "token", None))
 
     def join(

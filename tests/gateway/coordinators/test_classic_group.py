@@ -8,7 +8,9 @@ import pytest
 
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import (
+    Assigned,
     Delete,
+    Gone,
     Heartbeat,
     JoinAnswer,
     Leave,
@@ -421,3 +423,70 @@ def test_every_state_can_be_entered_and_only_dead_is_final() -> None:
 def test_codes_are_kafkas() -> None:
     for code in Code:
         assert Error[code.name].value == code.value
+
+
+# -- what those are told who follow assignments --------------------------------------------------------------
+
+
+def test_an_assignment_is_told_when_the_leader_has_made_it(bench: ClassicBench) -> None:
+    bench.join("a")
+    bench.join("b")
+    bench.pass_time(DELAY * 2)
+    bench.sync("bs", "id-b")
+    assert bench.told == []
+    bench.sync("as", "id-a", assignments={"id-a": b"A", "id-b": b"B"})
+    assert bench.told == [Assigned(1)]
+    # once: who asks again is answered, and nothing has changed
+    bench.sync("as2", "id-a")
+    assert bench.told == [Assigned(1)]
+
+
+def test_a_member_that_falls_silent_is_lost(bench: ClassicBench) -> None:
+    bench.stable("a", "b")
+    bench.told.clear()
+    bench.pass_time(SESSION - 1)
+    bench.beat("id-a")
+    bench.pass_time(1)
+    assert bench.told == [Gone("id-b", crashed=True)]
+
+
+def test_a_member_that_says_so_is_not_lost(bench: ClassicBench) -> None:
+    bench.stable("a", "b")
+    bench.told.clear()
+    bench.send(Leave("l", (Leaver("id-a"), Leaver("nobody"))))
+    assert bench.told == [Gone("id-a", crashed=False)]
+
+
+def test_a_static_member_that_is_taken_out_by_its_name_is_not_lost(bench: ClassicBench) -> None:
+    bench.stable("a", instance_id="i")
+    bench.told.clear()
+    bench.send(Leave("l", (Leaver("", "i"),)))
+    assert bench.told == [Gone("id-a", crashed=False)]
+
+
+def test_who_does_not_rejoin_or_sync_is_lost(bench: ClassicBench) -> None:
+    bench.stable("a", "b", rebalance=5_000)
+    bench.told.clear()
+    bench.join("a2", member_id="id-a", protocols=(("range", b"x"),), rebalance=5_000)
+    for _ in range(6):
+        bench.pass_time(999)
+        bench.beat("id-b")
+    assert bench.told == [Gone("id-b", crashed=True)]
+    bench.told.clear()
+    # it leads now, and does not assign
+    for _ in range(6):
+        bench.pass_time(999)
+        bench.beat("id-a")
+    assert bench.told == [Gone("id-a", crashed=True)]
+
+
+def test_a_member_that_only_asked_for_an_id_is_nobody(bench: ClassicBench) -> None:
+    bench.stable("a")
+    bench.told.clear()
+    bench.join("p", id_required=True)
+    bench.send(Leave("l", (Leaver("id-p"),)))
+    bench.join("q", id_required=True)
+    for _ in range(30):
+        bench.pass_time(999)
+        bench.beat("id-a")
+    assert bench.told == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.coordinators.classic_events import (
+    Assigned,
     JoinAnswer,
     SyncAnswer,
 )
@@ -19,8 +20,11 @@ def test_a_static_member_comes_back_without_a_rebalance(bench: ClassicBench) -> 
     bench.pass_time(DELAY * 2)
     bench.sync("as", "id-a", assignments={"id-a": b"A", "id-b": b"B"})
     bench.sync("bs", "id-b")
+    bench.told.clear()
     answer = bench.join("b2", instance_id="ib")
     assert answer is not None
+    # nobody is gone: what b had is b2's
+    assert bench.told == [Assigned(1)]
     assert (answer.error, answer.generation, answer.member_id, answer.leader) == (0, 1, "id-b2", "id-a")
     assert bench.group.state is State.STABLE
     assert [member.member_id for member in row_of(bench.writes).members] == ["id-a", "id-b2"]

@@ -23,6 +23,9 @@ A, N, D, R = Verb.ACK, Verb.NACK, Verb.DEAD, Verb.RETRY
         ("ack1;n:1=1;n:2=2", Marks((Mark(1, 1, N, 1), Mark(2, 2, N, 2)))),
         (f"ack1;n={LARGEST}", Marks((Mark(LARGEST, LARGEST, N),))),
         ("ack1;n=007", Marks((Mark(7, 7, N),))),
+        # clients in C send the byte that ends a string
+        ("ack1;\0", Marks()),
+        ("ack1;s;n=17\0", Marks((Mark(17, 17, N),), True)),
     ],
 )
 def test_what_is_said(said: str, meant: Marks) -> None:
@@ -43,6 +46,9 @@ def test_what_is_said(said: str, meant: Marks) -> None:
         "member-1f0e",
         "ack-1;",
         "ack1x;",
+        "\0",
+        "ack\0",
+        "ack1\0;",
     ],
 )
 def test_what_others_write_is_left_alone(foreign: str | None) -> None:
@@ -54,6 +60,9 @@ def test_what_others_write_is_left_alone(foreign: str | None) -> None:
     [
         ("ack2;n=1", "ack2 is not known"),
         ("ack1", "ack1 is not known"),
+        ("ack1\0", "ack1 is not known"),
+        ("ack1;n=17\0\0", "names no offsets"),
+        ("ack1;n=1\x007", "names no offsets"),
         ("ack01;n=1", "ack01 is not known"),
         ("ack1;x=1", "no item"),
         ("ack1;n", "no item"),

@@ -43,3 +43,14 @@ def test_what_grows_at_its_end_stays_one_range() -> None:
         ranges.add(at, at + 1)
     assert list(ranges) == [(0, 1_000)]
     assert len(ranges) == 1
+
+
+def test_cleared_it_has_nothing() -> None:
+    ranges = Ranges()
+    ranges.clear()
+    for first in (3, 10, 20):
+        ranges.add(first, first + 2)
+    ranges.clear()
+    assert (list(ranges), ranges.total) == ([], 0)
+    ranges.add(1, 2)
+    assert list(ranges) == [(1, 2)]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -77,3 +77,14 @@ def test_a_count_that_is_too_large_stays_large() -> None:
 def test_a_row_that_is_not_whole_is_refused(value: bytes) -> None:
     with pytest.raises(RunError):
         list(decode(0, value))
+
+
+def test_every_part_of_a_long_run_is_what_it_is_of_the_whole() -> None:
+    acquired = [(at, at, 0) for at in accumulate((1 + at * 7 % 50 for at in range(2_000)), initial=5)]
+    (run,) = runs_of(100, 1, acquired)
+    whole = [first for first, _, _ in acquired]
+    for begin in range(0, 2_001, 37):
+        for length in (1, 2, 255, 256, 257, 600):
+            end = min(begin + length, 2_001)
+            assert list(run.offsets(100 + begin, 100 + end)) == whole[begin:end]
+    assert run.last == whole[-1]

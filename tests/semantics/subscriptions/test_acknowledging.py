@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semantics.subscriptions.acknowledging import acknowledge
 from semantics.subscriptions.states import Refusal
-from tests.semantics.subscriptions.driving import ACCEPT, RELEASE, RENEW, Driver
+from tests.semantics.subscriptions.driving import ACCEPT, RELEASE, RENEW, Driver, all_of
 
 REQUEST, STATE = Refusal.INVALID_REQUEST, Refusal.INVALID_RECORD_STATE
 
@@ -114,3 +115,23 @@ def test_a_type_each_is_the_same_as_one_call_each(types: list[int], start: int) 
     together.pass_time(50)
     apart.pass_time(50)
     assert together.state(*offsets) == apart.state(*offsets)
+
+
+def test_who_knows_better_says_how_far_records_are_known() -> None:
+    """A lane holds after a restart what the dispatcher has not come to."""
+    driver = Driver(lanes=True, type="key_shared", lock_ms=2**50)
+    driver.cursor.reassign(all_of("a"), 0)
+    driver.feed(10)
+    driver.poll("a")
+    driver.crash()
+    driver.cursor.hold_again("a", [(0, 9)], driver.now)
+    records = driver.cursor._records
+    assert records.read == 0
+
+    def say(first: int, last: int, known: int | None) -> Refusal | None:
+        return acknowledge(records, "a", [(first, last, ACCEPT)], driver.now, driver.wall, known=known)
+
+    assert say(0, 4, None) is REQUEST
+    assert say(0, 4, 4) is REQUEST
+    assert say(0, 4, 10) is None
+    assert driver.cursor.start == 5

@@ -370,3 +370,21 @@ def test_the_lock_that_members_are_told_is_the_shortest_of_the_groups() -> None:
         assert subscriptions.configs.lock_ms("g") == 6000
 
     run(test)
+
+
+def test_lanes_have_no_part_in_the_lock_that_a_group_is_told() -> None:
+    async def test(world: World) -> None:
+        subscriptions = world.broker.subscriptions
+        await world.topic("lanes")
+        await world.broker.queues.make("lanes", "g", 1)
+        assert subscriptions.configs.lock_ms("g") == 30_000
+        await world.topic("t")
+        await world.subscribe()
+        await world.configure("g", share__record__lock__duration__ms="15000")
+        assert subscriptions.configs.lock_ms("g") == 15_000
+        # nor have locks and hands that are bounded a part in what lanes hold
+        config = world.subscription("g", "lanes").config.subscription
+        assert (config.lanes, world.subscription().config.subscription.lanes) == (True, False)
+        assert min(config.lock_ms, config.max_locks, config.receiver_queue) > 2**31
+
+    run(test)

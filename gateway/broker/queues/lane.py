@@ -1,0 +1,385 @@
+"""A lane at work: what a fetch reads of it, and what it is given when a fetch has come to its end.
+
+Who asks at the end is given more: that is how the next records are dealt. What was given shows when it is stored, and
+then whoever waits is woken. A lane that got nothing is parked on the cursors until one of them has something for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.participant import Gathered, Stage
+from gateway.broker.queues import rows
+from gateway.promise import Promise
+from store.api import Corrupt, Durability, Outcome, Piece, Store, StoreError
+from store.pending import Asking, Pending, drive
+
+if TYPE_CHECKING:
+    from gateway.broker.queues.building import Builder
+    from gateway.broker.queues.source import Source
+    from gateway.broker.readable import Readable, Watcher
+    from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from semantics.lanes.lane import Lane
+    from semantics.lanes.lane import Piece as Deliveries
+    from semantics.lanes.lanes import Lanes
+    from semantics.lanes.runs import Run
+    from store.api import Buffer
+
+log = logging.getLogger("magnetar.queues")
+
+MOST_BYTES = 1024 * 1024
+"""What is given at once has about so many bytes: as much as most clients take of a partition in one answer."""
+_AGAIN_MS = 50
+"""When a lane asks again whose cursors could not be had."""
+
+
+class Dealing(Protocol):
+    """The queue topic that a lane is of."""
+
+    @property
+    def node(self) -> Delivering: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def gone(self) -> bool:
+        """Whether another object stands for it by now, or none."""
+        ...
+
+    @property
+    def fsync(self) -> bool:
+        """Whether what it stores must outlive a power cut."""
+        ...
+
+    @property
+    def lanes(self) -> Lanes: ...
+
+    @property
+    def builder(self) -> Builder: ...
+
+    @property
+    def sources(self) -> Mapping[int, Source]:
+        """By the store's id of the partition."""
+        ...
+
+    def in_turn(self) -> Iterator[Source]:
+        """The sources, whoever has waited longest first."""
+        ...
+
+    def served(self, source: Source, /) -> None:
+        """It was the turn of this one."""
+        ...
+
+    def run(self, work: Awaitable[None], /) -> None:
+        """Go on with work that waits for a disk."""
+        ...
+
+    def throw_away(self, why: str, /) -> None:
+        """What is in memory is not what is stored: it is read again by whoever asks next."""
+        ...
+
+
+class LaneAtWork:
+    """Offers itself to fetches as a partition does (`Readable`); to the turn it is a `Participant`."""
+
+    stage, prepares = Stage.CURSORS, False
+
+    def __init__(
+        self, queue: Dealing, index: int, partition: int, lane: Lane, begins: list[int], store: Store
+    ) -> None:
+        """`partition`: the store's id of it; `begins`: where its rows of runs begin."""
+        self.queue = queue
+        self.index = index
+        self.id = partition
+        self.lane = lane
+        self.store = store
+        self.consumer = name_of(index)
+        self.leader_epoch = store.leader_epoch(partition)
+        self.high_watermark = lane.end
+        self.bytes_out = 0
+        self.watchers: set[Watcher] = set()
+        # True when somebody has read all there is and was given nothing since
+        self._asked = False
+        # True while a disk is asked for what it is to be given
+        self._giving = False
+        self._touched = False
+        # what the open turn has of it
+        self._given: list[Run] = []
+        self._gone: list[int] = []
+        # (monotonic ms, the first open offset then)
+        self._marks: deque[tuple[int, int]] = deque()
+        # lane offsets at which its rows of runs begin
+        self._begins = begins
+        # commits on their way, the oldest first: where the lane will end
+        self._sent: list[int] = []
+
+    # -- as something to read ---------------------------------------------------------------------------------------
+
+    @property
+    def stale(self) -> bool:
+        """See `Readable`."""
+        return self.queue.gone
+
+    @property
+    def log_start(self) -> int:
+        """See `Readable`."""
+        return self.lane.start
+
+    @property
+    def size(self) -> int:
+        """A lane stores no records. What its open deliveries may have in the logs of their sources."""
+        return self.lane.opened * 512
+
+    def fetch(
+        self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
+    ) -> Pending[list[Piece]]:
+        """See `Readable`. Nothing is lent."""
+        return drive(self._read(offset, max_bytes, whole_first))
+
+    def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Asking[list[Piece]]:
+        queue, lane = self.queue, self.lane
+        found: list[Buffer] = []
+        size, reached = 0, offset
+        for piece in lane.readable(offset, self.high_watermark):
+            source = queue.sources.get(piece.run.source)
+            if source is None:
+                # the partition is not there any more
+                reached = piece.end
+                continue
+            partition = source.at.partition
+            if partition.stale:
+                try:
+                    source.at.ready()
+                except KafkaError as error:
+                    raise StoreError(str(error)) from error
+                partition = source.at.partition
+            if piece.run.first < partition.log_start:
+                self._lost(piece, partition.log_start)
+            made, length, behind = yield from queue.builder.build(
+                partition,
+                piece,
+                self.leader_epoch,
+                max_bytes - size,
+                source.at.reader.record_bytes,
+                whole_first=whole_first and not found,
+            )
+            found += made
+            size += length
+            reached = behind
+            if behind < piece.end or size >= max_bytes:
+                break
+        if reached > offset and not self.stale and lane.serve(offset, reached):
+            self.touch()
+        if not found and reached >= self.high_watermark:
+            # nothing of the rest can be read: whoever reads here goes on behind it
+            self.at_end()
+        return found  # type: ignore[return-value]
+
+    def _lost(self, piece: Deliveries, start: int) -> None:
+        """What was trimmed is not open any more: nobody can be sent it."""
+        lane, begin = self.lane, piece.begin
+        end = begin + bisect_left(piece.run.offsets(begin, piece.end), start)
+        if end > lane.open and next(lane.open_ranges(begin, end), None) is not None and not self.stale:
+            lane.close(begin, end)
+            self.touch()
+
+    def unreadable(self, error: StoreError) -> None:
+        """See `Readable`."""
+        log.error(
+            "a lane cannot be read: %s",
+            error,
+            extra={"topic": self.queue.name, "partition": self.index, "corrupt": isinstance(error, Corrupt)},
+        )
+
+    # -- what it is given -------------------------------------------------------------------------------------------
+
+    def at_end(self) -> None:
+        """Somebody has read all there is, and wants more."""
+        self._asked = True
+        self.give()
+
+    def ahead(self) -> Awaitable[None] | None:
+        """Somebody asks where it ends, and will read up to there: Spark, or a tool. Give it what there is, as far as
+        there is room, and wait until that is stored; None when there is nothing to wait for.
+        """
+        if self._giving or self.queue.gone or self._touched:
+            return None
+        room = self.queue.lanes.room(self.index)
+        if not room:
+            return None
+        end = self.lane.end
+        self._giving = True
+        rest = self._driven(self._take(room, ahead=True))
+        if rest is None and self.lane.end == end:
+            return None
+        return self._stored(rest)
+
+    async def _stored(self, rest: Awaitable[None] | None) -> None:
+        if rest is not None:
+            await self._finish(rest)
+        if not self.queue.gone:
+            told: Promise[Outcome] = Promise()
+            self.queue.node.turn.write((), told.tell, Durability.OS)
+            await told
+
+    def wake(self, at: SubscriptionPartition) -> None:
+        """There may be something for it. It is not parked there any more."""
+        self.give()
+
+    def give(self) -> None:
+        """If somebody has asked, and there is room, let it have what there is."""
+        if not self._asked or self._giving or self.queue.gone or not self.watchers:
+            return
+        room = self.queue.lanes.room(self.index)
+        if not room:
+            # a commit makes some
+            return
+        self._giving = True
+        rest = self._driven(self._take(room))
+        if rest is not None:
+            self.queue.run(self._finish(rest))
+
+    def _driven(self, work: Asking[None]) -> Awaitable[None] | None:
+        """As far as it need not wait; the rest, during which nothing else is given."""
+        try:
+            rest = drive(work)
+        except BaseException:
+            self._giving = False
+            raise
+        if isinstance(rest, Awaitable):
+            return rest
+        self._giving = False
+        return None
+
+    async def _finish(self, rest: Awaitable[None]) -> None:
+        try:
+            await rest
+        finally:
+            self._giving = False
+
+    def _take(self, room: int, ahead: bool = False) -> Asking[None]:
+        queue = self.queue
+        found: list[tuple[int, Sequence[tuple[int, int, int]]]] = []
+        left, size = room, 0
+        try:
+            for source in queue.in_turn():
+                if left <= 0 or size >= MOST_BYTES:
+                    break
+                if not source.may_serve(self.consumer):
+                    continue
+                acquired = yield from source.take(self.consumer, left, MOST_BYTES - size)
+                if queue.gone:
+                    return
+                if acquired:
+                    given = sum(last - first for first, last, _ in acquired) + len(acquired)
+                    left -= given
+                    size += int(given * source.at.reader.record_bytes)
+                    found.append((source.id, acquired))
+                    self._given += self.lane.give(source.id, acquired, ahead)
+                    queue.served(source)
+        except KafkaError as error:
+            log.info("lane %d of %s is given nothing for now: %s", self.index, queue.name, error)
+            queue.node.call_at(queue.node.clock.monotonic_ms() + _AGAIN_MS, self.give)
+            if not found:
+                return
+        queue.lanes.polled(self.index, found)
+        if found:
+            self._asked = False
+            self.touch()
+        elif self._asked:
+            for source in queue.sources.values():
+                source.at.parked.add(self)
+
+    # -- the turn ---------------------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Something of it is to be stored."""
+        if not self._touched:
+            self._touched = True
+            self.queue.node.turn.join(self)
+
+    def keep(self, now: int, retention_ms: int) -> None:
+        """To be called from time to time: what was settled for so long is forgotten. Who asks often forgets exactly."""
+        marks = self._marks
+        while marks and marks[0][0] <= now - retention_ms:
+            _, before = marks.popleft()
+            self.trim(before)
+        if self.lane.open > self.lane.start and (not marks or marks[-1][1] != self.lane.open):
+            marks.append((now, self.lane.open))
+
+    def trim(self, before: int) -> None:
+        """Forget what lies below, as far as it is closed."""
+        begins, lane = self._begins, self.lane
+        start = lane.start
+        lane.trim(before)
+        keep = max(bisect_right(begins, lane.start) - 1, 0)
+        self._gone += begins[:keep]
+        del begins[:keep]
+        if lane.start > start:
+            self.touch()
+
+    @property
+    def being_written(self) -> bool:
+        """Whether something of it is in the open turn, or on its way to the store."""
+        return self._touched or bool(self._sent)
+
+    def prepare(self) -> None:
+        """It is as it is."""
+
+    def writes(self, commit: Gathered) -> None:
+        self._touched = False
+        self._sent.append(self.lane.end)
+        if self.queue.gone:
+            return
+        if self._given:
+            commit.writes.append(rows.writes_runs(self.id, self._given))
+            self._begins.append(self._given[0].at)
+            self._given = []
+        commit.writes += [rows.writes_gone(self.id, at) for at in self._gone]
+        self._gone = []
+        commit.writes.append(rows.writes_state(self.id, self.lane))
+        if self.queue.fsync:
+            commit.durability = Durability.FSYNC
+
+    def committed(self) -> Callable[[], None] | None:
+        end = self._sent.pop(0)
+        if end > self.high_watermark:
+            self.high_watermark = end
+            return partial(self._grown, MOST_BYTES)
+        return None
+
+    def failed(self, error: StoreError) -> None:
+        self._sent.pop(0)
+        self.queue.throw_away(f"what a lane was given could not be stored: {error}")
+
+    def dropped(self, error: StoreError) -> None:
+        self._touched = False
+        self.queue.throw_away(f"what a lane was given could not be stored: {error}")
+
+    def _grown(self, appended: int) -> None:
+        readable: Readable = self
+        for watcher in list(self.watchers):
+            try:
+                watcher.wake(readable, appended)
+            except Exception:
+                log.exception("a waiter failed", extra={"topic": self.queue.name, "partition": self.index})
+
+    def close(self) -> None:
+        """Nobody is to read this object any more."""
+        for source in self.queue.sources.values():
+            source.at.parked.discard(self)
+        # in a turn of their own: cursors may not all know yet why it is closed
+        self.queue.node.loop.call_soon(self._grown, 0)
+
+
+def name_of(index: int) -> str:
+    """What a lane is called as a consumer of cursors."""
+    return f"lane {index}"

@@ -1,0 +1,262 @@
+"""A queue topic at work: the lanes of one subscription, and the cursors that they are given records of.
+
+Lanes and cursors say one thing together, so they are loaded together and thrown away together: when a commit fails, or
+a cursor is read again for whatever reason, the whole queue is read again by whoever asks next. What a lane holds is
+said by its own rows; a cursor that was loaded is told of it before it deals anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.queues import rows
+from gateway.broker.queues.lane import LaneAtWork, name_of
+from gateway.wire.errors import Error
+from semantics.lanes.lane import LaneError, by_source
+from semantics.lanes.lanes import Failed, Lanes
+from semantics.lanes.marks import Marks, MarksError, Verb, parse
+from semantics.lanes.runs import RunError
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Topic
+    from gateway.broker.queues.building import Builder
+    from gateway.broker.queues.source import Source
+    from gateway.broker.subscriptions.node import Delivering
+    from gateway.config.group_configs import GroupConfig
+    from semantics.lanes.lane import Piece
+    from store.api import Store
+
+log = logging.getLogger("magnetar.queues")
+
+
+class Queue:
+    """See the module."""
+
+    def __init__(
+        self,
+        node: Delivering,
+        topic: Topic,
+        store: Store,
+        builder: Builder,
+        sources: Iterable[Source],
+        *,
+        config: Callable[[], GroupConfig],
+        fsync: bool,
+    ) -> None:
+        """Of lanes and cursors that are loaded. `config`: the subscription's as it is by now. Raises KafkaError."""
+        self.node = node
+        self.topic = topic
+        self.name = topic.name
+        self.builder = builder
+        self.fsync = fsync
+        self._config = config
+        # True when another object stands for it by now, or none
+        self.gone = False
+        self.gone_because = ""
+        # the catalog's, when its sources were looked at last
+        self.version = -1
+        # by the store's id of the partition; who was served last comes last
+        self.sources: dict[int, Source] = {source.id: source for source in sources}
+        self._tasks: set[asyncio.Task[None]] = set()
+        try:
+            read = [rows.read(store, partition) for partition in topic.partitions]
+        except (StoreError, LaneError, RunError) as error:
+            raise KafkaError(
+                Error.KAFKA_STORAGE_ERROR, f"Lanes of {topic.name} cannot be read: {error}"
+            ) from error
+        self.at = [
+            LaneAtWork(self, index, topic.partitions[index], lane, begins, store)
+            for index, (lane, begins) in enumerate(read)
+        ]
+        its = config().subscription
+        self.lanes = Lanes([lane for lane, _ in read], its.delivery_limit, shared=its.type != "key_shared")
+        self._hold()
+
+    def _hold(self) -> None:
+        """Tell the cursors what the lanes hold; what is not theirs any more is closed."""
+        for at in self.at:
+            lane, name = at.lane, at.consumer
+            opened = [
+                piece
+                for begin, end in list(lane.open_ranges(lane.open, lane.end))
+                for piece in lane.pieces(begin, end)
+            ]
+            ranges = by_source(opened)
+            held: dict[int, list[tuple[int, int]]] = {}
+            for source in self.sources.values():
+                held[source.id] = source.hold(name, ranges.get(source.id, ()))
+            for piece in opened:
+                for begin, end in _not_held(piece, held.get(piece.run.source, [])):
+                    lane.close(begin, end)
+                    at.touch()
+
+    def keep(self) -> None:
+        """Forget what was settled for as long as the configs say."""
+        now, retention_ms = self.node.clock.monotonic_ms(), self._config().queue_retention_ms
+        for each in self.at:
+            each.keep(now, retention_ms)
+
+    # -- the cursors ------------------------------------------------------------------------------------------------
+
+    def in_turn(self) -> Iterator[Source]:
+        """The sources, whoever has waited longest first."""
+        return iter(list(self.sources.values()))
+
+    def served(self, source: Source) -> None:
+        """It was the turn of this one."""
+        self.sources[source.id] = self.sources.pop(source.id)
+
+    def run(self, work: Awaitable[None]) -> None:
+        """Go on with work that waits for a disk."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _ready(self) -> None:
+        """All cursors can be had: what is begun now is done to all of them. Raises KafkaError."""
+        for each in self.sources.values():
+            each.at.ready()
+        self.lanes.limit = self._config().subscription.delivery_limit
+
+    # -- what consumers say -----------------------------------------------------------------------------------------
+
+    def check(self, index: int, offset: int, metadata: str | None) -> Marks:
+        """What a commit says. Raises MarksError, where that is no sense by itself."""
+        return parse(metadata) or Marks()
+
+    def commit(self, index: int, offset: int, metadata: str | None, *, member: bool) -> None:
+        """A commit of the subscription's group: joins the open turn. Raises MarksError, and nothing was done;
+        KafkaError when a cursor cannot be had.
+        """
+        marks = self.check(index, offset, metadata)
+        for mark in marks.named:
+            if mark.verb is Verb.RETRY:
+                raise MarksError("r is not served yet: write n with a delay, such as n:5000=17.")
+        at = self.at[index]
+        self._ready()
+        # then others may have waited for this one
+        ladder = any(self.lanes.suspects(number).number for number in range(len(self.at)))
+        settled = self.lanes.commit(index, offset, marks, self.node.clock.monotonic_ms(), member=member)
+        name = at.consumer
+        for source_id, ranges in by_source(settled.acked).items():
+            if (source := self.sources.get(source_id)) is not None:
+                source.settle(name, ranges)
+        for piece, mark in settled.marked:
+            if (source := self.sources.get(piece.run.source)) is not None:
+                source.mark(name, piece.ranges(), mark)
+        for source_id, ranges in by_source(settled.returned).items():
+            if (source := self.sources.get(source_id)) is not None:
+                source.give_back(name, ranges)
+        if settled.acked or settled.marked or settled.returned:
+            at.touch()
+            for each in self.at if ladder else (at,):
+                each.give()
+
+    # -- who has which lane -----------------------------------------------------------------------------------------
+
+    def assigned(self, lanes: Mapping[str, Iterable[int]]) -> None:
+        """These members have these lanes now, and nobody has the others."""
+        owners: list[str | None] = [None] * len(self.at)
+        for member, numbers in lanes.items():
+            for number in numbers:
+                if 0 <= number < len(owners):
+                    owners[number] = member
+        for at, before, owner in zip(self.at, self.lanes.owners, owners, strict=True):
+            if owner != before:
+                # what another was sent is not in the hands of this one
+                at.lane.served.clear()
+        self.lanes.owners = owners
+
+    def crashed(self, member: str) -> None:
+        """A member is lost. Raises KafkaError when a cursor cannot be had."""
+        self._ready()
+        numbers = self.lanes.of(member)
+        crash = self.lanes.crash(member, self._failures)
+        self._fail(crash.failed)
+        for number, piece in crash.returned:
+            if (source := self.sources.get(piece.run.source)) is not None:
+                source.give_back(name_of(number), piece.ranges())
+        for number in numbers:
+            self.at[number].touch()
+        for each in self.at:
+            each.give()
+
+    def left(self, member: str) -> None:
+        """A member has said that it goes: what is open stays, and the first of it counts a delivery. Raises
+        KafkaError.
+        """
+        self._ready()
+        for number, piece, most in self.lanes.leave(member):
+            source = self.sources.get(piece.run.source)
+            if source is not None and source.count(name_of(number), piece.ranges(), most):
+                at = self.at[number]
+                at.lane.close(piece.begin, piece.end)
+                at.touch()
+
+    def _fail(self, failed: Iterable[Failed]) -> None:
+        for number, piece, most in failed:
+            if (source := self.sources.get(piece.run.source)) is not None:
+                source.crash(name_of(number), piece.ranges(), most)
+
+    def _failures(self, source_id: int, offset: int) -> int:
+        source = self.sources.get(source_id)
+        return source.failures(offset) if source is not None else 0
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    @property
+    def being_written(self) -> bool:
+        """Whether something of its lanes is on its way to the store."""
+        return any(each.being_written for each in self.at)
+
+    def throw_away(self, why: str) -> None:
+        """What is in memory is not what is stored: it is read again by whoever asks next."""
+        if self.gone:
+            return
+        self.gone = True
+        self.gone_because = why
+        log.info("%s is read again from the store: %s", self.name, why)
+        self.close()
+
+    def cursor_lost(self) -> None:
+        """A cursor was thrown away, with what it knew of the lanes."""
+        self.throw_away("a cursor was thrown away")
+
+    def let_go(self) -> None:
+        """It is deleted: the lanes are consumers of nothing any more."""
+        for source in self.sources.values():
+            for each in self.at:
+                source.let_go(each.consumer)
+
+    def close(self) -> None:
+        """Nobody uses it any more."""
+        self.gone = True
+        for task in self._tasks:
+            task.cancel()
+        for each in self.at:
+            each.close()
+
+
+def _not_held(piece: Piece, held: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Lane offsets [begin, end) of a piece whose records are not among these ranges of its source."""
+    offsets = piece.run.offsets(piece.begin, piece.end)
+    position = max(bisect_right(held, offsets[0], key=itemgetter(0)) - 1, 0)
+    begin: int | None = None
+    for number, offset in enumerate(offsets):
+        while position < len(held) and held[position][1] < offset:
+            position += 1
+        there = position < len(held) and held[position][0] <= offset
+        if there and begin is not None:
+            yield begin, piece.begin + number
+            begin = None
+        elif not there and begin is None:
+            begin = piece.begin + number
+    if begin is not None:
+        yield begin, piece.end

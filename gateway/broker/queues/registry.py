@@ -1,0 +1,336 @@
+"""The queue topics there are: made, found, told of what happens to groups, deleted with what they belong to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.broker.catalog import QueueOf, Topic
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.loading import Loading, all_loaded, check_loaded
+from gateway.broker.queues import rows as lane_rows
+from gateway.broker.queues.building import Builder
+from gateway.broker.queues.lane import name_of as lane_name
+from gateway.broker.queues.queue import Queue
+from gateway.broker.queues.source import Source
+from gateway.broker.subscriptions import letter_names, rows
+from gateway.broker.subscriptions.subscription import KEY_SHARED
+from gateway.config import subscription_configs
+from gateway.promise import Promise
+from gateway.wire.errors import Error
+from semantics.subscriptions import selectors
+from semantics.subscriptions.selectors import SelectorError
+from store.api import Outcome, StoreError, Write, of_partition
+from store.pending import Pending
+
+if TYPE_CHECKING:
+    from gateway.broker.partition import TopicRuntime
+    from gateway.broker.queues.lane import LaneAtWork
+    from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.registry import Subscriptions
+    from gateway.broker.subscriptions.subscription import Subscription
+    from gateway.config.group_configs import GroupConfig
+
+log = logging.getLogger("magnetar.queues")
+
+Assignment = Mapping[str, Mapping[str, Sequence[int]]]
+"""Member -> topic -> its partitions."""
+
+MOST_LANES = 1_000
+"""Lanes of a queue topic: a consumer has one at least, or it gets nothing."""
+
+
+def name_of(topic: str, subscription: str) -> str:
+    """What the queue topic of a subscription is called."""
+    return f"{topic}-{subscription}{letter_names.QUEUE}"
+
+
+def dealt(config: GroupConfig, lanes: int) -> bytes:
+    """Who owns which slots when all lanes are there, as a subscription's row keeps it; nothing for Shared. Raises
+    KafkaError INVALID_CONFIG.
+    """
+    if config.subscription.type != KEY_SHARED:
+        return b""
+    selector = selectors.make(config.mode)
+    for index in range(lanes):
+        lane = lane_name(index)
+        ranges = config.ranges.get(lane)
+        try:
+            selector.add(lane, list(ranges) if ranges is not None else None)
+        except SelectorError as error:
+            raise KafkaError(Error.INVALID_CONFIG, f"{lane} gets no slots: {error}") from error
+    return selector.dump()
+
+
+class Queues:
+    """All queue topics of this node."""
+
+    def __init__(
+        self,
+        node: Delivering,
+        subscriptions: Subscriptions,
+        assignment: Callable[[str], Assignment],
+        changed: Callable[[str, Topic | None], None],
+    ) -> None:
+        """`assignment`: who has which partitions in a classic group that is stable; raises KafkaError while it is not
+        loaded. `changed` is called when a change of the catalog is durable.
+        """
+        self.node = node
+        self._subscriptions = subscriptions
+        self._assignment = assignment
+        self._changed = changed
+        self._builder = Builder(node.decompression_limit)
+        self._live: dict[bytes, Queue] = {}
+
+    # -- found ------------------------------------------------------------------------------------------------------
+
+    def of(self, topic: Topic) -> Queue:
+        """A queue topic at work. Raises KafkaError; Loading."""
+        found = self._live.get(topic.topic_id)
+        if found is not None:
+            if not found.gone:
+                if found.version == self.node.catalog.version or self._same_sources(found):
+                    found.version = self.node.catalog.version
+                    return found
+                found.throw_away("its topics have changed")
+            if found.being_written:
+                # the rows are not yet what was said; clients come again at once
+                raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The lanes are being written.")
+        return self._load(topic)
+
+    def load(self, topics: Iterable[Topic]) -> Pending[None]:
+        """Until these queue topics can be had, as far as they can."""
+        loading: list[Loading] = []
+        for topic in topics:
+            try:
+                self.of(topic)
+            except Loading as error:
+                loading.append(error)
+            except KafkaError:
+                # whoever asks is told
+                continue
+        return all_loaded(loading) if loading else None
+
+    def lane(self, runtime: TopicRuntime, index: int) -> LaneAtWork:
+        """A lane by its partition number. Raises KafkaError; Loading."""
+        if not 0 <= index < len(runtime.topic.partitions):
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        if runtime.deleting:
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
+        return self.of(runtime.topic).at[index]
+
+    def ahead(self, runtime: TopicRuntime, index: int) -> Awaitable[None] | None:
+        """See `LaneAtWork.ahead`. Raises KafkaError; Loading."""
+        return self.lane(runtime, index).ahead()
+
+    def named(self, name: str) -> tuple[str, str] | None:
+        """(topic, subscription) that a name is the queue topic of, of topics that exist; None for any other name."""
+        return next(letter_names.bases(self.node.catalog, name, letter_names.QUEUE), None)
+
+    def _read(self, topic: Topic) -> Iterator[tuple[Topic, Subscription]]:
+        """The topics that lanes are given records of, with the subscriptions on them: the base, and its retries.
+        Raises KafkaError.
+        """
+        queue = topic.queue
+        assert queue is not None
+        node, known = self.node, self._subscriptions
+        base = node.catalog.by_id(queue.topic_id)
+        subscription = known.by_id(queue.subscription, queue.topic_id) if base is not None else None
+        if base is None or subscription is None:
+            raise KafkaError(
+                Error.UNKNOWN_TOPIC_OR_PARTITION,
+                f"The subscription of queue topic '{topic.name}' was deleted.",
+            )
+        yield base, subscription
+        retries = node.catalog.get(subscription.config.retries_of(queue.subscription, base.name))
+        following = known.by_id(queue.subscription, retries.topic_id) if retries is not None else None
+        if retries is not None and following is not None:
+            yield retries, following
+
+    def _same_sources(self, queue: Queue) -> bool:
+        try:
+            return set(queue.sources) == {
+                number for topic, _ in self._read(queue.topic) for number in topic.partitions
+            }
+        except KafkaError:
+            return False
+
+    def _load(self, topic: Topic) -> Queue:
+        node = self.node
+        store = node.store
+        for number in topic.partitions:
+            check_loaded(store, of_partition(number))
+        sources: list[Source] = []
+        read = list(self._read(topic))
+        _, subscription = read[0]
+        for found, its in read:
+            for index in range(len(found.partitions)):
+                at = its.partition(index)
+                at.ready()
+                sources.append(Source(at))
+        # not loaded: then nobody is to find lanes without owners
+        assigned = self._assigned_in(topic)
+        queue = Queue(
+            node,
+            topic,
+            store,
+            self._builder,
+            sources,
+            config=lambda: subscription.config,
+            fsync=any(source.at.partition.durability == "fsync" for source in sources),
+        )
+        queue.version = node.catalog.version
+        self._live[topic.topic_id] = queue
+        for _, its in read:
+            its.holder = queue
+        queue.assigned(assigned)
+        return queue
+
+    def _assigned_in(self, topic: Topic) -> dict[str, Sequence[int]]:
+        """Member -> its lanes. Raises KafkaError; Loading."""
+        assert topic.queue is not None
+        found = self._assignment(topic.queue.subscription)
+        return {member: topics.get(topic.name, ()) for member, topics in found.items()}
+
+    def keep(self) -> None:
+        """Forget settled deliveries of those in use whose time is over."""
+        for queue in list(self._live.values()):
+            if not queue.gone:
+                queue.keep()
+
+    # -- what happens to groups -------------------------------------------------------------------------------------
+
+    def _of_group(self, group: str) -> Iterator[Queue]:
+        for queue in list(self._live.values()):
+            if not queue.gone and queue.topic.queue is not None and queue.topic.queue.subscription == group:
+                yield queue
+
+    def assigned(self, group: str) -> None:
+        """A group has another assignment."""
+        for queue in self._of_group(group):
+            queue.assigned(self._assigned_in(queue.topic))
+
+    def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
+        """A member of a classic group is gone: it has said so, or it was lost."""
+        for queue in self._of_group(group):
+            try:
+                if crashed:
+                    queue.crashed(member)
+                else:
+                    queue.left(member)
+            except KafkaError as error:
+                # nothing of what it had counts, and all of it is delivered again
+                queue.throw_away(f"a member went while a cursor could not be had: {error}")
+
+    # -- made and deleted -------------------------------------------------------------------------------------------
+
+    async def make(
+        self, topic: str, subscription: str, lanes: int, overrides: Mapping[str, str] | None = None
+    ) -> Topic:
+        """The queue topic of a subscription, which is made too if it is missing. Raises KafkaError."""
+        node, known = self.node, self._subscriptions
+        if not 1 <= lanes <= MOST_LANES:
+            raise KafkaError(
+                Error.INVALID_PARTITIONS,
+                f"A queue topic has 1 to {MOST_LANES} lanes; {lanes} were asked for.",
+            )
+        base = node.topics.get(topic)
+        if base.queue is not None:
+            raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
+        if known.get(subscription, topic) is None:
+            own = node.group_configs.own(subscription)
+            overrides = {**subscription_configs.as_pulsars(own, overrides or {}), **(overrides or {})}
+            problem = subscription_configs.check({}, own, overrides, node.settings)
+            if problem is not None:
+                raise KafkaError(Error.INVALID_CONFIG, problem)
+            config = node.group_configs.overridden(subscription, overrides)
+            starts = await known.starts(base, config)
+            await known.make(subscription, topic, starts, overrides, {})
+        async with node.topics.changing(topic):
+            found = known.get(subscription, topic)
+            if found is None:
+                raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
+            name = name_of(topic, subscription)
+            if node.catalog.get(name) is not None:
+                raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+            if found.consumers:
+                raise KafkaError(
+                    Error.NON_EMPTY_GROUP,
+                    f"Subscription {subscription} has consumers of a share group: one is served by share groups or by "
+                    "lanes. Stop them first.",
+                )
+            selector = dealt(found.config, lanes)
+            row = msgspec.structs.replace(await found.rewriting(), queue=name, selector=selector)
+            stored = Promise[Outcome]()
+
+            def more(made: Topic) -> list[Write]:
+                return [rows.writes_changed(row)]
+
+            def done(outcome: Outcome) -> None:
+                # whoever asked for it may be gone by now
+                found.rewritten(row if outcome is None else None)
+                if outcome is None:
+                    known.configs.apply(subscription)
+                stored.tell(outcome)
+
+            try:
+                of = QueueOf(found.topic_id, subscription)
+                node.topics.create_with(name, lanes, {}, more, done, queue=of)
+            except BaseException:
+                found.rewritten(None)
+                raise
+            if (outcome := await stored) is not None:
+                raise from_store(outcome)
+        log.info("queue topic made", extra={"topic": name, "group": subscription, "lanes": lanes})
+        return node.topics.get(name)
+
+    def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
+        """What goes with the deletion of a topic: see `Topics.followed_by`. Raises KafkaError."""
+        node = self.node
+        if topic.queue is not None:
+            return self._deleted(topic)
+        writes: list[Write] = []
+        after: list[Callable[[], None]] = []
+        try:
+            found = self._subscriptions.of_topic(topic.topic_id)
+        except StoreError as error:
+            raise from_store(error) from error
+        for row in found:
+            its = node.catalog.get(row.queue) if row.queue else None
+            if its is not None:
+                more, gone = self._deleted(its, with_subscription=True)
+                writes += [*node.catalog.writes_delete(its), *more]
+                after += [gone, lambda its=its: self._changed(its.name, None)]  # type: ignore[misc]
+
+        def done() -> None:
+            for each in after:
+                each()
+
+        return writes, done
+
+    def _deleted(
+        self, topic: Topic, *, with_subscription: bool = False
+    ) -> tuple[list[Write], Callable[[], None]]:
+        writes: list[Write] = [lane_rows.writes_deleted(number) for number in topic.partitions]
+        of = topic.queue
+        assert of is not None
+        found = self._subscriptions.by_id(of.subscription, of.topic_id)
+        row = None
+        if found is not None and not with_subscription:
+            row = msgspec.structs.replace(found.row, queue="")
+        if row is not None:
+            writes.append(rows.writes_changed(row))
+
+        def gone() -> None:
+            queue = self._live.pop(topic.topic_id, None)
+            if queue is not None:
+                queue.throw_away("it was deleted")
+                queue.let_go()
+            if found is not None and row is not None and not found.gone:
+                found.row = row
+                self._subscriptions.configs.apply(of.subscription)
+
+        return writes, gone

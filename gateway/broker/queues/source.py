@@ -1,0 +1,100 @@
+"""One partition that lanes are given records of: the cursor there, to which each lane is a consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
+
+from semantics.lanes.marks import Verb
+from semantics.subscriptions.states import Ending
+from store.pending import Asking
+
+if TYPE_CHECKING:
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from semantics.lanes.marks import Mark
+    from semantics.subscriptions.cursor import Cursor
+    from semantics.subscriptions.states import Acquired
+
+Ranges = Sequence[tuple[int, int]]
+"""(first, last), ascending and disjoint"""
+
+
+class Source:
+    """See the module. What needs the cursor raises KafkaError when it cannot be had."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: SubscriptionPartition) -> None:
+        self.at = at
+
+    @property
+    def id(self) -> int:
+        """The store's id of the partition, as runs name it."""
+        return self.at.id
+
+    def hold(self, lane: str, ranges: Ranges) -> list[tuple[int, int]]:
+        """The lane is a consumer here, and holds these, as its own rows say. What of it is still its own: the rest was
+        settled, or waits for something.
+        """
+        at = self.at
+        at.attach(lane)
+        return at.hold_again(lane, ranges)
+
+    def take(self, lane: str, limit: int, max_bytes: int) -> Asking[Sequence[Acquired]]:
+        """Up to `limit` records of about so many bytes for a lane, which holds them from now on."""
+        found = self.at.reader.take(lane, limit, max_bytes)
+        if isinstance(found, Awaitable):
+            found = yield found
+        if found.acquired:
+            # stored with the lane's row, or before it: how far this was read
+            self.at.touch()
+        return found.acquired
+
+    def may_serve(self, lane: str) -> bool:
+        """Whether there may be something for a lane."""
+        return self.at.ready().can_serve(lane, self.at.partition.high_watermark)
+
+    # -- what becomes of what a lane holds ---------------------------------------------------------------------------
+
+    def settle(self, lane: str, ranges: Ranges) -> None:
+        """They are acknowledged."""
+        cursor, now, wall = self._cursor()
+        cursor.settle(lane, ranges, now, wall)
+
+    def mark(self, lane: str, ranges: Ranges, mark: Mark) -> None:
+        """They are nacked, or dead."""
+        cursor, now, wall = self._cursor()
+        if mark.verb is Verb.DEAD:
+            cursor.reject(lane, ranges, now, wall)
+        else:
+            cursor.nack(lane, ranges, mark.delay_ms, now, wall)
+
+    def crash(self, lane: str, ranges: Ranges, most: int | None) -> None:
+        """They were in the hands of a consumer that was lost: see `Cursor.crash`."""
+        cursor, now, wall = self._cursor()
+        cursor.crash(lane, ranges, most, now, wall)
+        self.at.parked.serve_soon()
+
+    def count(self, lane: str, ranges: Ranges, most: int | None) -> bool:
+        """One more delivery of these has failed, and the lane holds them still. True: they died of it."""
+        cursor, _, wall = self._cursor()
+        return cursor.count(lane, ranges, most, wall)
+
+    def let_go(self, lane: str) -> None:
+        """The lane is gone."""
+        self.at.detach(lane, Ending.STOPPED)
+
+    def give_back(self, lane: str, ranges: Ranges) -> None:
+        """They were sent to nobody."""
+        self.at.give_back(lane, ranges)
+
+    def failures(self, offset: int) -> int:
+        """How often a record has failed by now."""
+        return self.at.ready().failures(offset)
+
+    def _cursor(self) -> tuple[Cursor, int, int]:
+        at = self.at
+        cursor = at.ready()
+        at.touch()
+        clock = at.node.clock
+        return cursor, clock.monotonic_ms(), clock.wall_ms()

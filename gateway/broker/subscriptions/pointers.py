@@ -1,0 +1,47 @@
+"""What one fetch acquires for who keeps it, and reads it when a client asks: in the place of an `Answer`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from gateway.broker.subscriptions.stored import Stored
+    from semantics.subscriptions.states import Acquired
+    from store.api import Buffer
+
+
+class Sized(Protocol):
+    """Who reads knows how large records are."""
+
+    @property
+    def record_bytes(self) -> float: ...
+
+
+class Pointers:
+    """The ranges acquired, ascending, and about how many bytes they have."""
+
+    __slots__ = ("_sized", "acquired", "buffers", "size")
+
+    def __init__(self, sized: Sized) -> None:
+        self._sized = sized
+        self.buffers: Sequence[Buffer] = ()
+        self.acquired: list[Acquired] = []
+        self.size = 0
+
+    def add(self, acquired: Acquired, pieces: Sequence[tuple[Buffer, int, int]], size: int) -> None:
+        """See `Answer.add`."""
+        self.acquired.append(acquired)
+        self.size += size
+
+    def from_opened(self, ranges: list[Acquired]) -> int:
+        """All of them, wherever they lie: nothing is read for them now."""
+        records = sum([last - first for first, last, _ in ranges]) + len(ranges)
+        self.acquired += ranges
+        self.size += int(records * self._sized.record_bytes)
+        ranges.clear()
+        return records
+
+    def assemble(self, stored: list[Stored], ranges: list[Acquired]) -> int:
+        """The same."""
+        return self.from_opened(ranges)

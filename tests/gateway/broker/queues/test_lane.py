@@ -1,0 +1,383 @@
+"""A lane at work: who asks at its end is given more, and sees it when it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from gateway.broker.errors import KafkaError
+from gateway.wire.errors import Error
+from store import memory
+from store.api import Corrupt, Family, StoreError
+from tests.gateway.broker.queues.reading import Client, FailingStore, at_of, numbers, queue_of, queued
+from tests.gateway.broker.subscriptions.disk import Disk
+from tests.gateway.broker.subscriptions.world import World, run
+
+KINDS = pytest.mark.parametrize("kind", ["shared", "key_shared"])
+
+
+async def failing(world: World) -> FailingStore:
+    """The world goes on with a store that can fail."""
+    store = FailingStore(memory.open(clock=world.clock.wall_ms))
+    await world.start(store)
+    return store
+
+
+def test_who_asks_at_the_end_is_given_what_there_is(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(*numbers(0, 10))
+        client = Client(world)
+        assert at_of(world).high_watermark == 0
+        assert await client.read() == {n: b"%d" % n for n in range(10)}
+        await world.produce(b"10")
+        # it has asked for more already
+        assert await client.read() == {10: b"10"}
+
+    run(test, folder)
+
+
+def test_nothing_is_given_to_who_does_not_wait() -> None:
+    async def test(world: World) -> None:
+        await queued(world, 2)
+        client = Client(world)
+        await client.poll()
+        client.leave()
+        await world.produce(*numbers(0, 10))
+        await world.settled()
+        assert at_of(world).lane.end == 0
+        assert len(await Client(world, 1).read()) == 10
+
+    run(test)
+
+
+def test_nothing_shows_before_it_is_stored() -> None:
+    async def test(world: World) -> None:
+        store = await failing(world)
+        await queued(world)
+        client = Client(world)
+        await client.poll()
+        await world.produce(*numbers(0, 3))
+        store.holding = True
+        lane = at_of(world)
+        assert await client.poll() == {}
+        woken = client.woken
+        while not store.held:
+            await turn()
+        assert (lane.lane.end, lane.high_watermark, client.woken) == (3, 0, woken)
+        assert await client.poll() == {}
+        store.let_go()
+        assert (lane.high_watermark, client.woken) == (3, woken + 1)
+        assert await client.poll() == {n: b"%d" % n for n in range(3)}
+
+    run(test)
+
+
+@KINDS
+def test_a_lane_that_got_nothing_is_woken_by_new_records(kind: str, folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world, 2, kind=kind, partitions=2)
+        clients = [Client(world, index) for index in range(2)]
+        for client in clients:
+            assert await client.read() == {}
+        await world.produce(*numbers(0, 8), key=[b"k%d" % n for n in range(8)], index=1)
+        await world.settled()
+        assert any(client.woken for client in clients)
+        found = [value for client in clients for value in (await client.read()).values()]
+        assert sorted(found) == numbers(0, 8)  # type: ignore[type-var]
+
+    run(test, folder)
+
+
+def test_a_lane_that_got_nothing_is_woken_when_a_nack_is_over() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(b"a", b"b")
+        client = Client(world)
+        await client.read()
+        await client.commit("ack1;n:500=0")
+        assert await client.read() == {}
+        woken = client.woken
+        await world.pass_time(499)
+        assert client.woken == woken
+        await world.pass_time(1)
+        assert client.woken == woken + 1
+        assert await client.read() == {2: b"a"}
+
+    run(test)
+
+
+def test_a_full_window_waits_for_a_commit(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(*numbers(0, 200))
+        client = Client(world)
+        assert len(await client.read()) == 64
+        woken = client.woken
+        await client.commit()
+        assert client.woken == woken + 1
+        # all of a full window was acknowledged: it is larger now
+        assert list(await client.read()) == list(range(64, 200))
+
+    run(test, folder)
+
+
+def test_another_group_reads_within_the_window_and_reads_the_same_again() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(*numbers(0, 100))
+        client, other = Client(world), Client(world)
+        seen = await other.read()
+        assert len(seen) == 64
+        assert await client.read() == seen
+        await client.commit("ack1;n:0=3")
+        again = Client(world)
+        again.position = 0
+        found = await again.read()
+        assert {at: found[at] for at in range(64)} == seen
+
+    run(test)
+
+
+@KINDS
+def test_what_could_not_be_stored_is_given_again_and_to_one_lane(kind: str) -> None:
+    async def test(world: World) -> None:
+        store = await failing(world)
+        await queued(world, 2, kind=kind)
+        await world.produce(*numbers(0, 20), key=[b"k%d" % n for n in range(20)])
+        clients = [Client(world, index) for index in range(2)]
+        queue = queue_of(world)
+        store.failing = True
+        for client in clients:
+            await client.poll()
+        await world.settled()
+        await turn(5)
+        store.failing = False
+        assert queue.gone
+        found = [value for client in clients for value in (await client.read()).values()]
+        assert sorted(found) == sorted(numbers(0, 20))  # type: ignore[type-var]
+        for client in clients:
+            assert client.position == at_of(world, client.index).lane.end
+            await client.commit()
+        assert world.at().ready().start == 20
+
+    run(test)
+
+
+@KINDS
+def test_a_queue_that_is_read_again_waits_for_what_is_on_its_way(kind: str) -> None:
+    """Else the new one would give again what the store is about to have, at the same offsets."""
+
+    async def test(world: World) -> None:
+        store = await failing(world)
+        queue = await queued(world, 2, kind=kind)
+        await world.produce(*numbers(0, 20), key=[b"k%d" % n for n in range(20)])
+        clients = [Client(world, index) for index in range(2)]
+        store.holding = True
+        await clients[0].poll()
+        while not store.held:
+            await turn()
+        given = queue.at[0].lane.end
+        assert given
+        queue.throw_away("its topics have changed")
+        with pytest.raises(KafkaError) as refused:
+            queue_of(world)
+        assert refused.value.code == Error.NOT_LEADER_OR_FOLLOWER
+        store.let_go()
+        await world.settled()
+        assert at_of(world).lane.end == given
+        found = [value for client in clients for value in (await client.read()).values()]
+        assert sorted(found) == sorted(numbers(0, 20))  # type: ignore[type-var]
+
+    run(test)
+
+
+@KINDS
+def test_a_slow_disk_is_waited_for_and_asked_once(kind: str) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind)
+        await world.produce(*numbers(0, 5))
+        partition = world.at().partition
+        disk = Disk(partition.log)
+        partition.log = disk
+        client = Client(world)
+        for _ in range(3):
+            assert await client.poll() == {}
+        await turn(3)
+        assert len(disk.waiting) == 1
+        assert at_of(world).lane.end == 0
+        while disk.waiting:
+            await disk.go()
+        await world.settled()
+        disk.cold = False
+        assert await client.read() == {n: b"%d" % n for n in range(5)}
+
+    run(test)
+
+
+@KINDS
+def test_a_queue_that_is_thrown_away_while_a_disk_is_asked_loses_nothing(kind: str) -> None:
+    async def test(world: World) -> None:
+        queue = await queued(world, kind=kind, partitions=2)
+        await world.produce(b"a", b"b")
+        await world.produce(b"c", b"d", index=1)
+        slow = world.at(index=1).partition
+        disk = Disk(slow.log)
+        slow.log = disk
+        client = Client(world)
+        await client.poll()
+        await turn(3)
+        # it has something of the other already
+        assert disk.waiting
+        queue.throw_away("for a test")
+        await turn(3)
+        # it is read again before the disk has answered
+        await client.poll()
+        await disk.go()
+        await world.settled()
+        disk.cold = False
+        assert sorted(map(str, (await client.read()).values())) == sorted(map(str, [b"a", b"b", b"c", b"d"]))
+        await client.commit()
+        assert [world.at(index=index).ready().start for index in range(2)] == [2, 2]
+
+    run(test)
+
+
+def test_cursors_that_cannot_be_had_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: World) -> None:
+        queue = await queued(world)
+        client = Client(world)
+        await world.produce(b"a")
+        (source,) = queue.sources.values()
+        broken = True
+
+        def ready() -> object:
+            if broken:
+                raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
+            return original()
+
+        original = source.at.ready
+        monkeypatch.setattr(type(source.at), "ready", lambda self: ready())
+        assert await client.poll() == {}
+        await world.pass_time(200)
+        assert await client.poll() == {}
+        broken = False
+        await world.pass_time(50)
+        assert await client.read() == {0: b"a"}
+
+    run(test)
+
+
+@KINDS
+def test_what_was_trimmed_is_passed_over_and_holds_nobody_up(kind: str, folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind)
+        await world.produce(*numbers(0, 100))
+        client = Client(world)
+        # the window is full of them
+        await client.poll()
+        await world.settled()
+        await world.broker.topics.delete_records(world.at().partition, 100)
+        await world.produce(*numbers(100, 110))
+        assert await client.read() == {64 + n: b"%d" % (100 + n) for n in range(10)}
+        assert at_of(world).lane.open == 64
+        await client.commit()
+        assert world.at().ready().start == 110
+
+    run(test, folder)
+
+
+def test_of_what_was_trimmed_in_part_the_rest_is_read_and_stays_open() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        for start in range(0, 30, 10):
+            await world.produce(*numbers(start, start + 10))
+        client = Client(world)
+        await client.poll()
+        await world.settled()
+        await world.broker.topics.delete_records(world.at().partition, 20)
+        assert await client.read() == {n: b"%d" % n for n in range(20, 30)}
+        assert at_of(world).lane.open == 20
+
+    run(test)
+
+
+def test_a_log_that_cannot_be_read_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(b"a")
+        client = Client(world)
+        await client.poll()
+        await world.settled()
+        partition = world.at().partition
+        disk = Disk(partition.log)
+        disk.damaged = 0, 1
+        partition.log = disk
+        with pytest.raises(Corrupt) as error:
+            await client.poll()
+        at_of(world).unreadable(error.value)
+        at_of(world).unreadable(StoreError("no disk"))
+        told = [each for each in caplog.records if "cannot be read" in each.getMessage()]
+        assert [each.__dict__["corrupt"] for each in told] == [True, False]
+        assert {(each.__dict__["topic"], each.__dict__["partition"]) for each in told} == {("t-g-QUEUE", 0)}
+
+    with caplog.at_level(logging.ERROR):
+        run(test)
+
+
+def test_what_was_settled_long_ago_is_forgotten_with_its_rows(folder: Path | None) -> None:
+    def runs(world: World) -> int:
+        return sum(key[4:5] == b"r" for key, _ in world.store.scan(Family.LANE))
+
+    async def test(world: World) -> None:
+        await queued(world, pulsar__queue__retention__ms="1000")
+        client = Client(world)
+        for start in range(0, 30, 10):
+            await world.produce(*numbers(start, start + 10))
+            assert len(await client.read()) == 10
+            await client.commit()
+            world.broker.queues.keep()
+            world.clock.now += 400
+        await world.settled()
+        lane = at_of(world)
+        assert (runs(world), lane.log_start) == (3, 0)
+        world.broker.queues.keep()
+        await world.settled()
+        assert (runs(world), lane.log_start) == (2, 10)
+        world.clock.now += 800
+        world.broker.queues.keep()
+        await world.settled()
+        assert (lane.log_start, lane.high_watermark) == (30, 30)
+        # the last one stays, whatever it says
+        assert runs(world) == 1
+        await world.crash()
+        again = at_of(world)
+        assert (again.log_start, again.lane.open, again.lane.end) == (30, 30, 30)
+        await world.produce(b"30")
+        assert await Client(world).read() == {30: b"30"}
+
+    run(test, folder)
+
+
+def test_what_is_open_is_not_forgotten() -> None:
+    async def test(world: World) -> None:
+        await queued(world, pulsar__queue__retention__ms="0")
+        await world.produce(*numbers(0, 10))
+        client = Client(world)
+        await client.read()
+        await client.commit(offset=4)
+        for _ in range(3):
+            world.clock.now += 10_000
+            world.broker.queues.keep()
+        assert at_of(world).log_start == 4
+        assert [*(await Client(world).read()).values()][-6:] == numbers(4, 10)
+
+    run(test)
+
+
+async def turn(times: int = 1) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
