@@ -49,6 +49,9 @@ async def filled(folder: Path, batches: Sequence[tuple[int, bytes]]) -> RocksSto
 
 def expected(batches: Sequence[tuple[int, bytes]], offset: int, size: int, whole_first: bool) -> bytes:
     left = [data for end, data in batches if end > offset]
+    if not left:
+        # all of it was trimmed
+        return b""
     if len(left[0]) > size:
         return left[0] if whole_first else b""
     return b"".join(left)[:size]
