@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from gateway.broker.commit_watch import CommitWatch
+from gateway.broker.turn import Turn
+from gateway.metrics_catalog import GatewayMetrics
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error, retriable
 from gateway.wire.records import records
-from store.api import Append, Delete, DiskFull, Put, Refused, StoreError, Unknown
+from store.api import (
+    Append,
+    Delete,
+    DiskFull,
+    Durability,
+    Family,
+    Outcome,
+    Put,
+    Refused,
+    StoreError,
+    Unknown,
+    Write,
+)
 from tests.gateway.broker.held import HeldStore, part, run_held, until
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body
 
@@ -302,3 +318,42 @@ def test_a_producer_forgotten_in_the_turn_in_which_it_comes_back_keeps_its_new_r
         assert store.get(row.family, row.key) is not None
 
     run_held(test)
+
+
+class Recorded:
+    """A store that notes how safe commits are to be."""
+
+    def __init__(self) -> None:
+        self.durabilities: list[Durability] = []
+
+    def commit(
+        self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
+    ) -> None:
+        self.durabilities.append(durability)
+        done(None)
+
+
+class Host:
+    """As much of a node as a turn needs."""
+
+    durability = Durability.OS
+    clock_ns = staticmethod(lambda: 0)
+
+    def __init__(self) -> None:
+        self.store: Any = Recorded()
+        self.loop = self
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self.ends = callback
+
+
+def test_a_turn_is_as_safe_as_the_most_careful_of_it_wants_and_the_next_one_is_not() -> None:
+    host = Host()
+    turn = Turn(host, CommitWatch(GatewayMetrics()), lambda: None)
+    told: list[Outcome] = []
+    for careful in (False, True, False):
+        turn.write([Put(Family.META, b"k", b"v")], told.append, Durability.OS)
+        turn.write((), told.append, Durability.FSYNC if careful else Durability.OS)
+        turn.end()
+    assert host.store.durabilities == [Durability.OS, Durability.FSYNC, Durability.OS]
+    assert told == [None] * 6
