@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import urllib.request
 from importlib import metadata
 from pathlib import Path
 
@@ -36,17 +37,29 @@ def run(sample: str, gateway: MagnetarPeer) -> None:
 
 
 def test_the_samples(gateway: MagnetarPeer, capsys: pytest.CaptureFixture[str]) -> None:
-    consume, share = SAMPLES
+    consume, share, queue = SAMPLES
     feed = Feed(gateway.bootstrap)
     feed.create("orders")
     values = (b"3 apples", b"1 pear", b"2 plums")
     feed.produce("orders", [Record(b"ada", value) for value in values])
     make_group(gateway.bootstrap, "packing")
 
+    path = "admin/v2/persistent/public/default/orders/subscription/shipping?type=key_shared&lanes=4"
+    made = urllib.request.Request(
+        f"{gateway.admin_url}/{path}",
+        data=b'{"ledgerId": -1, "entryId": -1}',
+        method="PUT",
+        headers={"Content-Type": "application/json"},
+    )
+    urllib.request.urlopen(made).close()
+
     run(consume, gateway)
     run(share, gateway)
-
     assert "3 apples" in capsys.readouterr().out
+    run(queue, gateway)
+    said = capsys.readouterr().out
+    assert (said.count("3 apples"), said.count("1 pear"), said.count("2 plums")) == (1, 2, 1), said
+
     assert [record.value for record in feed.records("orders-packing-DLQ")[0]] == [b"1 pear"]
 
 
