@@ -198,10 +198,11 @@ class Watch:
             self.down_since = time.monotonic()
 
     def _states(self, text: str) -> None:
-        if self.reached and self.down_since is None:
-            return
         if any(broker["state"] == "UP" for broker in json.loads(text)["brokers"].values()):
             self.heard()
+        elif self.reached and self.down_since is None:
+            # It was said once, and then something came that had been received before.
+            self.down_since = time.monotonic()
 
 
 def answered(ask: Callable[[float], T], timeout: float) -> T:

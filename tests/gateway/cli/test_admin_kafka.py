@@ -181,6 +181,22 @@ class TestNoKafka:
             assert watch.no_kafka("a:1").reason == f"a:1 does not answer like a Kafka port: {why}."
 
 
+def test_what_was_received_before_does_not_hide_that_nobody_is_there_any_more() -> None:
+    watch = admin_kafka.Watch()
+    told = watch.settings()
+    told["stats_cb"]('{"brokers": {"a": {"state": "TRY_CONNECT"}}}')
+    assert watch.down_since is None, "nobody was reached yet"
+    watch.heard()
+    told["error_cb"](KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    assert watch.down_since is not None
+    watch.heard()
+    assert watch.down_since is None
+    told["stats_cb"]('{"brokers": {"a": {"state": "DOWN"}, "b": {"state": "TRY_CONNECT"}}}')
+    assert watch.down_since is not None, "it is said once only"
+    told["stats_cb"]('{"brokers": {"a": {"state": "DOWN"}, "b": {"state": "UP"}}}')
+    assert watch.down_since is None
+
+
 @pytest.fixture
 def mute() -> Iterator[socket.socket]:
     """Takes connections and says nothing."""
