@@ -59,7 +59,6 @@ class Queue:
         self._config = config
         # True when another object stands for it by now, or none
         self.gone = False
-        self.gone_because = ""
         # the catalog's, when its sources were looked at last
         self.version = -1
         # by the store's id of the partition; who was served last comes last
@@ -127,15 +126,11 @@ class Queue:
 
     # -- what consumers say -----------------------------------------------------------------------------------------
 
-    def check(self, index: int, offset: int, metadata: str | None) -> Marks:
-        """What a commit says. Raises MarksError, where that is no sense by itself."""
-        return parse(metadata) or Marks()
-
     def commit(self, index: int, offset: int, metadata: str | None, *, member: bool) -> None:
         """A commit of the subscription's group: joins the open turn. Raises MarksError, and nothing was done;
         KafkaError when a cursor cannot be had.
         """
-        marks = self.check(index, offset, metadata)
+        marks = parse(metadata) or Marks()
         for mark in marks.named:
             if mark.verb is Verb.RETRY:
                 raise MarksError("r is not served yet: write n with a delay, such as n:5000=17.")
@@ -221,7 +216,6 @@ class Queue:
         if self.gone:
             return
         self.gone = True
-        self.gone_because = why
         log.info("%s is read again from the store: %s", self.name, why)
         self.close()
 
