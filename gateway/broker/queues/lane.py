@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from semantics.lanes.lane import Piece as Deliveries
     from semantics.lanes.lanes import Lanes
     from semantics.lanes.runs import Run
-    from store.api import Buffer
 
 log = logging.getLogger("magnetar.queues")
 
@@ -146,7 +145,7 @@ class LaneAtWork:
 
     def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Asking[list[Piece]]:
         queue, lane = self.queue, self.lane
-        found: list[Buffer] = []
+        found: list[Piece] = []
         size, reached = 0, offset
         for piece in lane.readable(offset, self.high_watermark):
             source = queue.sources.get(piece.run.source)
@@ -181,7 +180,7 @@ class LaneAtWork:
         if not found and reached >= self.high_watermark:
             # nothing of the rest can be read: whoever reads here goes on behind it
             self.at_end()
-        return found  # type: ignore[return-value]
+        return found
 
     def _lost(self, piece: Deliveries, start: int) -> None:
         """What was trimmed is not open any more: nobody can be sent it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -303,7 +304,7 @@ class Queues:
             if its is not None:
                 more, gone = self._deleted(its, with_subscription=True)
                 writes += [*node.catalog.writes_delete(its), *more]
-                after += [gone, lambda its=its: self._changed(its.name, None)]  # type: ignore[misc]
+                after += [gone, partial(self._changed, its.name, None)]
 
         def done() -> None:
             for each in after:
