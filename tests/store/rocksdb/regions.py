@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,16 @@ def read_in(pieces: Sequence[Piece]) -> bytes:
             found += into
         else:
             found += piece
+    return found
+
+
+def open_segments() -> int:
+    """How many segment files this process has open. RocksDB opens and closes its own files when it wants to, and so
+    do other threads: they are not counted."""
+    found = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # it was closed since
+            found += ".seg" in os.readlink(f"/proc/self/fd/{descriptor}")
     return found
 
 

@@ -21,6 +21,7 @@ from tests.store.rocksdb.regions import (
     lent,
     made,
     nothing_in_memory,
+    open_segments,
     read_at_last,
     read_in,
     stored,
@@ -33,7 +34,7 @@ def test_what_is_lent_are_the_bytes_of_a_read(tmp_path: Path) -> None:
     async def main() -> None:
         store, _ = await made(tmp_path / "data")
         log = store.log(1)
-        descriptors = len(os.listdir("/proc/self/fd"))
+        descriptors = open_segments()
         for offset, most in [
             (0, 200_000),
             (37, 300_000),
@@ -45,7 +46,7 @@ def test_what_is_lent_are_the_bytes_of_a_read(tmp_path: Path) -> None:
             pieces = await soon(log.lend(offset, most, least=LEAST))
             assert lent(pieces) == (most > 10 and offset < 90), "small ones are not worth it"
             assert read_in(pieces) == b"".join(await soon(log.read(offset, most)))
-        assert len(os.listdir("/proc/self/fd")) <= descriptors + 1, "one is kept open to read"
+        assert open_segments() <= descriptors + 1, "one is kept open to read"
         assert await soon(log.lend(0, 200_000, whole_first=False, least=LEAST))
         for offset in (-1, BATCHES + 1):
             with pytest.raises(IndexError):
@@ -216,14 +217,14 @@ def test_what_is_forgotten_comes_back(tmp_path: Path) -> None:
     async def main() -> None:
         store, _ = await made(tmp_path / "data")
         log = store.log(1)
-        descriptors = len(os.listdir("/proc/self/fd"))
+        descriptors = open_segments()
         await stored(log, 0, MIB)
         (path,) = (tmp_path / "data").rglob("*.seg")
         name = Files.parse(path.name)
         assert name is not None
         store._reader.forget(1, name[2])
         (await stored(log, 0, MIB)).release()
-        assert len(os.listdir("/proc/self/fd")) == descriptors
+        assert open_segments() == descriptors
         await store.close()
 
     asyncio.run(main())
@@ -239,14 +240,14 @@ def test_a_file_that_is_lent_is_closed_when_it_comes_back(tmp_path: Path) -> Non
             await store.write([Append(each, 0, 1, 1, [big])], Durability.OS)
         log = store.log(1)
         first, second = await stored(log, 0, MIB), await stored(log, 0, MIB)
-        descriptors = len(os.listdir("/proc/self/fd"))
+        descriptors = open_segments()
         pieces = [await soon(store.log(each).lend(0, MIB, least=LEAST)) for each in range(2, 40)]
         assert [lent(each) for each in pieces] == [True] * 22 + [False] * 16, "16 open, and 8 to be closed"
         assert read_in([first]) == data
         assert read_in([second]) == data
         for found in pieces:
             assert read_in(found) == big
-        assert len(os.listdir("/proc/self/fd")) < descriptors + 16
+        assert open_segments() < descriptors + 16
         assert lent(await soon(log.lend(0, MIB, least=LEAST))), "what came back can be lent again"
         await store.close()
 
