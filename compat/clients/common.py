@@ -310,4 +310,17 @@ def _patience(limit: float) -> float:
 
 def _timed_out(name: str, limit: float) -> dict[str, Any]:
     seconds = _patience(limit)
-    return {"case": name, "ok": False, "detail": f"no end after {seconds:.0f} s", "ms": round(seconds * 1000)}
+    detail = f"no end after {seconds:.0f} s{_where(name)}"
+    return {"case": name, "ok": False, "detail": detail, "ms": round(seconds * 1000)}
+
+
+def _where(case: str) -> str:
+    """Where the threads of this case stand: a call that never comes back is named by its line."""
+    frames = sys._current_frames()
+    stands = []
+    for thread in threading.enumerate():
+        if thread.name.split(":")[0] == case and thread.ident in frames:
+            lines = traceback.extract_stack(frames[thread.ident])
+            ours = [line for line in lines if Path(line.filename).parent.parent == Path(__file__).parent]
+            stands.append(" < ".join(f"{Path(line.filename).name}:{line.lineno}" for line in ours[::-1][:4]))
+    return f" ({', '.join(stands)})" if stands else ""

@@ -61,7 +61,7 @@ class Worker(threading.Thread):
     def __init__(
         self, ctx: Context, ledger: Ledger, group: str, topic: str, count: int, restless: int = 0
     ) -> None:
-        super().__init__(daemon=True)
+        super().__init__(name=f"{ctx.case}:{restless}", daemon=True)
         self._ctx, self._ledger, self._count, self._restless = ctx, ledger, count, restless
         self._group, self._topic = group, topic
         self._noise = random.Random(restless)
@@ -78,7 +78,7 @@ class Worker(threading.Thread):
             self.error = error
 
     def _live(self, sharer: Sharer) -> None:
-        name = f"{self.name}.{self.lives}"
+        name = f"{self.ident}.{self.lives}"
         polls = self._noise.randint(5, 15) if self._restless else 1 << 30
         while polls and self._ledger.accepted < self._count and not self._ledger.wrong and self._ctx.left > 0:
             found = sharer.poll(0.1)
