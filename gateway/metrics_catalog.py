@@ -122,6 +122,10 @@ class GatewayMetrics(Metrics):
         self.dead_letters = self.counter(
             "magnetar_share_dead_letters_total", "Records put into dead letter topics.", ("reason",)
         )
+        self.retry_letters = self.counter(
+            "magnetar_queue_retry_letters_total",
+            "Records that consumers of queue topics sent to retry letter topics.",
+        ).labels()
         self.dead_letters_refused = self.counter(
             "magnetar_share_dead_letters_refused_total",
             "Times that dead letters could not be put into their topic and will be tried again: should stay 0.",

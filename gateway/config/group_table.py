@@ -370,6 +370,16 @@ _ROWS = [
     ),
     Row(
         Setting(
+            "pulsar.max.reconsume.count",
+            Kind.INT,
+            16,
+            "How many times a message may be a retry letter before it is a dead letter, whatever its deliveries. -1: "
+            "without end.",
+            between(-1, 10_000),
+        )
+    ),
+    Row(
+        Setting(
             "pulsar.receiver.queue.size",
             Kind.INT,
             1000,

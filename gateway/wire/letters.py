@@ -34,6 +34,8 @@ from gateway.wire.records import Headers, Record, build_batch, records
 REJECTED = "REJECTED"
 MAX_DELIVERIES = "MAX_DELIVERIES"
 CORRUPT = "CORRUPT"
+RETRY = "RETRY"
+"""of a retry letter"""
 
 REASON = "pulsar-dead-letter-reason"
 _ERRORS = "__dlq.errors."
@@ -210,6 +212,32 @@ def complete(batch: bytes, real_topic: str, retry_topic: str, subscription: str,
         after.max_timestamp = found.max_timestamp
         made = assemble(after, made[HEADER_SIZE:])
     return made
+
+
+def retry_letter(
+    source: Source, retry_topic: str, found: Found, delay_ms: int, message_id: str | None
+) -> Letter:
+    """The retry letter of a record, to be delivered so many ms after it is built. `retry_topic`: Pulsar's full name of
+    where it goes; `message_id` as Pulsar prints it, None where it is not known.
+    """
+    headers = [each for each in found.headers if each[0] not in _REPLACED]
+    served, said = properties.reconsume_times(found.headers)
+    times = max(served or 0, said or 0) + 1
+    present = {name for name, value in headers if value is not None}
+    if properties.REAL_TOPIC not in present:
+        headers.append((properties.REAL_TOPIC, source.real_topic.encode()))
+        if properties.ORIGIN_MESSAGE_ID not in present and message_id is not None:
+            headers.append((properties.ORIGIN_MESSAGE_ID, message_id.encode()))
+    if properties.REAL_SUBSCRIPTION not in present:
+        headers.append((properties.REAL_SUBSCRIPTION, source.group.encode()))
+    if properties.RETRY_TOPIC not in present:
+        headers.append((properties.RETRY_TOPIC, retry_topic.encode()))
+    headers += (
+        (properties.RECONSUME_TIMES, b"%d" % times),
+        (properties.RECONSUME_TIMES_SERVED, b"%d" % times),
+        (properties.DELAY_TIME, b"%d" % delay_ms),
+    )
+    return Letter(found.key, found.value, headers, RETRY)
 
 
 _REPLACED = frozenset(

@@ -36,6 +36,7 @@ BURYING_RUN = re.compile(rb"\x08+|\x09+|\x0a+")
 HELD_RUN = re.compile(rb"[\x01\x03-\x0a]")
 """what retention does not take"""
 DELAYED_RUN = re.compile(rb"\x03+")
+BACKOFF_RUN = re.compile(rb"\x04+")
 DUE_RUN = re.compile(rb"\x03+|\x04+")
 NOT_DONE_RUN = re.compile(rb"[^\x02]+")
 NOT_SETTLED_RUN = re.compile(rb"[\x00\x03\x04]+")

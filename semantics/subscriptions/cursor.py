@@ -27,6 +27,8 @@ The states of an offset, and what moves it from one to the next (`records.py` do
 | ACQUIRED           | could not be sent; the gateway stops    | AVAILABLE                       |                  |
 | ACQUIRED           | its answer waits, then leaves           | ACQUIRED, later deadline        |                  |
 | ACQUIRED           | renewed                                 | ACQUIRED, later deadline        |                  |
+| ACQUIRED           | reconsume later                         | BACKOFF(t), counting nothing    | due              |
+| BACKOFF            | ... and it is on the RETRY topic        | DONE                            | state            |
 | DYING              | buried                                  | DONE                            | state            |
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
 | DYING              | dead letters are off, by now            | DONE, counted as dropped        | state            |
@@ -321,6 +323,20 @@ class Cursor:
         of it died of that.
         """
         return held.count(self._records, consumer, ranges, most, wall)
+
+    def reconsume_later(
+        self, consumer: str, ranges: held.Ranges, wait_ms: int | None, wall: int
+    ) -> tuple[list[tuple[int, int]], int]:
+        """What of (first, last) a consumer holds is in BACKOFF for so many ms, or for what the configs say of a first
+        nack, without that it counts: until `resent` says that it is on the retry letter topic. (what it held, ms)
+        """
+        records = self._records
+        delay = records.wait(wait_ms)
+        return held.reconsume_later(records, consumer, ranges, delay, wall), delay
+
+    def resent(self, ranges: held.Ranges) -> None:
+        """What of these is in BACKOFF still is on the retry letter topic now, in the same commit: done."""
+        held.resent(self._records, ranges)
 
     # -- dead letters ----------------------------------------------------------------------------------------
 

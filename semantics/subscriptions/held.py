@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from semantics.subscriptions.acknowledging import ACCEPT, REJECT, acknowledge
+from semantics.subscriptions.chunks import BACKOFF_RUN
 from semantics.subscriptions.leases import held_by, pack
 from semantics.subscriptions.records import GONE, NACKED, Records
-from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Refusal
+from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BACKOFF, DONE, Refusal
 
 Ranges = Sequence[tuple[int, int]]
 """(first, last), ascending and disjoint"""
@@ -45,6 +46,30 @@ def nack(records: Records, consumer: str, ranges: Ranges, wait_ms: int | None, w
         records.totals["nacked"] += end - first
         records.fail(chunk, first, end, NACKED, wall, wait_ms=wait_ms)
         records.leases.settle(lease, end - first)
+    records.advance()
+
+
+def reconsume_later(
+    records: Records, consumer: str, ranges: Ranges, wait_ms: int, wall: int
+) -> list[tuple[int, int]]:
+    """They go to the retry letter topic. Until they are there they are in BACKOFF for so many ms, one at least, and
+    this delivery does not count: so they come again in time whatever happens on their way. What it held of them.
+    """
+    waiting: list[tuple[int, int]] = []
+    for chunk, first, end, lease in held_by(records.window, records.leases, consumer, ranges):
+        records.fail(chunk, first, end, NACKED, wall, most=0, wait_ms=max(wait_ms, 1))
+        records.leases.settle(lease, end - first)
+        waiting.append((chunk.base + first, chunk.base + end - 1))
+    records.advance()
+    return waiting
+
+
+def resent(records: Records, ranges: Ranges) -> None:
+    """What of these is in BACKOFF still lies on the retry letter topic now, in the same commit: it is done here."""
+    for first, last in ranges:
+        for chunk, at, stop in records.window.runs(first, last + 1, BACKOFF_RUN):
+            records.totals["reconsumed"] += stop - at
+            records.move(chunk, at, stop, BACKOFF, DONE)
     records.advance()
 
 

@@ -85,6 +85,7 @@ class Records:
                 "crashed",
                 "buried",
                 "dropped",
+                "reconsumed",
                 "expired",
             ),
             0,
@@ -259,6 +260,10 @@ class Records:
             if wait:
                 self.due.add(wall + wait, chunk.base + at, stop - at)
             self.move(chunk, at, stop, ACQUIRED, BACKOFF if wait else AVAILABLE)
+
+    def wait(self, wait_ms: int | None) -> int:
+        """ms that a consumer asks for, within what the configs allow; None: as after a first nack."""
+        return self._wait(NACKED, 1) if wait_ms is None else min(wait_ms, self.config.max_delay_ms)
 
     def _wait(self, why: int, count: int) -> int:
         """ms until a record that failed `count` times is delivered again."""

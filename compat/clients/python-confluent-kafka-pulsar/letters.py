@@ -147,7 +147,7 @@ def again(ctx: Context, message: Message, retry: str, delay: int) -> None:
 
 @case
 def pulsar_retry_letters(ctx: Context) -> None:
-    topic, group = create(ctx), share_group(ctx, pulsar__max__redeliver__count=2)
+    topic, group = create(ctx), share_group(ctx, pulsar__max__reconsume__count=2)
     retry = f"{topic}-{group}-RETRY"
     produce(ctx, topic, [Record(b"k", b"stubborn", [("own", b"header")]), Record(b"k", b"fine")])
     admin(ctx).create_topics([NewTopic(retry, 1, 1)])[retry].result(ctx.left)

@@ -20,7 +20,7 @@ from gateway.broker.queues.lane import LaneAtWork, name_of
 from gateway.wire.errors import Error
 from semantics.lanes.lane import LaneError, by_source
 from semantics.lanes.lanes import Failed, Lanes
-from semantics.lanes.marks import Marks, MarksError, Verb, parse
+from semantics.lanes.marks import Marks, parse
 from semantics.lanes.runs import RunError
 from store.api import StoreError
 
@@ -131,9 +131,6 @@ class Queue:
         KafkaError when a cursor cannot be had.
         """
         marks = parse(metadata) or Marks()
-        for mark in marks.named:
-            if mark.verb is Verb.RETRY:
-                raise MarksError("r is not served yet: write n with a delay, such as n:5000=17.")
         at = self.at[index]
         self._ready()
         # then others may have waited for this one

@@ -243,10 +243,12 @@ class Queues:
             raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
         if known.get(subscription, topic) is None:
             own = node.group_configs.own(subscription)
-            overrides = {**subscription_configs.as_pulsars(own, overrides or {}), **(overrides or {})}
-            problem = subscription_configs.check({}, own, overrides, node.settings)
+            said = overrides or {}
+            pulsars = subscription_configs.as_pulsars(own, said)
+            problem = subscription_configs.check(said, own, pulsars, node.settings)
             if problem is not None:
                 raise KafkaError(Error.INVALID_CONFIG, problem)
+            overrides = {**pulsars, **said}
             config = node.group_configs.overridden(subscription, overrides)
             starts = await known.starts(base, config)
             await known.make(subscription, topic, starts, overrides, {})

@@ -62,8 +62,13 @@ class Source:
         cursor.settle(lane, ranges, now, wall)
 
     def mark(self, lane: str, ranges: Ranges, mark: Mark) -> None:
-        """They are nacked, or dead."""
+        """They are nacked, dead, or go to the retry letter topic."""
         cursor, now, wall = self._cursor()
+        if mark.verb is Verb.RETRY:
+            waiting, delay_ms = cursor.reconsume_later(lane, ranges, mark.delay_ms, wall)
+            if waiting:
+                self.at.resend(waiting, delay_ms)
+            return
         if mark.verb is Verb.DEAD:
             cursor.reject(lane, ranges, now, wall)
         else:

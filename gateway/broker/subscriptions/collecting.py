@@ -20,6 +20,7 @@ from store.pending import Asking
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog
     from gateway.broker.subscriptions.ports import Place
+    from gateway.wire.batch import Buffer
 
 BYTES = 1024 * 1024
 """Records that are buried in one go; a larger one goes alone."""
@@ -47,6 +48,22 @@ class Collecting(Protocol):
         ...
 
 
+class Making(Protocol):
+    """A kind of letters: `letter_kinds.LetterKind`, as far as it makes them."""
+
+    def letter(
+        self, source: letters.Source, found: delivery.Found, part: Dying, message_id: str | None, /
+    ) -> letters.Letter:
+        """The letter of a record."""
+        ...
+
+    def whole(
+        self, source: letters.Source, batch: Buffer, part: Dying, message_id: str | None, /
+    ) -> letters.Letter:
+        """The letter of a batch that cannot be opened. Raises Impossible, BatchError."""
+        ...
+
+
 class Collected:
     """Letters for one topic, and the ranges they settle."""
 
@@ -63,7 +80,9 @@ class Collector:
     def __init__(self, node: Collecting) -> None:
         self._node = node
 
-    def collect(self, at: Place, dying: list[Dying], by_base: dict[str, Collected]) -> Asking[int]:
+    def collect(
+        self, at: Place, dying: list[Dying], by_base: dict[str, Collected], kind: Making
+    ) -> Asking[int]:
         """Read what is first among the dying, and take it from them: how many bytes. Raises Impossible."""
         first, last, count, reason = dying[0]
         partition = at.partition
@@ -108,7 +127,7 @@ class Collector:
                 parts.append(Dying(first, min(last, batch.next - 1), count, reason))
                 self._shorten(dying, batch.next)
             if parts:
-                size += yield from self._take(at, batch, parts, by_base)
+                size += yield from self._take(at, batch, parts, by_base, kind)
             if not dying or size >= BYTES:
                 break
         return size
@@ -123,7 +142,12 @@ class Collector:
             dying[0] = Dying(max(first, end), last, count, reason)
 
     def _take(
-        self, at: Place, batch: Stored, parts: Sequence[Dying], by_base: dict[str, Collected]
+        self,
+        at: Place,
+        batch: Stored,
+        parts: Sequence[Dying],
+        by_base: dict[str, Collected],
+        kind: Making,
     ) -> Asking[int]:
         """Letters for those records of a batch: how many bytes."""
         raw = batch.raw()
@@ -133,15 +157,15 @@ class Collector:
         try:
             found = yield from self._opened(batch, ranges)
         except delivery.Unreadable:
-            base = _base(at, None, self._node)
-            collected = by_base.setdefault(base, Collected())
-            collected.ranges += ranges
+            collected = by_base.setdefault(_base(at, None, self._node), Collected())
             try:
-                letter = letters.unreadable_letter(
-                    self._source(at, base), raw, parts[0].count, parts[0].reason, origin and str(origin)
+                letter = kind.whole(
+                    self._source(at, _base(at, None, self._node)), raw, parts[0], origin and str(origin)
                 )
             except BatchError as error:
+                collected.ranges += ranges
                 raise Impossible(f"it is no batch: {error}") from error
+            collected.ranges += ranges
             collected.letters.append(letter)
             return len(raw)
         size = index = 0
@@ -152,13 +176,7 @@ class Collector:
             base = fixed or _base(at, each.headers, self._node)
             collected = by_base.setdefault(base, Collected())
             message_id = origin._replace(batch_index=each.offset - batch.base) if origin else None
-            letter = letters.letter(
-                self._source(at, base),
-                each,
-                parts[index].count,
-                parts[index].reason,
-                message_id and str(message_id),
-            )
+            letter = kind.letter(self._source(at, base), each, parts[index], message_id and str(message_id))
             collected.letters.append(letter)
             collected.ranges.append((each.offset, each.offset))
             size += len(each.value or b"") + len(each.key or b"") + _OVERHEAD

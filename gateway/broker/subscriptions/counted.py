@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "delivered", "redelivered", "acknowledged", "nacked", "rejected", "timed_out", "crashed", "buried", "dropped",
+    "reconsumed",
 )  # fmt: skip
 """Of a cursor's totals those that no row remembers"""
 

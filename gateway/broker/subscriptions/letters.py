@@ -1,4 +1,5 @@
-"""Burials: dead letters are appended to their topic and settled in their subscription by one commit.
+"""Burials: dead letters are appended to their topic and settled in their subscription by one commit. So are retry
+letters that the server writes, since a consumer of a lane said so: `letter_kinds.py` has what differs.
 
 The records are read again (`collecting.py`), put into one batch with the count of their deliveries and the reason in
 their headers, and appended to partition p mod n of the dead letter topic, in the turn in which the cursor notes that
@@ -20,20 +21,19 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.partition import first_carried
-from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.collecting import BYTES, Collected, Collector, Impossible
-from gateway.broker.subscriptions.ports import Place
+from gateway.broker.subscriptions.letter_kinds import DEAD, LetterKind, Losing, Retry
 from gateway.broker.topics import check_name
 from gateway.promise import Promise
 from gateway.wire import letters
 from gateway.wire.errors import Error
-from semantics.subscriptions.states import Dying
+from semantics.subscriptions.states import Dying, Reason
 from store.api import Outcome, StoreError, Write
 from store.pending import drive
 from store.steps import step
@@ -48,54 +48,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.subscriptions")
 
-FIRST_RETRY_MS = 1000
-LAST_RETRY_MS = 60_000
-
 
 class Later(Exception):
     """The dead letter topic is being made by somebody else."""
 
 
-class Losing(Place, Protocol):
-    """The cursor whose records die."""
-
-    @property
-    def gone(self) -> bool:
-        """Whether the subscription was deleted."""
-        ...
-
-    @property
-    def burial(self) -> Burial | None: ...
-
-    def discard(self) -> None:
-        """The cursor says what is not stored: throw it away."""
-        ...
-
-    def burial_over(self) -> None:
-        """All that one turn found dying is seen to."""
-        ...
-
-    def letters_stored(self) -> None:
-        """Dead letters are on their way into their topic again."""
-        ...
-
-    def letters_put_off(self) -> int:
-        """Some could not be stored: how often in a row that had happened before."""
-        ...
-
-
 class Burial:
     """What one turn found dying of a cursor, until all of it is buried or put off."""
 
-    __slots__ = ("_begun", "_counts", "_joined", "_letters", "_sent", "at", "cursor", "dying", "store")
+    __slots__ = (
+        "_begun",
+        "_counts",
+        "_joined",
+        "_letters",
+        "_sent",
+        "at",
+        "cursor",
+        "dying",
+        "kind",
+        "store",
+    )
 
     stage, prepares = Stage.CURSORS, True
 
-    def __init__(self, letters: Letters, at: Losing, cursor: Cursor, dying: Sequence[Dying]) -> None:
+    def __init__(
+        self, letters: Letters, at: Losing, cursor: Cursor, dying: Sequence[Dying], kind: LetterKind
+    ) -> None:
         self._letters = letters
         self.at = at
         self.store = at.store
         self.cursor = cursor
+        self.kind = kind
         # what is left to be buried
         self.dying = list(dying)
         self._begun = self._joined = False
@@ -127,9 +110,7 @@ class Burial:
         self._counts, self._joined = Counter(), False
 
     def committed(self) -> None:
-        metric = self._letters.node.metrics.dead_letters
-        for reason, count in self._sent.pop(0).items():
-            metric.labels(reason).value += count
+        self.kind.stored(self._letters.node.metrics, self._sent.pop(0))
 
     def failed(self, error: StoreError) -> None:
         """The cursor is thrown away with the letters' partition: what is dying is found again."""
@@ -164,20 +145,30 @@ class Letters:
         """Bury what a cursor gave as dying, in the turn that is ending, or when a disk has answered."""
         cursor = at.cursor
         assert cursor is not None
-        burial = Burial(self, at, cursor, dying)
+        burial = Burial(self, at, cursor, dying, DEAD)
         burial.join()
         return burial
+
+    def resend(self, at: Losing, ranges: Sequence[tuple[int, int]], delay_ms: int) -> None:
+        """Put records that a cursor has in BACKOFF on the retry letter topic, to be delivered after so long, in the
+        turn that is open. Where a disk has to be asked it comes later, unless they have woken by then: then they are
+        delivered again as after a nack.
+        """
+        cursor = at.cursor
+        assert cursor is not None
+        waiting = [Dying(first, last, 0, Reason.REJECTED) for first, last in ranges]
+        Burial(self, at, cursor, waiting, Retry(at.subscription, delay_ms)).join()
 
     def begin(self, burial: Burial) -> None:
         """Go as far as there is nothing to wait for; a task does the rest."""
         try:
-            rest = drive(self._run(burial.at, burial.cursor, burial.dying))
+            rest = drive(self._run(burial))
         except BaseException:
             # the turn fails; the next one tries again
-            burial.at.burial_over()
+            burial.kind.over(burial.at)
             raise
         if rest is None:
-            burial.at.burial_over()
+            burial.kind.over(burial.at)
             return
         task = self.node.loop.create_task(self._go_on(burial, rest))
         self._tasks.add(task)
@@ -188,33 +179,34 @@ class Letters:
         try:
             await rest
         except Exception:
-            log.exception("dead letters of group %s", at.subscription.group)
+            log.exception("letters of group %s", at.subscription.group)
             # what they were is in the store
             at.discard()
         finally:
-            at.burial_over()
+            burial.kind.over(at)
         if at.cursor is not None and not at.gone:
             # there may be more
             at.touch()
 
-    def _run(self, at: Losing, cursor: Cursor, dying: list[Dying]) -> Asking[None]:
+    def _run(self, burial: Burial) -> Asking[None]:
+        at, cursor, dying, kind = burial.at, burial.cursor, burial.dying, burial.kind
         while dying:
             by_base: dict[str, Collected] = {}
             size = 0
             while dying and size < BYTES:
                 try:
-                    size += yield from self._collector.collect(at, dying, by_base)
+                    size += yield from self._collector.collect(at, dying, by_base, kind)
                 except Impossible as error:
                     first, last, _, _ = dying.pop(0)
-                    self._put_off(at, cursor, [(first, last)], str(error))
+                    self._put_off(burial, [(first, last)], str(error))
                 if at.cursor is not cursor or at.gone:
                     return
             for base, collected in by_base.items():
                 while True:
                     try:
-                        made = self._append(at, cursor, base, collected)
+                        made = self._append(burial, base, collected)
                     except Impossible as error:
-                        self._put_off(at, cursor, collected.ranges, str(error))
+                        self._put_off(burial, collected.ranges, str(error))
                     except Later:
                         yield asyncio.sleep(0.02)
                         if at.cursor is not cursor or at.gone:
@@ -226,7 +218,7 @@ class Letters:
                             return
                         continue
                     else:
-                        at.letters_stored()
+                        kind.sent(at)
                         if made is not None:
                             # What comes next needs the topic.
                             yield made
@@ -236,31 +228,17 @@ class Letters:
 
     # -- where to -------------------------------------------------------------------------------------------------
 
-    def _put_off(self, at: Losing, cursor: Cursor, ranges: Sequence[tuple[int, int]], reason: str) -> None:
-        node = self.node
-        node.metrics.dead_letters_refused.value += 1
-        failed = at.letters_put_off()
-        wait = min(FIRST_RETRY_MS << min(failed, 16), LAST_RETRY_MS)
-        if not failed:
-            log.error(
-                "dead letters of group %s on topic %s, partition %d are put off: %s; they stay open and are tried "
-                "again.",
-                at.subscription.group,
-                at.subscription.topic,
-                at.index,
-                reason,
-            )
-        cursor.not_buried(ranges, reason, node.clock.wall_ms() + wait)
-        at.touch()
+    def _put_off(self, burial: Burial, ranges: Sequence[tuple[int, int]], reason: str) -> None:
+        burial.kind.put_off(self.node, burial.at, burial.cursor, ranges, reason)
+        burial.at.touch()
 
     @step("letter.before", "letter.after")
-    def _append(self, at: Losing, cursor: Cursor, base: str, collected: Collected) -> Promise[None] | None:
+    def _append(self, burial: Burial, base: str, collected: Collected) -> Promise[None] | None:
         """Both sides of the fact, into the open turn. A promise when a topic is made for it: told with the commit.
 
         Raises Impossible, Later; Loading.
         """
-        node = self.node
-        subscription = at.subscription
+        node, at, cursor, kind = self.node, burial.at, burial.cursor, burial.kind
         before = at.cursor
         try:
             at.ready()
@@ -271,32 +249,21 @@ class Letters:
             raise Later
         if not collected.letters:
             # nothing of it can be read, and nobody wants to wait for it
-            cursor.buried(collected.ranges)
+            kind.settle(cursor, collected.ranges)
             at.touch()
             return None
-        config = subscription.config
-        name = config.dead_letters_of(subscription.group, base)
-        if config.dead_letter_topic is None and letter_names.is_dead_letters(
-            node.catalog, subscription.topic
-        ):
-            raise Impossible(
-                f"'{subscription.topic}' holds dead letters itself, and they have none unless "
-                "pulsar.dead.letter.topic says where"
-            )
-        if name in (base, subscription.topic, config.retries_of(subscription.group, base)):
-            raise Impossible(f"'{name}' cannot hold dead letters: the group would be given them again")
+        name = kind.topic(node.catalog, at.subscription, base)
         found = node.catalog.get(name)
         made: Promise[None] | None = None
         if found is None:
-            made = self._make(at, name, collected)
+            made = self._make(burial, name, collected)
         else:
             target = self._target(at, found)
             batch, newest = letters.build(collected.letters, node.clock.wall_ms())
             target.append_carried(batch, len(collected.letters), newest)
-        cursor.buried(collected.ranges)
+        kind.settle(cursor, collected.ranges)
         at.touch()
-        assert at.burial is not None
-        at.burial.count(collected.letters)
+        burial.count(collected.letters)
         return made
 
     def _target(self, at: Losing, topic: Topic) -> Partition:
@@ -315,9 +282,9 @@ class Letters:
         return target
 
     @step("letter.topic", "letter.made")
-    def _make(self, at: Losing, name: str, collected: Collected) -> Promise[None]:
-        """The dead letter topic, its first letters, and its initial subscription."""
-        node = self.node
+    def _make(self, burial: Burial, name: str, collected: Collected) -> Promise[None]:
+        """The topic, its first letters, and whoever is to read it from its beginning."""
+        node, at, kind = self.node, burial.at, burial.kind
         runtime = node.in_use.topic_by_id(at.subscription.topic_id)
         count = len(runtime.partitions) if runtime is not None else 1
         partitioned = runtime is None or runtime.topic.partitioned
@@ -328,15 +295,15 @@ class Letters:
             partition = topic.partitions[at.index % count]
             epoch = at.store.leader_epoch(partition)
             more: list[Write] = [first_carried(partition, epoch, batch, len(collected.letters), newest)]
-            initial = at.subscription.config.dead_letter_subscription
-            if initial is not None:
-                _, initially = self._writes_new(initial, topic, [0] * count)
-                more += initially
+            reader = kind.reader(at.subscription)
+            if reader is not None:
+                _, reading = self._writes_new(reader, topic, [0] * count)
+                more += reading
             return more
 
         def done(outcome: Outcome) -> None:
             if outcome is None:
-                log.info("dead letter topic made", extra={"topic": name, "partitions": count})
+                log.info("%s topic made", kind.called, extra={"topic": name, "partitions": count})
             # when it was not stored, the cursor is read again and gives them once more
             made.tell(None)
 

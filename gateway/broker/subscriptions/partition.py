@@ -524,6 +524,10 @@ class SubscriptionPartition:
         self.discard()
         self.parked.serve_soon()
 
+    def resend(self, ranges: Sequence[tuple[int, int]], delay_ms: int) -> None:
+        """These wait in BACKOFF, and go to the retry letter topic."""
+        self._tools.letters.resend(self, ranges, delay_ms)
+
     def burial_over(self) -> None:
         """All that one turn found dying is seen to."""
         self.burial = None

@@ -134,7 +134,7 @@ def _looked_at(at: Told, scanner: Scanner, each: Stored, first: int, wall: int) 
 
 def _exhausted(at: Told, looked: Scan) -> Sequence[int]:
     """Offsets of a RETRY topic that were tried too often already."""
-    limit = at.subscription.config.subscription.delivery_limit
-    if not at.retries or not limit:
+    most = at.subscription.config.max_reconsume
+    if not at.retries or most < 0:
         return ()
-    return [offset for offset, times in looked.reconsumed if times >= limit]
+    return [offset for offset, times in looked.reconsumed if times > most]

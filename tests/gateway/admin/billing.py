@@ -11,6 +11,7 @@ from tests.gateway.admin.conftest import Admin
 
 COUNTERS = (
     "delivered", "redelivered", "acknowledged", "nacked", "rejected", "timedOut", "crashed", "buried", "dropped",
+    "reconsumed",
 )  # fmt: skip
 
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]

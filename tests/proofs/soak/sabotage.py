@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 from gateway.apis.produce import ProduceSlot
 from gateway.broker.acknowledging import Acknowledging
 from gateway.broker.partition import Partition
-from gateway.broker.subscriptions.letters import Letters
+from gateway.broker.subscriptions.collecting import Collected
+from gateway.broker.subscriptions.letter_kinds import Dead
+from gateway.broker.subscriptions.letters import Burial, Letters
 from gateway.broker.turn import Turn
+from gateway.promise import Promise
 from semantics.subscriptions import rows as cursor_rows
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import AVAILABLE, BACKOFF, DELAYED, DONE
@@ -193,31 +197,14 @@ def loose_keys() -> None:
     _configured(strict=False, allow_out_of_order=True)
 
 
-class _Late:
-    """A cursor that is told of a burial by a later turn than the one that has the dead letter."""
-
-    def __init__(self, at: Any, cursor: Any, seconds: float) -> None:
-        self._at, self._cursor, self._seconds = at, cursor, seconds
-
-    def buried(self, ranges: Any) -> None:
-        def later() -> None:
-            if self._at.cursor is self._cursor:
-                self._cursor.buried(list(ranges))
-                self._at.touch()
-
-        self._at.node.loop.call_later(self._seconds, later)
-
-
 def bury_in_two(seconds: float = 1.0) -> None:
     """A dead letter and the end of the record that it was are two commits, so far apart."""
-    append = Letters._append
-    Letters._append = lambda self, at, cursor, base, collected: append(  # type: ignore[method-assign]
-        self,
-        at,
-        _Late(at, cursor, seconds),  # type: ignore[arg-type]
-        base,
-        collected,
-    )
+    settle = Dead.settle
+
+    def later(self: Dead, cursor: Cursor, ranges: Sequence[tuple[int, int]]) -> None:
+        asyncio.get_running_loop().call_later(seconds, settle, self, cursor, list(ranges))
+
+    Dead.settle = later  # type: ignore[method-assign]
 
 
 def bury_nothing() -> None:
@@ -225,14 +212,14 @@ def bury_nothing() -> None:
     append = Letters._append
     burials = 0
 
-    def some(self: Letters, at: Any, cursor: Any, base: str, collected: Any) -> Any:
+    def some(self: Letters, burial: Burial, base: str, collected: Collected) -> Promise[None] | None:
         nonlocal burials
         burials += 1
         if burials % 10 == 0:
-            cursor.buried(collected.ranges)
-            at.touch()
+            burial.kind.settle(burial.cursor, collected.ranges)
+            burial.at.touch()
             return None
-        return append(self, at, cursor, base, collected)
+        return append(self, burial, base, collected)
 
     Letters._append = some  # type: ignore[method-assign]
 

@@ -115,7 +115,6 @@ def test_a_record_that_is_nacked_too_often_is_a_dead_letter(folder: Path | None)
         ("ack1;a=1", 5),
         ("ack1;d=10", 10),
         ("ack1;n:soon=3", 5),
-        ("ack1;r=3", 5),
         ("ack7;", 5),
         ("", 11),
         ("ack1;s", 2**62),

@@ -391,3 +391,14 @@ def test_a_member_that_goes_while_a_cursor_cannot_be_had_counts_nothing(
 
 def test_names_are_those_of_topic_and_subscription() -> None:
     assert name_of("orders", "billing") == "orders-billing-QUEUE"
+
+
+def test_what_belongs_to_the_group_is_not_said_of_the_subscription() -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        with pytest.raises(KafkaError, match="belongs to the group") as caught:
+            await world.broker.queues.make("t", "g", 2, {"pulsar.retry.letter.topic": "later"})
+        assert caught.value.code == Error.INVALID_CONFIG
+        assert world.broker.subscriptions.get("g", "t") is None
+
+    run(test)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.subscriptions.letters import FIRST_RETRY_MS
+from gateway.broker.subscriptions.letter_kinds import FIRST_RETRY_MS
 from gateway.wire.errors import Error
 from store.api import Append, Family, Refused, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore

@@ -18,7 +18,8 @@ def test_a_retry_is_delivered_when_due_counted_up_and_dead_past_the_limit(folder
     async def test(world: World) -> None:
         await world.topic()
         await world.topic("t-g-RETRY")
-        await world.configure("g", pulsar__max__redeliver__count="2")
+        # deliveries are another matter
+        await world.configure("g", pulsar__max__reconsume__count="2", pulsar__max__redeliver__count="0")
         await world.subscribe()
         at = await world.subscribe(topic="t-g-RETRY")
         headers: Headers = [("mine", b"1")]

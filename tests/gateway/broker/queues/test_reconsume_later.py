@@ -1,0 +1,152 @@
+"""`r` in a commit: the server writes the retry letter, which comes when it is due."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store import memory
+from store.api import Family
+from tests.gateway.broker.queues.reading import Client, FailingStore, at_of, numbers, queued
+from tests.gateway.broker.queues.test_queue import given
+from tests.gateway.broker.subscriptions.world import World, run, said
+
+KINDS = pytest.mark.parametrize("kind", ["shared", "key_shared"])
+
+
+@KINDS
+def test_it_is_on_the_retry_topic_and_comes_when_it_is_due(kind: str, folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind)
+        await world.produce(*numbers(0, 4), key=b"k", headers=[("mine", b"1"), ("DELAY_TIME", b"7")])
+        client = Client(world)
+        assert given(await client.read()) == [0, 1, 2, 3]
+        await client.commit("ack1;r:5000=1")
+        await world.settled()
+        # its key does not wait for it, and nothing of it is open here
+        assert world.at().ready().start == 4
+        (letter,) = await world.read("t-g-RETRY")
+        known = said(letter.headers)
+        assert (letter.key, letter.value, known["mine"]) == (b"k", b"1", b"1")
+        assert known["REAL_TOPIC"] == b"persistent://public/default/t"
+        assert known["RETRY_TOPIC"] == b"persistent://public/default/t-g-RETRY"
+        assert (known["RECONSUMETIMES"], known["DELAY_TIME"]) == (b"1", b"5000")
+        assert known["REAL_SUBSCRIPTION"] == b"g"
+        assert known["ORIGIN_MESSAGE_ID"]
+        again = Client(world)
+        assert await again.read() == {}
+        await world.pass_time(4_999)
+        assert await again.read() == {}
+        await world.pass_time(1)
+        assert given(await again.read()) == [1]
+        # the same once more: counted up, of the same message
+        await again.commit(f"ack1;r:0={again.position - 1}")
+        await world.settled()
+        _, second = await world.read("t-g-RETRY")
+        assert said(second.headers)["RECONSUMETIMES"] == b"2"
+        assert said(second.headers)["ORIGIN_MESSAGE_ID"] == known["ORIGIN_MESSAGE_ID"]
+        assert given(await again.read()) == [1]
+        await again.commit()
+        assert world.at(topic="t-g-RETRY").ready().start == 2
+        assert world.broker.metrics.retry_letters.value == 2
+
+    run(test, folder)
+
+
+def test_deliveries_do_not_count_and_retries_have_a_limit_of_their_own() -> None:
+    async def test(world: World) -> None:
+        await queued(world, limit=1, pulsar__max__reconsume__count="2")
+        await world.produce(b"1")
+        came = 0
+        client = Client(world)
+        while found := await client.read():
+            came += len(found)
+            await client.commit(f"ack1;r:0={client.position - 1}")
+            await world.settled()
+            client = Client(world)
+        assert came == 3
+        (dead,) = await world.read("t-g-DLQ")
+        assert said(dead.headers)["RECONSUMETIMES"] == b"3"
+
+    run(test)
+
+
+def test_without_a_time_it_waits_as_after_a_nack() -> None:
+    async def test(world: World) -> None:
+        await queued(world, pulsar__nack__delay__ms="300")
+        await world.produce(*numbers(0, 2))
+        client = Client(world)
+        await client.read()
+        await client.commit("ack1;r=0")
+        await world.settled()
+        (letter,) = await world.read("t-g-RETRY")
+        assert said(letter.headers)["DELAY_TIME"] == b"300"
+
+    run(test)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_what_was_not_stored_is_neither_done_nor_on_the_retry_topic(exists: bool) -> None:
+    async def test(world: World) -> None:
+        store = FailingStore(memory.open(clock=world.clock.wall_ms))
+        await world.start(store)
+        await queued(world)
+        if exists:
+            await world.broker.subscriptions.make_retries("g", "t", "t-g-RETRY")
+            await world.settled()
+        await world.produce(*numbers(0, 3))
+        client = Client(world)
+        await client.read()
+        store.failing = True
+        assert await client.commit("ack1;r:1000=1") is not None
+        store.failing = False
+        await world.settled()
+        if exists:
+            assert await world.read("t-g-RETRY") == []
+        else:
+            assert world.broker.catalog.get("t-g-RETRY") is None
+        assert world.at().ready().start == 0
+        again = Client(world)
+        assert given(await again.read()) == [0, 1, 2]
+
+    run(test)
+
+
+def test_where_it_cannot_be_put_it_comes_again_in_time_and_that_counts_nothing(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        # nothing can be called so beside it
+        await world.topic("la.ter")
+        await world.configure("g", pulsar__retry__letter__topic="la_ter")
+        await queued(world, limit=1)
+        await world.produce(*numbers(0, 2))
+        client = Client(world)
+        await client.read()
+        await client.commit("ack1;r:2000=1")
+        await world.settled()
+        assert at_of(world).lane.opened == 0
+        await world.crash()
+        again = Client(world)
+        assert await again.read() == {}
+        await world.pass_time(2_000)
+        assert given(await again.read()) == [1]
+
+    run(test, folder)
+
+
+def test_rows_are_gone_when_all_is_done(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(*numbers(0, 3))
+        client = Client(world)
+        await client.read()
+        await client.commit("ack1;r:100=0-2")
+        await world.settled()
+        await world.pass_time(100)
+        again = Client(world)
+        await again.read()
+        await again.commit()
+        await world.settled()
+        assert not list(world.broker.store.scan(Family.DUE))
+
+    run(test, folder)
