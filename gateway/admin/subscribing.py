@@ -10,7 +10,7 @@ from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.groups import PAGE
 from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.topics import Found, find, named
-from gateway.broker.queues.registry import MOST_LANES
+from gateway.broker.catalog import MOST_LANES
 from gateway.broker.subscriptions import letter_names
 from gateway.config import subscription_configs
 

@@ -136,7 +136,11 @@ class Broker:
             members_on=lambda group, topic: self.share_groups.members_on(group, topic),
         )
         self.queues = Queues(
-            self, self.subscriptions, lambda group: self.groups.assignment(group), self.topic_changed
+            self,
+            self.subscriptions,
+            lambda group: self.groups.assignment(group),
+            self.topic_changed,
+            lambda group, reason: self.groups.rebalance(group, reason),
         )
         self.topics.followed_by += [self.queues.follow, self.subscriptions.follow, self.fetch_sessions.follow]
         self.retention = Retention(
@@ -241,9 +245,17 @@ class Broker:
 
     def topic_changed(self, name: str, topic: Topic | None) -> None:
         """A catalog change is durable: it shows everywhere."""
+        before = self.catalog.get(name)
         self.catalog.changed(name, topic)
         self.metadata_cache.clear()
         self.in_use.topic_changed(name, topic)
+        if (
+            before is not None
+            and topic is not None
+            and topic.queue is not None
+            and len(topic.partitions) > len(before.partitions)
+        ):
+            self.queues.grown(topic)
 
     # -- what the admin server calls --------------------------------------------------------------------------------
 

@@ -28,6 +28,10 @@ PAGE = 500
 """Rows that are read before the loop may do something else."""
 
 
+MOST_LANES = 1_000
+"""Lanes of a queue topic: a consumer has one at least, or it gets nothing."""
+
+
 class QueueOf(msgspec.Struct):
     """Whose deliveries a queue topic has: the subscription of this name on the topic with this id."""
 

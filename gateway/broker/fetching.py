@@ -214,7 +214,7 @@ class Fetch:
                 return result
             except KafkaError as error:
                 return _Found(wanted, error.code)
-            if partition.stale:
+            if partition.stale or partition.news_for(self._connection):
                 return _Found(wanted, Error.NOT_LEADER_OR_FOLLOWER)
             wanted.partition = partition
             partition.watchers.add(wanted)

@@ -24,6 +24,7 @@ from gateway.coordinators.classic_events import (
     Heartbeat,
     Join,
     Plain,
+    Rebalance,
     Request,
 )
 from gateway.coordinators.classic_group import ClassicGroup
@@ -114,6 +115,16 @@ class Groups(Machines[ClassicGroup]):
             self._arm(live)
             self._tidy(live)
         return response
+
+    def rebalance(self, group_id: str, reason: str) -> None:
+        """Have the members of a group share out the partitions of its topics anew, if it has any. Raises KafkaError;
+        Loading.
+        """
+        live = self._find(group_id)
+        if live is not None:
+            self._step(live, Rebalance(reason))
+            self._arm(live)
+            self._tidy(live)
 
     def get(self, group_id: str) -> ClassicGroup | None:
         """The group, to look at; None if there is none. Raises KafkaError if it cannot be read; Loading."""

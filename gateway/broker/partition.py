@@ -408,6 +408,10 @@ class Partition:
             return past(self, error, max_bytes, whole_first)
         return found if isinstance(found, list) else around(self, found, max_bytes, whole_first)
 
+    def news_for(self, connection: int) -> bool:
+        """See `Readable`."""
+        return False
+
     def at_end(self) -> None:
         """See `Readable`. More comes from producers."""
 

@@ -41,6 +41,12 @@ class Readable(Protocol):
         """Bytes stored."""
         ...
 
+    def news_for(self, connection: int) -> bool:
+        """Whether a connection that fetches here for the first time, or again after it was `stale`, is to look for
+        leaders first. Once told it is not told again.
+        """
+        ...
+
     def fetch(
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
     ) -> Pending[list[Piece]]:

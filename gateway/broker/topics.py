@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.broker.catalog import Topic, plain
+from gateway.broker.catalog import MOST_LANES, Topic, plain
 from gateway.broker.errors import KafkaError, from_store
 from gateway.config import topic_configs
 from gateway.wire.errors import Error
@@ -271,10 +271,8 @@ class Topics:
             )
         if count > MAX_PARTITIONS:
             raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions.")
-        if topic.queue is not None:
-            raise KafkaError(
-                Error.INVALID_PARTITIONS, f"The number of lanes of queue topic '{name}' stays as it is."
-            )
+        if topic.queue is not None and count > MOST_LANES:
+            raise KafkaError(Error.INVALID_PARTITIONS, f"A queue topic has at most {MOST_LANES} lanes.")
         other = self._catalog.partition_topic(name)
         if other is not None:
             raise KafkaError(

@@ -140,12 +140,18 @@ class Delete(NamedTuple):
         return Plain(error)
 
 
+class Rebalance(NamedTuple):
+    """The members are to share out the partitions anew: there are others."""
+
+    reason: str
+
+
 class Tick(NamedTuple):
     """Time has passed: whatever is due by now happens."""
 
 
 Request = Join | Sync | Heartbeat | Leave | Delete
-Event = Request | Tick
+Event = Request | Rebalance | Tick
 
 
 class Answer(NamedTuple):

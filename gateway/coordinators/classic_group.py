@@ -62,6 +62,7 @@ from gateway.coordinators.classic_events import (
     Left,
     Note,
     Plain,
+    Rebalance,
     Step,
     Sync,
     SyncAnswer,
@@ -311,6 +312,10 @@ class ClassicGroup(GroupState):
             self._writes.append(DeleteRange(Family.OFFSET, *offsets.group_range(self.group_id)))
             self._answer(event.token, Plain(Code.NONE))
 
+    def _on_rebalance(self, event: Rebalance) -> None:
+        if self.state in (STABLE, COMPLETING):
+            self._prepare(event.reason, None)
+
     def _on_tick(self, _: Tick) -> None:
         roster, now = self.roster, self._now
         promised = [member_id for member_id, due in roster.pending.items() if due <= now]
@@ -506,5 +511,6 @@ _ON: dict[type[Any], Callable[[ClassicGroup, Any], None]] = {
     Heartbeat: ClassicGroup._on_heartbeat,
     Leave: ClassicGroup._on_leave,
     Delete: ClassicGroup._on_delete,
+    Rebalance: ClassicGroup._on_rebalance,
     Tick: ClassicGroup._on_tick,
 }

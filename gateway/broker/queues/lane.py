@@ -22,6 +22,7 @@ from store.pending import Asking, Pending, drive
 
 if TYPE_CHECKING:
     from gateway.broker.queues.building import Builder
+    from gateway.broker.queues.news import News
     from gateway.broker.queues.source import Source
     from gateway.broker.readable import Readable, Watcher
     from gateway.broker.subscriptions.node import Delivering
@@ -51,6 +52,11 @@ class Dealing(Protocol):
     @property
     def gone(self) -> bool:
         """Whether another object stands for it by now, or none."""
+        ...
+
+    @property
+    def news(self) -> News | None:
+        """While consumers are to hear that there are more lanes."""
         ...
 
     @property
@@ -136,6 +142,11 @@ class LaneAtWork:
     def size(self) -> int:
         """A lane stores no records. What its open deliveries may have in the logs of their sources."""
         return self.lane.opened * 512
+
+    def news_for(self, connection: int) -> bool:
+        """See `Readable`."""
+        news = self.queue.news
+        return news is not None and news.tell(connection, self.index, self.queue.node.clock.monotonic_ms())
 
     def fetch(
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None

@@ -27,6 +27,7 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.queues.building import Builder
+    from gateway.broker.queues.news import News
     from gateway.broker.queues.source import Source
     from gateway.broker.subscriptions.node import Delivering
     from gateway.config.group_configs import GroupConfig
@@ -59,6 +60,8 @@ class Queue:
         self._config = config
         # True when another object stands for it by now, or none
         self.gone = False
+        # while consumers are to hear that there are more lanes
+        self.news: News | None = None
         # the catalog's, when its sources were looked at last
         self.version = -1
         # by the store's id of the partition; who was served last comes last

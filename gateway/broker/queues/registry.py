@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.broker.catalog import QueueOf, Topic
+from gateway.broker.catalog import MOST_LANES, QueueOf, Topic
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading, all_loaded, check_loaded
 from gateway.broker.queues import rows as lane_rows
 from gateway.broker.queues.building import Builder
 from gateway.broker.queues.lane import name_of as lane_name
+from gateway.broker.queues.news import News
 from gateway.broker.queues.queue import Queue
 from gateway.broker.queues.source import Source
 from gateway.broker.subscriptions import letter_names, rows
@@ -40,8 +41,8 @@ log = logging.getLogger("magnetar.queues")
 Assignment = Mapping[str, Mapping[str, Sequence[int]]]
 """Member -> topic -> its partitions."""
 
-MOST_LANES = 1_000
-"""Lanes of a queue topic: a consumer has one at least, or it gets nothing."""
+NEWS_MS = 300_000
+"""For how long consumers are told that there are more lanes: by then they have looked for themselves."""
 
 
 def name_of(topic: str, subscription: str) -> str:
@@ -75,16 +76,21 @@ class Queues:
         subscriptions: Subscriptions,
         assignment: Callable[[str], Assignment],
         changed: Callable[[str, Topic | None], None],
+        rebalance: Callable[[str, str], None],
     ) -> None:
-        """`assignment`: who has which partitions in a classic group that is stable; raises KafkaError while it is not
-        loaded. `changed` is called when a change of the catalog is durable.
+        """`assignment`: who has which partitions in a classic group that is stable. `rebalance`: has the members of one
+        share them out anew, for a reason. Both raise KafkaError while the group is not loaded. `changed` is called
+        when a change of the catalog is durable.
         """
         self.node = node
         self._subscriptions = subscriptions
         self._assignment = assignment
         self._changed = changed
+        self._rebalance = rebalance
         self._builder = Builder(node.decompression_limit)
         self._live: dict[bytes, Queue] = {}
+        # of queue topics that have got more lanes of late, by topic id
+        self._news: dict[bytes, News] = {}
 
     # -- found ------------------------------------------------------------------------------------------------------
 
@@ -93,7 +99,9 @@ class Queues:
         found = self._live.get(topic.topic_id)
         if found is not None:
             if not found.gone:
-                if found.version == self.node.catalog.version or self._same_sources(found):
+                if found.version == self.node.catalog.version or (
+                    found.topic.partitions == topic.partitions and self._same_sources(found)
+                ):
                     found.version = self.node.catalog.version
                     return found
                 found.throw_away("its topics have changed")
@@ -184,6 +192,7 @@ class Queues:
             fsync=any(source.at.partition.durability == "fsync" for source in sources),
         )
         queue.version = node.catalog.version
+        queue.news = self._news_of(topic)
         self._live[topic.topic_id] = queue
         for _, its in read:
             its.holder = queue
@@ -290,6 +299,31 @@ class Queues:
         log.info("queue topic made", extra={"topic": name, "group": subscription, "lanes": lanes})
         return node.topics.get(name)
 
+    def grown(self, topic: Topic) -> None:
+        """A queue topic has more lanes, durably. Those who fetch are told once that they should look for leaders, and
+        those who are members of its group to share the lanes out anew: some clients follow the one, some the other.
+        """
+        of = topic.queue
+        assert of is not None
+        self._news[topic.topic_id] = News(self.node.clock.monotonic_ms() + NEWS_MS)
+        try:
+            # the new lanes get their slots, whether they are read or not
+            self.of(topic)
+        except KafkaError as error:
+            log.info("%s is read by whoever asks next: %s", topic.name, error)
+        try:
+            self._rebalance(of.subscription, f"{topic.name} has {len(topic.partitions)} lanes")
+        except KafkaError as error:
+            # not in memory: its members come anew anyway
+            log.info("group %s is not rebalanced: %s", of.subscription, error)
+
+    def _news_of(self, topic: Topic) -> News | None:
+        news = self._news.get(topic.topic_id)
+        if news is not None and news.until <= self.node.clock.monotonic_ms():
+            del self._news[topic.topic_id]
+            return None
+        return news
+
     def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What goes with the deletion of a topic: see `Topics.followed_by`. Raises KafkaError."""
         node = self.node
@@ -328,6 +362,7 @@ class Queues:
             writes.append(rows.writes_changed(row))
 
         def gone() -> None:
+            self._news.pop(topic.topic_id, None)
             queue = self._live.pop(topic.topic_id, None)
             if queue is not None:
                 queue.throw_away("it was deleted")

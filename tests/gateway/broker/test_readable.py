@@ -32,6 +32,7 @@ class Lane:
         self.error: StoreError | None = None
         self.told: list[StoreError] = []
         self.ends = 0
+        self.news = False
 
     def fetch(
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
@@ -45,6 +46,10 @@ class Lane:
     async def _wait(self, disk: asyncio.Event) -> list[Piece]:
         await disk.wait()
         return [self.stored]
+
+    def news_for(self, connection: int) -> bool:
+        self.news, told = False, self.news
+        return told
 
     def at_end(self) -> None:
         self.ends += 1
@@ -78,6 +83,16 @@ def test_its_bounds_and_batches_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
         assert (bytes(found.records), lane.bytes_out) == (lane.stored, lane.size)
         assert only(await fetch(client, {"t": {0: 9}})).error_code == Error.OFFSET_OUT_OF_RANGE
         assert only(await fetch(client, {"t": {0: 10}}, epoch=6)).error_code == Error.FENCED_LEADER_EPOCH
+
+    run(monkeypatch, test)
+
+
+def test_who_is_to_look_for_leaders_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(gateway: Gateway, client: Client, lane: Lane) -> None:
+        lane.news = True
+        assert only(await fetch(client, {"t": {0: 10}})).error_code == Error.NOT_LEADER_OR_FOLLOWER
+        assert not lane.watchers
+        assert only(await fetch(client, {"t": {0: 10}})).error_code == 0
 
     run(monkeypatch, test)
 

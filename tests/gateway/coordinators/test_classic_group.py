@@ -18,6 +18,7 @@ from gateway.coordinators.classic_events import (
     Leaver,
     Left,
     Plain,
+    Rebalance,
     SyncAnswer,
 )
 from gateway.coordinators.classic_group import CAME_FROM, ClassicGroup
@@ -211,6 +212,31 @@ def test_heartbeat_while_the_assignment_is_awaited(bench: ClassicBench) -> None:
     bench.pass_time(DELAY)
     assert bench.group.state is State.COMPLETING_REBALANCE
     assert bench.beat("id-a") == 0
+
+
+# -- told to rebalance ---------------------------------------------------------------------------------------
+
+
+def test_members_that_are_to_share_out_anew_join_again(bench: ClassicBench) -> None:
+    bench.stable("a", "b")
+    generation = bench.group.generation
+    bench.told.clear()
+    bench.send(Rebalance("there are more"))
+    assert bench.told == [], "nobody is gone"
+    assert bench.send(Heartbeat("h", "id-a", generation)) == Plain(Code.REBALANCE_IN_PROGRESS)
+    bench.join("a2", member_id="id-a")
+    bench.join("b2", member_id="id-b")
+    assert bench.answers["a2"].generation == generation + 1
+
+
+def test_a_group_without_members_has_nothing_to_share_out(bench: ClassicBench) -> None:
+    bench.send(Rebalance("there are more"))
+    assert bench.group.state is State.EMPTY
+    # nor one that is at it already
+    bench.join("a")
+    before = bench.group.next_due()
+    bench.send(Rebalance("there are more"))
+    assert (bench.group.state, bench.group.next_due()) == (State.PREPARING_REBALANCE, before)
 
 
 # -- leaving -------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from gateway.coordinators.classic_events import (
     JoinAnswer,
     Leave,
     Leaver,
+    Rebalance,
     Sync,
     SyncAnswer,
     Tick,
@@ -294,6 +295,10 @@ class Groups(RuleBasedStateMachine):
     @rule()
     def wait_for_what_is_due(self) -> None:
         self.tick()
+
+    @rule()
+    def share_out_anew(self) -> None:
+        self.send(Rebalance("there are more"))
 
     def tick(self) -> None:
         due = self.group.next_due()

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading
-from gateway.broker.queues.registry import MOST_LANES, name_of
+from gateway.broker.queues.registry import name_of
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 from store import memory
@@ -289,16 +290,6 @@ def test_lanes_that_there_are_not_are_unknown() -> None:
             world.broker.queues.lane(runtime, 0)
         assert error.value.code == Error.NOT_LEADER_OR_FOLLOWER
         runtime.deleting = False
-
-    run(test)
-
-
-def test_the_number_of_lanes_stays() -> None:
-    async def test(world: World) -> None:
-        await queued(world, 2)
-        with pytest.raises(KafkaError) as error:
-            await world.broker.topics.grow(NAME, 3)
-        assert error.value.code == Error.INVALID_PARTITIONS
 
     run(test)
 

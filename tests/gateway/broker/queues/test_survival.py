@@ -16,7 +16,7 @@ from store import memory
 from tests.gateway.broker.queues.reading import Client, FailingStore, queue_of, queued
 from tests.gateway.broker.subscriptions.world import World, run
 
-LANES, KEYS = 3, 7
+LANES, MOST_LANES, KEYS = 3, 6, 7
 
 
 class Run:
@@ -30,7 +30,7 @@ class Run:
         self.produced = 0
         self.clients: list[Client] = []
         # by lane: offset -> number, of what was read since the lane was last loaded by its consumer
-        self.read: list[dict[int, int]] = [{} for _ in range(LANES)]
+        self.read: list[dict[int, int]] = [{} for _ in range(MOST_LANES)]
         self.acknowledged: set[int] = set()
         self.seen: set[int] = set()
         # of each record its key, and of each key the newest that came
@@ -45,8 +45,9 @@ class Run:
         """Each lane's consumer begins where the group goes on."""
         for client in self.clients:
             client.leave()
-        self.clients = [Client(self.world, index) for index in range(LANES)]
-        queue_of(self.world).assigned({f"m{index}": [index] for index in range(LANES)})
+        lanes = range(len(queue_of(self.world).at))
+        self.clients = [Client(self.world, index) for index in lanes]
+        queue_of(self.world).assigned({f"m{index}": [index] for index in lanes})
 
     async def produce(self) -> None:
         for _ in range(self.random.randint(1, 3)):
@@ -98,13 +99,13 @@ class Run:
             self.acknowledged |= set(those)
 
     async def crash(self) -> None:
-        index = self.random.randrange(LANES)
+        index = self.random.randrange(len(self.clients))
         queue_of(self.world).crashed(f"m{index}")
         await self.world.settled()
         self.come()
 
     async def leave(self) -> None:
-        index = self.random.randrange(LANES)
+        index = self.random.randrange(len(self.clients))
         queue_of(self.world).left(f"m{index}")
         await self.world.settled()
         self.come()
@@ -136,6 +137,13 @@ class Run:
         topic = self.world.broker.topics.get("t")
         if len(topic.partitions) < 4:
             await self.world.broker.topics.grow("t", len(topic.partitions) + 1)
+
+    async def more_lanes(self) -> None:
+        lanes = len(queue_of(self.world).at)
+        if lanes < MOST_LANES:
+            await self.world.broker.topics.grow("t-g-QUEUE", lanes + 1)
+            await self.world.settled()
+            self.come()
 
     def check(self) -> None:
         """No record is open on two lanes, and none that was acknowledged is open."""
@@ -197,7 +205,15 @@ def test_nothing_is_lost_doubled_or_acknowledged_for_nothing(seed: int, kind: st
         history = Run(world, seed, kind, store)
         await history.begin()
         steps = [history.produce, history.poll, history.commit]
-        rare = [history.crash, history.leave, history.restart, history.fail, history.again, history.grow]
+        rare = [
+            history.crash,
+            history.leave,
+            history.restart,
+            history.fail,
+            history.again,
+            history.grow,
+            history.more_lanes,
+        ]
         for _ in range(150):
             step = (
                 history.random.choice(rare)
