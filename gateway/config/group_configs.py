@@ -49,6 +49,8 @@ class GroupConfig(NamedTuple):
     retry_letter_topic: str | None
     # made with the dead letter topic, so that nothing in it is missed
     dead_letter_subscription: str | None
+    # of a queue topic: which deliveries say what they are: redelivered, all or none
+    queue_headers: str
     # how often a message may be a retry letter; -1: without end
     max_reconsume: int
     # of a queue topic: how long settled deliveries can be read again
@@ -226,6 +228,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
         or values.optional_text("errors.deadletterqueue.topic.name"),
         retry_letter_topic=values.optional_text("pulsar.retry.letter.topic"),
         dead_letter_subscription=values.optional_text("pulsar.dead.letter.initial.subscription"),
+        queue_headers=values.text("pulsar.queue.headers"),
         max_reconsume=values.integer("pulsar.max.reconsume.count"),
         queue_retention_ms=values.integer("pulsar.queue.retention.ms"),
     )

@@ -21,6 +21,7 @@ SLOTS = 65_536
 
 SHARED, KEY_SHARED = "shared", "key_shared"
 AUTO_SPLIT, CONSISTENT_HASHING, STICKY = "auto_split", "consistent_hashing", "sticky"
+REDELIVERED, ALL, NONE = "redelivered", "all", "none"
 
 
 class OffsetReset(NamedTuple):
@@ -394,6 +395,16 @@ _ROWS = [
             3_600_000,
             "How long deliveries of a queue topic can be read again once all up to them are settled.",
             at_least(0),
+        )
+    ),
+    Row(
+        Setting(
+            "pulsar.queue.headers",
+            Kind.STRING,
+            REDELIVERED,
+            "Which deliveries of a queue topic bear pulsar-message-id, pulsar-redelivery-count and their origin: "
+            "redelivered, those that come again and retry letters; all, which takes each batch apart; none.",
+            one_of(REDELIVERED, ALL, NONE),
         )
     ),
     Row(

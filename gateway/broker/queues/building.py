@@ -12,6 +12,7 @@ import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from gateway.broker.queues.headers import told
 from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.wire.dense import Parts
 from gateway.wire.opened import Opened
@@ -50,9 +51,11 @@ class Builder:
         record_bytes: float,
         *,
         whole_first: bool,
+        with_headers: bool = False,
     ) -> Asking[tuple[list[Buffer], int, int]]:
         """(buffers, bytes, the lane offset behind what they have) of the deliveries of a piece, as far as `max_bytes`
-        go. `record_bytes`: what one takes, on the whole; `whole_first`: the first batch comes whatever it has.
+        go. `record_bytes`: what one takes, on the whole; `whole_first`: the first batch comes whatever it has;
+        `with_headers`: records say what they are (`headers.py`).
 
         Raises StoreError, and IndexError when the log was opened anew.
         """
@@ -108,7 +111,8 @@ class Builder:
                 if not parts or batch.attributes & _CONTROL:
                     continue
                 if (
-                    run.steps is None
+                    not with_headers
+                    and run.steps is None
                     and run.first <= batch.base
                     and batch.next - 1 <= run.last
                     and batch.count == batch.next - batch.base
@@ -118,7 +122,11 @@ class Builder:
                     out += _patched(batch, run.at + batch.base - run.first, leader_epoch)
                     size += batch.size
                     continue
-                piece_of = self._cut(source, batch, parts, base, leader_epoch)
+                piece_of = (
+                    self._told(source, batch, parts, base, leader_epoch, run.failed)
+                    if with_headers
+                    else self._cut(source, batch, parts, base, leader_epoch)
+                )
                 if piece_of:
                     out.append(piece_of)
                     size += len(piece_of)
@@ -143,6 +151,25 @@ class Builder:
             log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
         except ValueError:
             # compaction, or whoever made the batch, left these out
+            pass
+        return b""
+
+    def _told(
+        self,
+        source: Partition,
+        batch: Stored,
+        parts: list[tuple[int, int]],
+        base: int,
+        leader_epoch: int,
+        failed: int,
+    ) -> bytes:
+        """The same with headers."""
+        try:
+            return told(source, batch, parts, base, leader_epoch, failed, self._limit)
+        except Unreadable as error:
+            log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
+        except ValueError:
+            # as in `_cut`
             pass
         return b""
 

@@ -75,6 +75,10 @@ class Dealing(Protocol):
         """By the store's id of the partition."""
         ...
 
+    def says(self, run: Run, source: Source, /) -> bool:
+        """Whether deliveries of a run bear headers that say what they are."""
+        ...
+
     def in_turn(self) -> Iterator[Source]:
         """The sources, whoever has waited longest first."""
         ...
@@ -180,6 +184,7 @@ class LaneAtWork:
                 max_bytes - size,
                 source.at.reader.record_bytes,
                 whole_first=whole_first and not found,
+                with_headers=queue.says(piece.run, source),
             )
             found += made
             size += length

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from gateway.broker.errors import KafkaError
 from gateway.broker.queues import rows
 from gateway.broker.queues.lane import LaneAtWork, name_of
+from gateway.config.group_table import ALL, REDELIVERED
 from gateway.wire.errors import Error
 from semantics.lanes.lane import LaneError, by_source
 from semantics.lanes.lanes import Failed, Lanes
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.node import Delivering
     from gateway.config.group_configs import GroupConfig
     from semantics.lanes.lane import Piece
+    from semantics.lanes.runs import Run
     from store.api import Store
 
 log = logging.getLogger("magnetar.queues")
@@ -104,6 +106,13 @@ class Queue:
         now, retention_ms = self.node.clock.monotonic_ms(), self._config().queue_retention_ms
         for each in self.at:
             each.keep(now, retention_ms)
+
+    def says(self, run: Run, source: Source) -> bool:
+        """Whether deliveries of a run bear headers that say what they are."""
+        which = self._config().queue_headers
+        if which == REDELIVERED:
+            return run.failed > 0 or source.at.retries
+        return which == ALL
 
     # -- the cursors ------------------------------------------------------------------------------------------------
 
