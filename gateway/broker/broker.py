@@ -138,9 +138,8 @@ class Broker:
         self.queues = Queues(
             self,
             self.subscriptions,
-            lambda group: self.groups.assignment(group),
+            lambda: self.groups,
             self.topic_changed,
-            lambda group, reason: self.groups.rebalance(group, reason),
         )
         self.topics.followed_by += [self.queues.follow, self.subscriptions.follow, self.fetch_sessions.follow]
         self.retention = Retention(

@@ -20,6 +20,7 @@ from gateway.coordinators.classic_events import (
     Answer,
     Delete,
     Effect,
+    Expel,
     Gone,
     Heartbeat,
     Join,
@@ -120,9 +121,16 @@ class Groups(Machines[ClassicGroup]):
         """Have the members of a group share out the partitions of its topics anew, if it has any. Raises KafkaError;
         Loading.
         """
+        self._told(group_id, Rebalance(reason))
+
+    def expel(self, group_id: str, member_id: str, reason: str) -> None:
+        """Take a member out as if it were lost: it is told so when it speaks next. Raises KafkaError; Loading."""
+        self._told(group_id, Expel(member_id, reason))
+
+    def _told(self, group_id: str, event: Rebalance | Expel) -> None:
         live = self._find(group_id)
         if live is not None:
-            self._step(live, Rebalance(reason))
+            self._step(live, event)
             self._arm(live)
             self._tidy(live)
 

@@ -67,6 +67,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("producers", interval("producer.id.expiration.check.interval.ms"), producers.run),
         Job("groups", interval("offsets.retention.check.interval.ms"), sweep.run, first_ms=0),
         Job("queues", QUEUES_MS, broker.queues.keep),
+        Job("stuck consumers", SECOND, broker.queues.expel_stuck),
         Job("idle groups", IDLE_MS, broker.group_kinds.release_idle),
         Job("idle topics", IDLE_MS, idle),
         Job("burials", BURY_MS, bury, first_ms=BURY_MS, once=True),

@@ -49,6 +49,8 @@ class GroupConfig(NamedTuple):
     retry_letter_topic: str | None
     # made with the dead letter topic, so that nothing in it is missed
     dead_letter_subscription: str | None
+    # of a queue topic: for how long a consumer may have deliveries without settling one; 0: without end
+    stuck_ms: int
     # of a queue topic: which deliveries say what they are: redelivered, all or none
     queue_headers: str
     # how often a message may be a retry letter; -1: without end
@@ -213,6 +215,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
             dead_letters=values.flag("pulsar.dead.letter.enable"),
             strict=values.flag("pulsar.key.shared.strict") and not out_of_order,
             allow_out_of_order=out_of_order,
+            one_of_a_key=values.integer("pulsar.queue.in.hand.per.key") == 1,
             strict_delay=values.flag("pulsar.delayed.delivery.strict"),
             max_delay_ms=values.integer("pulsar.delayed.delivery.max.delay.ms"),
             lookahead=values.integer("pulsar.key.shared.look.ahead"),
@@ -228,6 +231,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
         or values.optional_text("errors.deadletterqueue.topic.name"),
         retry_letter_topic=values.optional_text("pulsar.retry.letter.topic"),
         dead_letter_subscription=values.optional_text("pulsar.dead.letter.initial.subscription"),
+        stuck_ms=timeout if isinstance(timeout, int) else 0,
         queue_headers=values.text("pulsar.queue.headers"),
         max_reconsume=values.integer("pulsar.max.reconsume.count"),
         queue_retention_ms=values.integer("pulsar.queue.retention.ms"),

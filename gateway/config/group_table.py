@@ -399,6 +399,17 @@ _ROWS = [
     ),
     Row(
         Setting(
+            "pulsar.queue.in.hand.per.key",
+            Kind.INT,
+            0,
+            "Key_Shared: how many records of a key a lane of a queue topic may have open. 1: the next comes when "
+            "the one before is settled, for clients that cannot seek and must not see a later one after a nack. 0: as "
+            "many as there is room for.",
+            between(0, 1),
+        )
+    ),
+    Row(
+        Setting(
             "pulsar.queue.headers",
             Kind.STRING,
             REDELIVERED,

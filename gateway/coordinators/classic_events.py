@@ -140,6 +140,13 @@ class Delete(NamedTuple):
         return Plain(error)
 
 
+class Expel(NamedTuple):
+    """A member is as good as lost, whatever it says of itself: it is out."""
+
+    member_id: str
+    reason: str
+
+
 class Rebalance(NamedTuple):
     """The members are to share out the partitions anew: there are others."""
 
@@ -151,7 +158,7 @@ class Tick(NamedTuple):
 
 
 Request = Join | Sync | Heartbeat | Leave | Delete
-Event = Request | Rebalance | Tick
+Event = Request | Expel | Rebalance | Tick
 
 
 class Answer(NamedTuple):

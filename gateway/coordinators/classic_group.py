@@ -51,6 +51,7 @@ from gateway.coordinators.classic_events import (
     Delete,
     Effect,
     Event,
+    Expel,
     Gone,
     Heartbeat,
     Join,
@@ -312,6 +313,12 @@ class ClassicGroup(GroupState):
             self._writes.append(DeleteRange(Family.OFFSET, *offsets.group_range(self.group_id)))
             self._answer(event.token, Plain(Code.NONE))
 
+    def _on_expel(self, event: Expel) -> None:
+        member = self.roster.members.get(event.member_id)
+        if member is not None:
+            self._remove(member)
+            self._after_removal(f"{event.member_id} is out: {event.reason}", None)
+
     def _on_rebalance(self, event: Rebalance) -> None:
         if self.state in (STABLE, COMPLETING):
             self._prepare(event.reason, None)
@@ -511,6 +518,7 @@ _ON: dict[type[Any], Callable[[ClassicGroup, Any], None]] = {
     Heartbeat: ClassicGroup._on_heartbeat,
     Leave: ClassicGroup._on_leave,
     Delete: ClassicGroup._on_delete,
+    Expel: ClassicGroup._on_expel,
     Rebalance: ClassicGroup._on_rebalance,
     Tick: ClassicGroup._on_tick,
 }

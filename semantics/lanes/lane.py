@@ -148,6 +148,10 @@ class Lane:
         for first, stop in self._void.outside(begin, end):
             yield from self.pieces(first, stop)
 
+    def whole(self, begin: int, end: int) -> bool:
+        """Whether nothing of [begin, end) is void."""
+        return not len(self._void) or next(self._void.within(begin, end), None) is None
+
     def open_ranges(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """What of [begin, end) is open."""
         return self.closed.outside(max(begin, self.open), min(end, self.end))

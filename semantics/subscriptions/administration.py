@@ -75,7 +75,7 @@ class Administration:
             records.dispatch()
             return
         records.config = config
-        if (before.strict, before.allow_out_of_order) != (config.strict, config.allow_out_of_order):
+        if _rules(before) != _rules(config):
             records.hand_over()
 
     def nth_open(self, number: int) -> int:
@@ -92,3 +92,8 @@ class Administration:
                     return chunk.base + at
                 at += 1
         return window.known + left - 1
+
+
+def _rules(config: SubscriptionConfig) -> tuple[bool, bool, bool]:
+    """What says which dispatcher of Key_Shared there is."""
+    return config.strict, config.allow_out_of_order, config.one_of_a_key

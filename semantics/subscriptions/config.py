@@ -35,6 +35,8 @@ class SubscriptionConfig:
     """False: dead records are dropped and counted, as in Kafka"""
     lanes: bool = False
     """Key_Shared: its consumers are lanes, which keep an order by themselves: many records of a slot at a time"""
+    one_of_a_key: bool = False
+    """of lanes: one record of a slot at a time is in hand, as members of share groups have it"""
     strict: bool = True
     """Key_Shared: hold a key back while an earlier record of it is not settled"""
     allow_out_of_order: bool = False

@@ -338,6 +338,18 @@ class Cursor:
         """What of these is in BACKOFF still is on the retry letter topic now, in the same commit: done."""
         held.resent(self._records, ranges)
 
+    def slots_of(self, ranges: held.Ranges) -> set[int] | None:
+        """Key_Shared: the slots of (first, last); None when one is not known, as it was not read again since a load.
+        Shared has none.
+        """
+        return held.slots_of(self._records, ranges)
+
+    def in_slots(
+        self, consumer: str, ranges: held.Ranges, slots: Collection[int] | None
+    ) -> list[tuple[int, int]]:
+        """What of these a consumer holds in one of the slots, or in one that is not known; None: in any."""
+        return held.in_slots(self._records, consumer, ranges, slots)
+
     # -- dead letters ----------------------------------------------------------------------------------------
 
     def dying(self, limit: int) -> list[Dying]:

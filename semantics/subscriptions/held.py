@@ -4,7 +4,7 @@ record: it was trimmed, expired, or skipped by an administrator. So what it does
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from semantics.subscriptions.acknowledging import ACCEPT, REJECT, acknowledge
 from semantics.subscriptions.chunks import BACKOFF_RUN
@@ -108,6 +108,42 @@ def holds(records: Records, consumer: str, ranges: Ranges) -> list[tuple[int, in
         (chunk.base + first, chunk.base + end - 1)
         for chunk, first, end, _ in held_by(records.window, records.leases, consumer, ranges)
     ]
+
+
+def slots_of(records: Records, ranges: Ranges) -> set[int] | None:
+    """Key_Shared: the slots of these; None when one is not known, as it was not read again since a load."""
+    keyed = records.keyed
+    if keyed is None:
+        return set()
+    found: set[int] = set()
+    for first, last in ranges:
+        if last >= keyed.read:
+            return None
+        for chunk, at, stop in records.window.pieces(first, last + 1):
+            found.update(chunk.slot_plane()[at:stop])
+    return found
+
+
+def in_slots(
+    records: Records, consumer: str, ranges: Ranges, slots: Collection[int] | None
+) -> list[tuple[int, int]]:
+    """What of these it holds in one of the slots, or in one that is not known; None: in any."""
+    keyed = records.keyed
+    there = holds(records, consumer, ranges)
+    if slots is None or keyed is None:
+        return there
+    found: list[tuple[int, int]] = []
+    for first, last in there:
+        for chunk, at, stop in records.window.pieces(first, last + 1):
+            plane = chunk.slot_plane()
+            for offset in range(chunk.base + at, chunk.base + stop):
+                if offset < keyed.read and plane[offset - chunk.base] not in slots:
+                    continue
+                if found and found[-1][1] == offset - 1:
+                    found[-1] = found[-1][0], offset
+                else:
+                    found.append((offset, offset))
+    return found
 
 
 def hold_again(records: Records, consumer: str, ranges: Ranges, now: int) -> list[tuple[int, int]]:

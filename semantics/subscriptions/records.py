@@ -149,12 +149,12 @@ class Records:
 
     def _keyed_dispatcher(self) -> KeyShared | Strict | InOrder:
         config = self.config
-        if config.lanes:
+        if config.lanes and not config.one_of_a_key:
             # of its own file because it needs numpy throughout, which others load at their first need
             from semantics.subscriptions.in_order import InOrder
 
             return InOrder(self.window, self.leases, self.read)
-        if config.strict and not config.allow_out_of_order:
+        if config.lanes or (config.strict and not config.allow_out_of_order):
             return Strict(self.window, self.leases, self.read)
         return KeyShared(self.window, self.leases, config, self.read)
 

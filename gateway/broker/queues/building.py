@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.broker.queues.headers import told
@@ -51,11 +52,12 @@ class Builder:
         record_bytes: float,
         *,
         whole_first: bool,
+        whole: Callable[[int, int], bool],
         with_headers: bool = False,
     ) -> Asking[tuple[list[Buffer], int, int]]:
         """(buffers, bytes, the lane offset behind what they have) of the deliveries of a piece, as far as `max_bytes`
         go. `record_bytes`: what one takes, on the whole; `whole_first`: the first batch comes whatever it has;
-        `with_headers`: records say what they are (`headers.py`).
+        `whole`: whether all of [begin, end) of the lane is to be read; `with_headers`: see `headers.py`.
 
         Raises StoreError, and IndexError when the log was opened anew.
         """
@@ -116,8 +118,7 @@ class Builder:
                     and run.first <= batch.base
                     and batch.next - 1 <= run.last
                     and batch.count == batch.next - batch.base
-                    # of what was given ahead some may have been taken back
-                    and (not run.ahead or _within(piece, run.at + batch.base - run.first, batch.count))
+                    and whole(run.at + batch.base - run.first, run.at + batch.next - run.first)
                 ):
                     out += _patched(batch, run.at + batch.base - run.first, leader_epoch)
                     size += batch.size
@@ -187,10 +188,6 @@ def _read(source: Partition, offset: int, want: int, whole_first: bool) -> Askin
         found: list[Buffer] = yield data
         return found
     return data
-
-
-def _within(piece: Piece, begin: int, count: int) -> bool:
-    return piece.begin <= begin and begin + count <= piece.end
 
 
 def _patched(batch: Stored, base: int, leader_epoch: int) -> list[Buffer]:

@@ -115,6 +115,8 @@ class LaneAtWork:
         self.high_watermark = lane.end
         self.bytes_out = 0
         self.watchers: set[Watcher] = set()
+        # monotonic ms: when something of it was settled, or the first of what somebody has was sent
+        self.moved_at = 0
         # True when somebody has read all there is and was given nothing since
         self._asked = False
         # True while a disk is asked for what it is to be given
@@ -184,6 +186,7 @@ class LaneAtWork:
                 max_bytes - size,
                 source.at.reader.record_bytes,
                 whole_first=whole_first and not found,
+                whole=lane.whole,
                 with_headers=queue.says(piece.run, source),
             )
             found += made
@@ -191,8 +194,11 @@ class LaneAtWork:
             reached = behind
             if behind < piece.end or size >= max_bytes:
                 break
-        if reached > offset and not self.stale and lane.serve(offset, reached):
-            self.touch()
+        if reached > offset and not self.stale:
+            if next(lane.sent_and_open(), None) is None:
+                self.moved_at = queue.node.clock.monotonic_ms()
+            if lane.serve(offset, reached):
+                self.touch()
         if not found and reached >= self.high_watermark:
             # nothing of the rest can be read: whoever reads here goes on behind it
             self.at_end()
@@ -213,6 +219,10 @@ class LaneAtWork:
             error,
             extra={"topic": self.queue.name, "partition": self.index, "corrupt": isinstance(error, Corrupt)},
         )
+
+    def stuck(self, now: int, timeout_ms: int) -> bool:
+        """Whether somebody has had deliveries for so long and settled none of them."""
+        return now - self.moved_at >= timeout_ms and next(self.lane.sent_and_open(), None) is not None
 
     # -- what it is given -------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from gateway.config.group_table import ALL, REDELIVERED
 from gateway.wire.errors import Error
 from semantics.lanes.lane import LaneError, by_source
 from semantics.lanes.lanes import Failed, Lanes
-from semantics.lanes.marks import Marks, parse
+from semantics.lanes.marks import Mark, Marks, Verb, parse
 from semantics.lanes.runs import RunError
 from store.api import StoreError
 
@@ -97,9 +97,10 @@ class Queue:
             for source in self.sources.values():
                 held[source.id] = source.hold(name, ranges.get(source.id, ()))
             for piece in opened:
-                for begin, end in _not_held(piece, held.get(piece.run.source, [])):
-                    lane.close(begin, end)
-                    at.touch()
+                for begin, end, there in _parts(piece, held.get(piece.run.source, [])):
+                    if not there:
+                        lane.close(begin, end)
+                        at.touch()
 
     def keep(self) -> None:
         """Forget what was settled for as long as the configs say."""
@@ -158,10 +159,40 @@ class Queue:
         for source_id, ranges in by_source(settled.returned).items():
             if (source := self.sources.get(source_id)) is not None:
                 source.give_back(name, ranges)
+        if marks.seek:
+            self._take_back(at, offset, settled.marked)
         if settled.acked or settled.marked or settled.returned:
+            at.moved_at = self.node.clock.monotonic_ms()
             at.touch()
             for each in self.at if ladder else (at,):
                 each.give()
+
+    def _take_back(self, at: LaneAtWork, offset: int, marked: Iterable[tuple[Piece, Mark]]) -> None:
+        """The client goes back to `offset`: what it was sent from there on of the keys that it has nacked is delivered
+        anew behind them, and is not to be read where it is.
+        """
+        lane, nacked = at.lane, by_source([piece for piece, mark in marked if mark.verb is Verb.NACK])
+        slots: set[int] | None = set()
+        for source_id, ranges in nacked.items():
+            if (source := self.sources.get(source_id)) is not None and slots is not None:
+                found = source.slots_of(ranges)
+                slots = slots | found if found is not None else None
+        if slots is not None and not slots:
+            return
+        behind = [
+            piece
+            for begin, end in list(lane.open_ranges(offset, lane.end))
+            for piece in lane.pieces(begin, end)
+        ]
+        theirs: dict[int, list[tuple[int, int]]] = {}
+        for source_id, ranges in by_source(behind).items():
+            if (source := self.sources.get(source_id)) is not None:
+                theirs[source_id] = source.in_slots(at.consumer, ranges, slots)
+                source.give_back(at.consumer, theirs[source_id])
+        for piece in behind:
+            for begin, end, there in _parts(piece, theirs.get(piece.run.source, [])):
+                if there:
+                    lane.void(begin, end)
 
     # -- who has which lane -----------------------------------------------------------------------------------------
 
@@ -177,6 +208,19 @@ class Queue:
                 # what another was sent is not in the hands of this one
                 at.lane.served.clear()
         self.lanes.owners = owners
+
+    def stuck(self) -> list[tuple[str, int]]:
+        """(member, lane) of those that have had deliveries for longer than they may without settling one."""
+        timeout_ms = self._config().stuck_ms
+        if not timeout_ms:
+            return []
+        now = self.node.clock.monotonic_ms()
+        found = {
+            owner: at.index
+            for at, owner in zip(self.at, self.lanes.owners, strict=True)
+            if owner is not None and at.stuck(now, timeout_ms)
+        }
+        return list(found.items())
 
     def crashed(self, member: str) -> None:
         """A member is lost. Raises KafkaError when a cursor cannot be had."""
@@ -247,19 +291,17 @@ class Queue:
             each.close()
 
 
-def _not_held(piece: Piece, held: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Lane offsets [begin, end) of a piece whose records are not among these ranges of its source."""
+def _parts(piece: Piece, held: list[tuple[int, int]]) -> Iterator[tuple[int, int, bool]]:
+    """[begin, end) of a piece, in parts whose records are all among these ranges of its source, or none of them."""
     offsets = piece.run.offsets(piece.begin, piece.end)
     position = max(bisect_right(held, offsets[0], key=itemgetter(0)) - 1, 0)
-    begin: int | None = None
-    for number, offset in enumerate(offsets):
+    begin, before = piece.begin, False
+    for number, offset in enumerate(offsets, piece.begin):
         while position < len(held) and held[position][1] < offset:
             position += 1
         there = position < len(held) and held[position][0] <= offset
-        if there and begin is not None:
-            yield begin, piece.begin + number
-            begin = None
-        elif not there and begin is None:
-            begin = piece.begin + number
-    if begin is not None:
-        yield begin, piece.end
+        if there is not before and number > begin:
+            yield begin, number, before
+            begin = number
+        before = there
+    yield begin, piece.end, before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -67,6 +67,22 @@ def dealt(config: GroupConfig, lanes: int) -> bytes:
     return selector.dump()
 
 
+class ClassicGroups(Protocol):
+    """Those whose members are the consumers. All raise KafkaError while a group is not loaded."""
+
+    def assignment(self, group_id: str, /) -> Assignment:
+        """Who has which partitions, once they are shared out."""
+        ...
+
+    def rebalance(self, group_id: str, reason: str, /) -> None:
+        """Have its members share out partitions anew."""
+        ...
+
+    def expel(self, group_id: str, member_id: str, reason: str, /) -> None:
+        """Take a member out as if it were lost."""
+        ...
+
+
 class Queues:
     """All queue topics of this node."""
 
@@ -74,19 +90,14 @@ class Queues:
         self,
         node: Delivering,
         subscriptions: Subscriptions,
-        assignment: Callable[[str], Assignment],
+        groups: Callable[[], ClassicGroups],
         changed: Callable[[str, Topic | None], None],
-        rebalance: Callable[[str, str], None],
     ) -> None:
-        """`assignment`: who has which partitions in a classic group that is stable. `rebalance`: has the members of one
-        share them out anew, for a reason. Both raise KafkaError while the group is not loaded. `changed` is called
-        when a change of the catalog is durable.
-        """
+        """`changed` is called when a change of the catalog is durable."""
         self.node = node
         self._subscriptions = subscriptions
-        self._assignment = assignment
         self._changed = changed
-        self._rebalance = rebalance
+        self._groups = groups
         self._builder = Builder(node.decompression_limit)
         self._live: dict[bytes, Queue] = {}
         # of queue topics that have got more lanes of late, by topic id
@@ -202,7 +213,7 @@ class Queues:
     def _assigned_in(self, topic: Topic) -> dict[str, Sequence[int]]:
         """Member -> its lanes. Raises KafkaError; Loading."""
         assert topic.queue is not None
-        found = self._assignment(topic.queue.subscription)
+        found = self._groups().assignment(topic.queue.subscription)
         return {member: topics.get(topic.name, ()) for member, topics in found.items()}
 
     def keep(self) -> None:
@@ -212,6 +223,23 @@ class Queues:
                 queue.keep()
 
     # -- what happens to groups -------------------------------------------------------------------------------------
+
+    def expel_stuck(self) -> None:
+        """To be called each second: members of whose lanes none has settled anything for `pulsar.ack.timeout.ms`, while
+        they had deliveries, are lost.
+        """
+        for queue in list(self._live.values()):
+            if queue.gone:
+                continue
+            assert queue.topic.queue is not None
+            group = queue.topic.queue.subscription
+            for member, lane in queue.stuck():
+                try:
+                    self._groups().expel(
+                        group, member, f"nothing of {queue.name}-{lane} was settled in pulsar.ack.timeout.ms"
+                    )
+                except KafkaError as error:
+                    log.info("member %s of group %s stays for now: %s", member, group, error)
 
     def _of_group(self, group: str) -> Iterator[Queue]:
         for queue in list(self._live.values()):
@@ -312,7 +340,7 @@ class Queues:
         except KafkaError as error:
             log.info("%s is read by whoever asks next: %s", topic.name, error)
         try:
-            self._rebalance(of.subscription, f"{topic.name} has {len(topic.partitions)} lanes")
+            self._groups().rebalance(of.subscription, f"{topic.name} has {len(topic.partitions)} lanes")
         except KafkaError as error:
             # not in memory: its members come anew anyway
             log.info("group %s is not rebalanced: %s", of.subscription, error)

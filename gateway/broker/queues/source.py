@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from semantics.lanes.marks import Verb
@@ -92,6 +92,14 @@ class Source:
     def give_back(self, lane: str, ranges: Ranges) -> None:
         """They were sent to nobody."""
         self.at.give_back(lane, ranges)
+
+    def slots_of(self, ranges: Ranges) -> set[int] | None:
+        """Key_Shared: of these the slots; None when one of them is not known. Shared has none."""
+        return self.at.ready().slots_of(ranges)
+
+    def in_slots(self, lane: str, ranges: Ranges, slots: Collection[int] | None) -> list[tuple[int, int]]:
+        """What of these the lane holds in one of these slots, or in one that is not known. None: in any."""
+        return self.at.ready().in_slots(lane, ranges, slots)
 
     def failures(self, offset: int) -> int:
         """How often a record has failed by now."""

@@ -10,6 +10,7 @@ from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import (
     Assigned,
     Delete,
+    Expel,
     Gone,
     Heartbeat,
     JoinAnswer,
@@ -237,6 +238,19 @@ def test_a_group_without_members_has_nothing_to_share_out(bench: ClassicBench) -
     before = bench.group.next_due()
     bench.send(Rebalance("there are more"))
     assert (bench.group.state, bench.group.next_due()) == (State.PREPARING_REBALANCE, before)
+
+
+def test_who_is_expelled_is_lost_and_hears_of_it(bench: ClassicBench) -> None:
+    bench.stable("a", "b")
+    generation = bench.group.generation
+    bench.told.clear()
+    bench.send(Expel("id-a", "it stands still"))
+    assert bench.told == [Gone("id-a", True)]
+    assert bench.send(Heartbeat("h", "id-a", generation)) == Plain(Code.UNKNOWN_MEMBER_ID)
+    bench.join("b2", member_id="id-b")
+    assert bench.answers["b2"].leader == "id-b"
+    bench.send(Expel("id-a", "it stands still"))
+    assert bench.told == [Gone("id-a", True)], "it is no member any more"
 
 
 # -- leaving -------------------------------------------------------------------------------------------------

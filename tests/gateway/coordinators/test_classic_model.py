@@ -21,6 +21,7 @@ from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import (
     Answer,
     Delete,
+    Expel,
     Heartbeat,
     Join,
     JoinAnswer,
@@ -295,6 +296,10 @@ class Groups(RuleBasedStateMachine):
     @rule()
     def wait_for_what_is_due(self) -> None:
         self.tick()
+
+    @rule(data=st.data())
+    def expel(self, data: st.DataObject) -> None:
+        self.send(Expel(data.draw(st.sampled_from(self.ids)), "it stands still"))
 
     @rule()
     def share_out_anew(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -62,9 +63,12 @@ async def build(
     whole_first: bool = True,
     builder: Builder | None = None,
     record_bytes: float = 100.0,
+    whole: Callable[[int, int], bool] = lambda begin, end: True,
 ) -> Built:
     builder = builder or Builder(1 << 20)
-    found = drive(builder.build(partition, wanted, EPOCH, max_bytes, record_bytes, whole_first=whole_first))
+    found = drive(
+        builder.build(partition, wanted, EPOCH, max_bytes, record_bytes, whole_first=whole_first, whole=whole)
+    )
     return Built(*(found if isinstance(found, tuple) else await found))
 
 
@@ -232,7 +236,15 @@ def test_a_slow_disk_is_waited_for() -> None:
         disk = Disk(partition.log)
         partition.log = disk
         found: Any = drive(
-            Builder(1 << 20).build(partition, piece((0, 3)), EPOCH, 1 << 20, 100.0, whole_first=True)
+            Builder(1 << 20).build(
+                partition,
+                piece((0, 3)),
+                EPOCH,
+                1 << 20,
+                100.0,
+                whole_first=True,
+                whole=lambda begin, end: True,
+            )
         )
         task = asyncio.ensure_future(found)
         await asyncio.sleep(0)
@@ -243,14 +255,16 @@ def test_a_slow_disk_is_waited_for() -> None:
     run(test)
 
 
-def test_of_what_was_given_ahead_nothing_comes_that_was_taken_back() -> None:
+@pytest.mark.parametrize("ahead", [True, False])
+def test_nothing_comes_that_was_taken_back(ahead: bool) -> None:
     async def test(world: World) -> None:
         partition = await source(world, 6)
         lane = Lane(100)
-        lane.give(1, [(0, 5, 0)], ahead=True)
-        lane.void(100, 103)
-        (rest,) = lane.readable(100, 106)
-        built = await build(partition, rest)
-        assert built.records == {103: b"3", 104: b"4", 105: b"5"}
+        lane.give(1, [(0, 5, 0)], ahead=ahead)
+        lane.void(100, 102)
+        lane.void(103, 104)
+        first, rest = lane.readable(100, 106)
+        assert (await build(partition, first, whole=lane.whole)).records == {102: b"2"}
+        assert (await build(partition, rest, whole=lane.whole)).records == {104: b"4", 105: b"5"}
 
     run(test)

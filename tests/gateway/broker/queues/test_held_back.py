@@ -1,0 +1,177 @@
+"""What consumers ask to be held back: `s` in a commit, one record of a key at a time, and members that stand still."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.broker.queues.reading import Client, at_of, numbers, queue_of, queued
+from tests.gateway.broker.queues.test_queue import given, own
+from tests.gateway.broker.subscriptions.world import World, run
+
+# -- the client seeks ------------------------------------------------------------------------------------------------
+
+
+async def mixed(world: World, count: int) -> None:
+    """Numbers, of which every third has the key b"bad"."""
+    keys = [b"bad" if n % 3 == 0 else b"k%d" % n for n in range(count)]
+    await world.produce(*numbers(0, count), key=keys)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_who_seeks_sees_nothing_later_of_a_nacked_key_before_it(restart: bool, folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind="key_shared")
+        await mixed(world, 12)
+        client = Client(world)
+        assert given(await client.read()) == list(range(12))
+        if restart:
+            # slots are not known before the records are read again
+            await world.settled()
+            await world.crash()
+            client = Client(world)
+            await client.poll()
+        await client.commit("ack1;s;n:1000=3", offset=5)
+        client = Client(world)
+        # where slots are not known all of it is delivered anew
+        assert client.position == (12 if restart else 5)
+        found = given(await client.read())
+        others = [number for number in range(5, 12) if number % 3]
+        assert [number for number in found if number % 3] == others
+        assert [number for number in found if not number % 3] == []
+        await world.pass_time(1_000)
+        assert given(await client.read()) == [3, 6, 9]
+        await client.commit()
+        assert world.at().ready().start == 12
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("metadata", ["ack1;s", "ack1;s;d=3", "ack1;s;a=7", "ack1;s;r:0=3"])
+def test_who_seeks_without_a_nack_sees_the_same_again(metadata: str) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind="key_shared")
+        await mixed(world, 12)
+        client = Client(world)
+        await client.read()
+        await client.commit(metadata, offset=5)
+        client = Client(world)
+        assert [at for at in await client.read() if 5 <= at < 12] == list(range(5, 12))
+
+    run(test)
+
+
+def test_shared_has_no_order_to_keep() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(*numbers(0, 12), key=b"k")
+        client = Client(world)
+        await client.read()
+        await client.commit("ack1;s;n:0=3", offset=5)
+        client = Client(world)
+        found = await client.read()
+        assert given({at: value for at, value in found.items() if at >= 5}) == [*range(5, 12), 3]
+
+    run(test)
+
+
+# -- one of a key ----------------------------------------------------------------------------------------------------
+
+
+def test_one_record_of_a_key_is_open_at_a_time(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world, 2, kind="key_shared", pulsar__queue__in__hand__per__key="1")
+        keys = [b"k%d" % (n % 3) for n in range(9)]
+        await world.produce(*numbers(0, 9), key=keys)
+        seen: list[int] = []
+        for turn in range(3):
+            clients = [Client(world), Client(world, 1)]
+            found = [given(await client.read()) for client in clients]
+            assert sorted(found[0] + found[1]) == [3 * turn, 3 * turn + 1, 3 * turn + 2]
+            seen += sorted(found[0] + found[1])
+            if turn == 1:
+                await world.crash()
+                clients = [Client(world), Client(world, 1)]
+                assert [given(await client.read()) for client in clients] == found
+            for client in clients:
+                await client.commit()
+        assert seen == list(range(9))
+        assert world.at().ready().start == 9
+
+    run(test, folder)
+
+
+def test_it_can_change_while_records_are_in_hand() -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind="key_shared")
+        await world.produce(*numbers(0, 4), key=b"k")
+        client = Client(world)
+        assert given(await client.read()) == [0, 1, 2, 3]
+        await world.broker.subscriptions.configs.alter_properties(
+            "g", "t", {"pulsar.queue.in.hand.per.key": "1"}
+        )
+        await world.settled()
+        await world.produce(*numbers(4, 7), key=b"k")
+        assert await client.read() == {}
+        for number in (4, 5, 6):
+            await client.commit()
+            assert given(await client.read()) == [number]
+
+    run(test)
+
+
+# -- members that stand still ----------------------------------------------------------------------------------------
+
+
+def test_who_settles_nothing_for_too_long_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: World) -> None:
+        expelled: list[tuple[str, str]] = []
+        monkeypatch.setattr(
+            world.broker.groups, "expel", lambda group, member, _: expelled.append((group, member))
+        )
+        await queued(world, 3, pulsar__ack__timeout__ms="5000")
+        own(world, [0], [1], [2])
+
+        def look() -> None:
+            world.broker.queues.expel_stuck()
+
+        await world.pass_time(60_000)
+        look()
+        assert expelled == [], "nobody has anything"
+        await world.produce(*numbers(0, 10))
+        one, two = Client(world), Client(world, 1)
+        assert len(await one.read()) == 10
+        await two.read()
+        await world.pass_time(4_999)
+        look()
+        assert expelled == []
+        await one.commit(offset=1)
+        await world.pass_time(4_999)
+        look()
+        assert expelled == [], "one of it was settled"
+        # the same once more settles nothing
+        await one.commit(offset=1)
+        await world.pass_time(1)
+        look()
+        assert expelled == [("g", "m0")]
+        await world.settled()
+        await world.crash()
+        own(world, [0], [1], [2])
+        await world.pass_time(60_000)
+        assert queue_of(world).stuck() == [], "nothing was sent to anybody since the gateway started"
+
+    run(test)
+
+
+def test_without_a_timeout_nobody_is() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        own(world, [0])
+        await world.produce(*numbers(0, 3))
+        await Client(world).read()
+        await world.pass_time(10_000_000)
+        assert queue_of(world).stuck() == []
+        assert at_of(world).stuck(world.clock.monotonic_ms(), 1)
+
+    run(test)
