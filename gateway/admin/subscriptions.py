@@ -17,6 +17,7 @@ from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
 from gateway.broker.machines import Caller
 from gateway.broker.message_ids import id_at
+from gateway.broker.subscriptions import positions
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
 from gateway.wire.batch import BatchError
@@ -108,13 +109,12 @@ async def skip(context: Context, call: Call) -> Reply:
     partition = _partition(broker, at.found, "skip")
     count = _number(call.path[7], "how many messages to skip")
     if at.shared:
-        cursor_of = _cursor(broker, at, partition.index)
         end = partition.high_watermark
-        before = cursor_of.ready().backlog(end)
-        cursor_of.ready().skip(count, end)
-        skipped = before - cursor_of.ready().backlog(end)
-        cursor_of.touch()
-        await broker.write([])
+        did: list[int] = []
+        await _moved(
+            broker, at, {partition.index: count}, lambda cursor, number: did.append(cursor.skip(number, end))
+        )
+        skipped = sum(did)
     else:
         begin = _committed_offset(broker, at, partition)
         target = min(begin + count, partition.high_watermark)
@@ -173,11 +173,7 @@ async def _moved(
     broker: Broker, at: Named, targets: dict[int, int], move: Callable[[Cursor, int], object]
 ) -> None:
     """Move the cursors of a shared subscription, by partition, all in one commit."""
-    for index, offset in targets.items():
-        cursor_of = _cursor(broker, at, index)
-        move(cursor_of.ready(), offset)
-        cursor_of.touch()
-        cursor_of.parked.serve_soon()
+    positions.move([(_cursor(broker, at, index), number) for index, number in targets.items()], move)
     await broker.write([])
 
 

@@ -302,6 +302,10 @@ class Cursor:
         self._deliveries.give_back(consumer, others)
         return held.holds(self._records, consumer, ranges)
 
+    def holds(self, consumer: str, ranges: held.Ranges) -> list[tuple[int, int]]:
+        """What a consumer holds of (first, last), ascending."""
+        return held.holds(self._records, consumer, ranges)
+
     def settle(self, consumer: str, ranges: held.Ranges, now: int, wall: int) -> None:
         """Accept what a consumer holds of (first, last), ascending; what it does not hold is passed over."""
         held.settle(self._records, consumer, ranges, now, wall)

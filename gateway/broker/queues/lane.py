@@ -352,6 +352,11 @@ class LaneAtWork:
             self.touch()
 
     @property
+    def giving(self) -> bool:
+        """Whether a disk is asked for what it is to be given."""
+        return self._giving
+
+    @property
     def being_written(self) -> bool:
         """Whether something of it is in the open turn, or on its way to the store."""
         return self._touched or bool(self._sent)

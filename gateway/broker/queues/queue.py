@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from gateway.broker.errors import KafkaError
 from gateway.broker.queues import rows
 from gateway.broker.queues.lane import LaneAtWork, name_of
+from gateway.broker.queues.source import Source
 from gateway.config.group_table import ALL, REDELIVERED
 from gateway.wire.errors import Error
 from semantics.lanes.lane import LaneError, by_source
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.queues.building import Builder
     from gateway.broker.queues.news import News
-    from gateway.broker.queues.source import Source
+    from gateway.broker.queues.source import Ranges
     from gateway.broker.subscriptions.node import Delivering
     from gateway.config.group_configs import GroupConfig
     from semantics.lanes.lane import Piece
@@ -81,10 +82,13 @@ class Queue:
         ]
         its = config().subscription
         self.lanes = Lanes([lane for lane, _ in read], its.delivery_limit, shared=its.type != "key_shared")
-        self._hold()
+        # the cursors are told what the lanes hold
+        self._close_lost(Source.hold)
 
-    def _hold(self) -> None:
-        """Tell the cursors what the lanes hold; what is not theirs any more is closed."""
+    def _close_lost(self, held_of: Callable[[Source, str, Ranges], list[tuple[int, int]]]) -> None:
+        """What is not the lanes' any more is closed; `held_of` a source says what of their open deliveries they hold.
+        Raises KafkaError.
+        """
         for at in self.at:
             lane, name = at.lane, at.consumer
             opened = [
@@ -95,7 +99,7 @@ class Queue:
             ranges = by_source(opened)
             held: dict[int, list[tuple[int, int]]] = {}
             for source in self.sources.values():
-                held[source.id] = source.hold(name, ranges.get(source.id, ()))
+                held[source.id] = held_of(source, name, ranges.get(source.id, ()))
             for piece in opened:
                 for begin, end, there in _parts(piece, held.get(piece.run.source, [])):
                     if not there:
@@ -275,6 +279,24 @@ class Queue:
     def cursor_lost(self) -> None:
         """A cursor was thrown away, with what it knew of the lanes."""
         self.throw_away("a cursor was thrown away")
+
+    def cursors_moved(self) -> None:
+        """An administrator has skipped records, or begun anew elsewhere: what lanes do not hold any more is closed, and
+        whoever works on it finds that its commit says nothing.
+        """
+        if self.gone:
+            return
+        if any(each.giving for each in self.at):
+            # what they are about to have was acquired before
+            self.throw_away("cursors were moved while lanes were given more")
+            return
+        try:
+            self._close_lost(Source.held)
+        except KafkaError as error:
+            self.throw_away(f"cursors were moved while one could not be had: {error}")
+            return
+        for each in self.at:
+            each.give()
 
     def let_go(self) -> None:
         """It is deleted: the lanes are consumers of nothing any more."""

@@ -40,6 +40,10 @@ class Source:
         at.attach(lane)
         return at.hold_again(lane, ranges)
 
+    def held(self, lane: str, ranges: Ranges) -> list[tuple[int, int]]:
+        """What the lane holds of these by now."""
+        return self.at.still_held(lane, ranges)
+
     def take(self, lane: str, limit: int, max_bytes: int) -> Asking[Sequence[Acquired]]:
         """Up to `limit` records of about so many bytes for a lane, which holds them from now on."""
         found = self.at.reader.take(lane, limit, max_bytes)

@@ -291,6 +291,10 @@ class SubscriptionPartition:
         self.parked.serve_soon()
         return held
 
+    def still_held(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What an attached consumer holds of these, ascending."""
+        return self.ready().holds(consumer, ranges)
+
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:
         """Acquired by the consumer, and not sent: as if it had never been taken."""
         if self.cursor is not None and consumer in self.consumers:

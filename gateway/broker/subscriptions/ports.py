@@ -72,6 +72,10 @@ class Subscribed(Named, Protocol):
         """A cursor was thrown away."""
         ...
 
+    def cursors_moved(self) -> None:
+        """Cursors were moved from outside: consumers may not hold any more what they were given."""
+        ...
+
     def let_go(self, index: int, /) -> None:
         """Let go of a cursor that was loaded for a moment, unless somebody uses it by now."""
         ...

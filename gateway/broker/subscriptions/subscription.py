@@ -43,6 +43,10 @@ class Holder(Protocol):
         """A cursor was thrown away."""
         ...
 
+    def cursors_moved(self) -> None:
+        """Cursors were moved from outside: lanes may not hold any more what they say."""
+        ...
+
 
 class Subscription:
     """In memory while somebody uses it. `base` is the topic whose retries these are, None for any other."""
@@ -169,6 +173,11 @@ class Subscription:
         """A cursor was thrown away."""
         if self.holder is not None:
             self.holder.cursor_lost()
+
+    def cursors_moved(self) -> None:
+        """Cursors were moved from outside: see `positions.move`."""
+        if self.holder is not None:
+            self.holder.cursors_moved()
 
     def _wrote(self) -> None:
         """The row is no longer being written."""
