@@ -9,10 +9,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from gateway.apis import lane_offsets
 from gateway.apis.groups import MAX_GROUP_ID
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
@@ -26,7 +29,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.lanes.marks import MarksError
-from store.api import Family, Put, StoreError, Write
+from store.api import Delete, Family, Put, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -47,7 +50,8 @@ _TopicResult = tuple[str | bytes, list[tuple[int, int]]]
 def offset_commit(broker: Broker, context: Context, request: messages.OffsetCommitRequest) -> Any:
     version, group_id = context.api_version, request.group_id
     queued: list[_Queued] = []
-    rows, refused, taken = _sorted_out(broker, version, request, queued)
+    moved: list[_Moved] = []
+    rows, refused, taken = _sorted_out(broker, version, request, queued, moved)
     if not taken:
         return _commit_response(version, refused, taken, 0)
     if len(group_id) > MAX_GROUP_ID:
@@ -70,12 +74,17 @@ def offset_commit(broker: Broker, context: Context, request: messages.OffsetComm
             request.generation_id_or_member_epoch,
             rows,
             Caller(build),
-            (lambda member: _settle(broker, group_id, queued, member)) if queued else None,
+            along if queued or moved else None,
         )
 
-    if not queued:
+    def along(member: bool) -> list[Write]:
+        return [*_settle(broker, group_id, queued, member), *_seek(broker, group_id, moved)]
+
+    if not queued and not moved:
         return start()
-    return after(broker.queues.load([each.topic for each in queued]), start)
+    return after(
+        broker.queues.load([*[each.topic for each in queued], *[each.topic for each in moved]]), start
+    )
 
 
 class _Queued(NamedTuple):
@@ -89,6 +98,37 @@ class _Queued(NamedTuple):
     codes: list[tuple[int, int]]
     """what is answered of the topic's partitions, this one at `at`"""
     at: int
+
+
+class _Moved(NamedTuple):
+    """A commit, by nobody, of the place of a subscription that is served by lanes: it begins anew there."""
+
+    topic: Topic
+    """the queue topic"""
+    partition: int
+    """the store's id"""
+    offset: int
+    row: Write
+    codes: list[tuple[int, int]]
+    """as above"""
+    at: int
+
+
+def _seek(broker: Broker, group: str, moved: list[_Moved]) -> list[Write]:
+    """Have subscriptions begin anew, in the open turn. What a plain group had committed there says nothing any more."""
+    rows: list[Write] = []
+    for topic in {each.topic.name: each.topic for each in moved}.values():
+        its = [each for each in moved if each.topic is topic]
+        try:
+            lane_offsets.seek(broker, topic, [(each.partition, each.offset) for each in its])
+        except KafkaError as error:
+            log.info("group %s cannot begin anew behind %s: %s", group, topic.name, error)
+            for each in its:
+                each.codes[each.at] = each.codes[each.at][0], Error.COORDINATOR_LOAD_IN_PROGRESS
+        else:
+            log.info("subscription begins anew", extra={"group": group, "topic": topic.name})
+            rows += [each.row for each in its]
+    return rows
 
 
 def _settle(broker: Broker, group: str, queued: list[_Queued], member: bool) -> list[Write]:
@@ -109,10 +149,14 @@ def _settle(broker: Broker, group: str, queued: list[_Queued], member: bool) -> 
 
 
 def _sorted_out(
-    broker: Broker, version: int, request: messages.OffsetCommitRequest, queued: list[_Queued]
+    broker: Broker,
+    version: int,
+    request: messages.OffsetCommitRequest,
+    queued: list[_Queued],
+    moved: list[_Moved],
 ) -> tuple[list[Write], list[_TopicResult], list[_TopicResult]]:
     """(what is to be stored, topics in the order of Kafka's answer: first what it does not know, then the rest). What
-    acknowledges goes into `queued`.
+    acknowledges goes into `queued`, what begins anew into `moved`.
     """
     catalog = broker.catalog
     limit = broker.settings.integer("offset.metadata.max.bytes")
@@ -120,6 +164,7 @@ def _sorted_out(
     retention = request.retention_time_ms if version <= 4 else -1
     expires_at = now + retention if retention >= 0 else -1
     prefix = offsets.group_prefix(request.group_id)
+    by_nobody = request.generation_id_or_member_epoch < 0 and not request.member_id
     rows: list[Write] = []
     refused: list[_TopicResult] = []
     taken: list[_TopicResult] = []
@@ -137,6 +182,7 @@ def _sorted_out(
             continue
         count = len(topic.partitions)
         of_topic = offsets.topic_prefix(prefix, topic.name)
+        lanes = broker.queues.serving(topic, request.group_id) if by_nobody else None
         outside: list[tuple[int, int]] = []
         inside: list[tuple[int, int]] = []
         for one in asked.partitions:
@@ -155,10 +201,14 @@ def _sorted_out(
                     topic.topic_id,
                     one.committed_metadata,
                 )
-                row = Put(Family.OFFSET, of_topic + offsets.key_suffix(index), value)
+                key = of_topic + offsets.key_suffix(index)
+                row = Put(Family.OFFSET, key, value)
                 if topic.queue is not None and topic.queue.subscription == request.group_id:
                     offset, metadata = one.committed_offset, one.committed_metadata
                     queued.append(_Queued(topic, index, offset, metadata, row, inside, len(inside) - 1))
+                elif lanes is not None:
+                    number, gone = topic.partitions[index], Delete(Family.OFFSET, key)
+                    moved.append(_Moved(lanes, number, one.committed_offset, gone, inside, len(inside) - 1))
                 else:
                     rows.append(row)
         if outside:
@@ -204,8 +254,9 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
     ids = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
     pending = [landed for landed in map(broker.groups.in_flight, ids) if landed is not None]
     loading = broker.group_kinds.load(ids)
-    queues = broker.queues.load(_queue_topics(broker, version, request))
-    if not pending and loading is None and queues is None:
+    known = _queue_topics(broker, version, request)
+    queues = broker.queues.load(chain.from_iterable(known.values()))
+    if not pending and loading is None and not known:
         return _fetch(broker, version, request)
 
     async def wait() -> messages.OffsetFetchResponse:
@@ -215,20 +266,32 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
             await queues
         for landed in pending:
             await landed
+        if known:
+            await lane_offsets.stored(broker, known)
         return _fetch(broker, version, request)
 
     return wait()
 
 
-def _queue_topics(broker: Broker, version: int, request: messages.OffsetFetchRequest) -> list[Topic]:
-    """Those that are asked about."""
+def _queue_topics(
+    broker: Broker, version: int, request: messages.OffsetFetchRequest
+) -> dict[str, list[Topic]]:
+    """Those that are asked where a group stands, by group."""
     groups: Sequence[Any] = request.groups if version >= 8 else [request]
-    found: list[Topic] = []
+    found: dict[str, list[Topic]] = {}
     for group in groups:
-        for one in group.topics or ():
-            topic = broker.catalog.by_id(one.topic_id) if version >= 10 else broker.catalog.get(one.name)
-            if topic is not None and topic.queue is not None:
-                found.append(topic)
+        if group.topics is None:
+            # whoever asks is told if they cannot be read
+            with contextlib.suppress(StoreError):
+                its = broker.queues.of_group(group.group_id)
+        else:
+            its = []
+            for one in group.topics:
+                topic = broker.catalog.by_id(one.topic_id) if version >= 10 else broker.catalog.get(one.name)
+                known = lane_offsets.told_by(broker, topic, group.group_id) if topic is not None else None
+                its += [known] if known is not None else []
+        if its:
+            found[group.group_id] = its
     return found
 
 
@@ -283,10 +346,7 @@ def _read(
     """Name, id and rows of each topic; None asks for everything. Raises StoreError."""
     groups, catalog = broker.groups, broker.catalog
     if asked is None:
-        return [
-            (topic.name, topic.topic_id, [(index, 0, committed) for index, committed in rows])
-            for topic, rows in groups.all_committed(group_id)
-        ]
+        return _read_all(broker, group_id)
     found: list[tuple[str, bytes, list[_Row]]] = []
     for one in asked:
         indexes = one.partition_indexes
@@ -297,35 +357,28 @@ def _read(
             topic = catalog.get(one.name)
             name, topic_id, error = one.name, _NO_ID, 0
         rows = groups.committed(group_id, topic, indexes) if topic is not None else [None] * len(indexes)
-        if topic is not None and topic.queue is not None and topic.queue.subscription == group_id:
-            rows, error = _open_offsets(broker, topic, indexes, rows)
+        if topic is not None and (its := lane_offsets.told_by(broker, topic, group_id)) is not None:
+            rows, error = lane_offsets.rows(broker, its, topic, indexes, rows)
         found.append(
             (name, topic_id, [(index, error, row) for index, row in zip(indexes, rows, strict=True)])
         )
     return found
 
 
-def _open_offsets(
-    broker: Broker, topic: Topic, indexes: Sequence[int], rows: Sequence[Committed | None]
-) -> tuple[list[Committed | None], int]:
-    """(where the consumers of lanes go on: at the first open delivery, with what they have said at that very offset;
-    an error code)
-    """
-    try:
-        queue = broker.queues.of(topic)
-    except KafkaError:
-        return [None] * len(indexes), Error.UNSTABLE_OFFSET_COMMIT
-    found: list[Committed | None] = []
-    for index, row in zip(indexes, rows, strict=True):
-        if not 0 <= index < len(queue.at):
-            found.append(None)
-            continue
-        at = queue.at[index].lane.open
-        if row is not None and row.offset == at:
-            found.append(row)
-        else:
-            found.append(Committed(at, -1, 0, -1, topic.topic_id, ""))
-    return found, 0
+def _read_all(broker: Broker, group_id: str) -> list[tuple[str, bytes, list[_Row]]]:
+    """The same of all that it has committed, and all that lanes know of it. Raises StoreError."""
+    committed = {topic.topic_id: (topic, rows) for topic, rows in broker.groups.all_committed(group_id)}
+    found: list[tuple[str, bytes, list[_Row]]] = []
+    for its, topic in lane_offsets.everywhere(broker, group_id):
+        _, known = committed.pop(topic.topic_id, (topic, []))
+        stored, indexes = dict(known), range(len(topic.partitions))
+        rows, error = lane_offsets.rows(broker, its, topic, indexes, [stored.get(index) for index in indexes])
+        found.append((topic.name, topic.topic_id, [(index, error, row) for index, row in enumerate(rows)]))
+    found += [
+        (topic.name, topic.topic_id, [(index, 0, row) for index, row in rows])
+        for topic, rows in committed.values()
+    ]
+    return found
 
 
 def _fetched(partition: type[Any], index: int, error: int, committed: Committed | None) -> Any:

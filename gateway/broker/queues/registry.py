@@ -150,6 +150,28 @@ class Queues:
         """(topic, subscription) that a name is the queue topic of, of topics that exist; None for any other name."""
         return next(letter_names.bases(self.node.catalog, name, letter_names.QUEUE), None)
 
+    def serving(self, topic: Topic, group: str) -> Topic | None:
+        """The queue topic that gives a group's subscription on a topic, or the retries that a topic has for it, to
+        consumers of lanes; None where none does.
+        """
+        catalog = self.node.catalog
+        if topic.queue is not None:
+            return None
+        found = catalog.get(name_of(topic.name, group))
+        if found is not None and found.queue == QueueOf(topic.topic_id, group):
+            return found
+        suffix = f"-{group}{letter_names.RETRY}"
+        if topic.name.endswith(suffix):
+            base = catalog.get(topic.name.removesuffix(suffix))
+            if base is not None and base.queue is None:
+                return self.serving(base, group)
+        return None
+
+    def of_group(self, group: str) -> list[Topic]:
+        """The queue topics whose deliveries a group acknowledges. Raises StoreError."""
+        found = [self.node.catalog.get(row.queue) for row in self._subscriptions.of_group(group) if row.queue]
+        return [topic for topic in found if topic is not None]
+
     def _read(self, topic: Topic) -> Iterator[tuple[Topic, Subscription]]:
         """The topics that lanes are given records of, with the subscriptions on them: the base, and its retries.
         Raises KafkaError.

@@ -106,6 +106,12 @@ class FakeQueues:
     def load(self, topics: Iterable[Topic]) -> None:
         assert all(topic.queue is None for topic in topics)
 
+    def serving(self, topic: Topic, group: str) -> None:
+        return None
+
+    def of_group(self, group: str) -> list[Topic]:
+        return []
+
     def assigned(self, group: str) -> None:
         self.told.append((group, "assigned"))
 
