@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -107,3 +108,9 @@ def text(value: str) -> Reply:
 def refusal(status: int, reason: str) -> Reply:
     """An error as Pulsar's clients read it."""
     return Reply(status, msgspec.json.encode({"reason": reason}), JSON)
+
+
+def iso(wall_ms: int) -> str:
+    """A time, ms since 1970, as JSON shows it."""
+    at = datetime.fromtimestamp(wall_ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -11,7 +11,7 @@ import asyncio
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.admin import share_stats
+from gateway.admin import lane_stats, share_stats
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.groups import Span, backlog, span_of, views
 from gateway.admin.stats import traffic
@@ -151,6 +151,8 @@ class _Place(NamedTuple):
     labels: list[str]
     spans: list[Span | None]
     active: bool
+    # of a queue topic, whose partitions have no records of their own
+    lanes: bool
 
 
 def _traffic(families: _Families, labels: str, partition: Partition, context: Context) -> None:
@@ -232,11 +234,14 @@ class _Walk:
             there = self._broker.catalog.holds(topic)
             store = self._broker.store
             spans = [span_of(store, partition) if there else None for partition in topic.partitions]
+            if topic.queue is not None:
+                for view in lane_stats.views(self._broker, topic):
+                    spans[view.lane] = Span(view.start, view.end, 0)
             for partition, label in zip(topic.partitions, labels, strict=True):
                 if partition in self._kept:
                     self._keeping[partition] = label
             active = self._shown is Shown.ALL or topic.name in self._active
-            self._place = (topic.name, _Place(labels, spans, active))
+            self._place = (topic.name, _Place(labels, spans, active, topic.queue is not None))
         return self._place[1]
 
     async def groups(self) -> None:
@@ -278,7 +283,7 @@ class _Walk:
 
     def _lag(self, name: str, where: str, offsets: dict[int, int], place: _Place, used: bool) -> None:
         """What a group has still to read of a topic."""
-        labels, spans, active = place
+        labels, spans, active, lanes = place
         found = [
             (index, offset, spans[index] if index < len(spans) else None) for index, offset in offsets.items()
         ]
@@ -292,6 +297,9 @@ class _Walk:
             if span is None:
                 continue
             families.add("kafka_consumergroup_lag", one, max(0, span.end - offset))
+            if lanes:
+                # its backlog is that of the base topic
+                continue
             waiting = backlog(span, offset)
             families.add("pulsar_subscription_back_log", f'{labels[index]},subscription="{name}"', waiting)
             self._count(labels[index], active, waiting)
@@ -345,4 +353,4 @@ class _Walk:
             self._families.add(family, labels, value)
 
 
-_NOWHERE = _Place([], [], False)
+_NOWHERE = _Place([], [], False, False)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.admin import share_stats
+from gateway.admin import lane_stats, share_stats
 from gateway.broker.errors import KafkaError
 from store.api import StoreError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.group_kinds import Listed
+    from gateway.coordinators.offsets import Committed
     from store.api import Store
 
 PAGE = 100
@@ -57,8 +58,20 @@ async def views(broker: Broker) -> AsyncIterator[GroupView]:
         except (StoreError, KafkaError, ValueError) as error:
             _log.warning("the offsets of group %s cannot be read: %s", listed.group_id, error)
             continue
-        offsets = {topic.name: {index: row.offset for index, row in partitions} for topic, partitions in rows}
+        offsets = {
+            topic.name: _standing(broker, topic, listed.group_id, dict(partitions))
+            for topic, partitions in rows
+            # where lanes serve a subscription of that name, it stands where its cursors do
+            if broker.queues.serving(topic, listed.group_id) is None
+        }
         yield GroupView(listed.group_id, listed.members, offsets)
+
+
+def _standing(broker: Broker, topic: Topic, group: str, committed: dict[int, Committed]) -> dict[int, int]:
+    """By partition where a group goes on: of the lanes whose deliveries it acknowledges, at the first open one."""
+    if topic.queue is not None and topic.queue.subscription == group:
+        return {view.lane: view.first_open for view in lane_stats.views(broker, topic)}
+    return {index: row.offset for index, row in committed.items()}
 
 
 async def connected(broker: Broker, topic: Topic) -> list[str]:
@@ -101,7 +114,8 @@ async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) ->
             _log.warning("the offsets of group %s cannot be read: %s", listed.group_id, error)
             continue
         for index, row in zip(indexes, rows, strict=True):
-            if row is not None:
+            # where lanes serve a subscription of that name, it stands where its cursors do
+            if row is not None and listed.group_id not in found[index]:
                 found[index][listed.group_id] = _subscription(spans[index], row.offset, listed)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from gateway.admin import share_stats
+from gateway.admin import lane_stats, share_stats
 from gateway.admin.exchange import Call, RefusedError, Reply, json
 from gateway.admin.groups import backlog, span_of, views
 from gateway.admin.topics import find, loaded, named
@@ -92,7 +92,11 @@ async def _of_topic(
     async for row in broker.subscriptions.each_of_topic(topic.topic_id):
         if wanted in (None, row.group):
             subscriptions.append(await _shared(context, topic, row))
+    named = {one["name"] for one in subscriptions}
     for group in groups.get(topic.name, ()):
+        if group.group_id in named:
+            # lanes serve it: it stands where its cursors do
+            continue
         behind, earliest = 0, -1
         for index, offset in group.offsets[topic.name].items():
             span = spans[index] if index < len(spans) else None
@@ -149,7 +153,9 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow) -> Lag:
         "msgBacklog": waiting,
         "msgDelayed": delayed,
         "earliestMsgPublishTimeInBacklog": earliest,
-        "consumersCount": broker.share_groups.members_on(row.group, topic.name),
+        "consumersCount": len(lane_stats.members(broker, row.group))
+        if broker.queues.serving(topic, row.group) is not None
+        else broker.share_groups.members_on(row.group, topic.name),
     }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.admin.exchange import RefusedError
+from gateway.admin import lane_stats
+from gateway.admin.exchange import RefusedError, iso
 from gateway.admin.settled import find_letter
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
@@ -56,7 +56,21 @@ async def of_topic(broker: Broker, topic: Topic, indexes: list[int]) -> dict[int
             looked += 1
             if looked % PAGE == 0:
                 await asyncio.sleep(0)
+        if indexes and (queue := broker.queues.serving(topic, row.group)) is not None:
+            _with_lanes(
+                broker, queue, [found[index][row.group] for index in indexes if row.group in found[index]]
+            )
     return found
+
+
+def _with_lanes(broker: Broker, queue: Topic, each: list[Stats]) -> None:
+    """Say in a subscription's stats on some partitions who has the lanes; in the first of them, what the lanes do."""
+    its = lane_stats.of_queue(broker, queue)
+    for stats in each:
+        lane_stats.name_consumers(stats["consumers"], its["lanes"])
+        stats["magnetar"]["groupMembers"] = its["members"]
+    if each:
+        each[0]["magnetar"]["queue"] = {"topic": its["topic"], "lanes": its["lanes"]}
 
 
 def of_subscription(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]) -> dict[int, Stats]:
@@ -229,7 +243,7 @@ def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPar
                 "holder": one.holder,
                 "owner": one.owner,
                 "unackMsgs": one.in_hand,
-                "since": _iso(wall - (now - one.since)),
+                "since": iso(wall - (now - one.since)),
             }
             for one in draining
         ]
@@ -248,7 +262,7 @@ def _consumer(subscription: Subscription, at: SubscriptionPartition, name: str, 
     age = max(now - counts.attached_at, 1) / 1000
     consumer: Stats = {
         "consumerName": name,
-        "connectedSince": _iso(wall - (now - counts.attached_at)),
+        "connectedSince": iso(wall - (now - counts.attached_at)),
         # what its last request asked for, less what it has
         "availablePermits": max(counts.asked - held, 0),
         "unackedMessages": held,
@@ -280,6 +294,9 @@ def merged(each: list[Stats]) -> Stats:
         "groupMembers": kept["groupMembers"],
         "overrides": kept["overrides"],
     }
+    if "queue" in kept:
+        # it is of no partition alone
+        total["magnetar"]["queue"] = kept.pop("queue")
     for key in _SUMMED:
         total[key] = sum(one[key] for one in each)
     if "drainingHashesCount" in total:
@@ -338,8 +355,8 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
         answer["messageId"] = str(id_at(partition, offset))
     for key, value in (
         ("consumer", found.consumer),
-        ("lockedUntil", _iso(deadline) if deadline is not None else None),
-        ("due", _iso(found.due) if found.due is not None else None),
+        ("lockedUntil", iso(deadline) if deadline is not None else None),
+        ("due", iso(found.due) if found.due is not None else None),
         ("slot", found.slot),
         ("owner", found.owner),
         ("reason", found.reason),
@@ -348,7 +365,7 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
             answer[key] = value
     until = at.subscription.reserved.get(found.owner) if found.owner is not None else None
     if until is not None:
-        answer["ownerAwaitedUntil"] = _iso(wall + until - now)
+        answer["ownerAwaitedUntil"] = iso(wall + until - now)
     if found.state == "DONE" or offset < partition.log_start:
         await _settled(at, answer)
     else:
@@ -471,8 +488,3 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
             " headers say of a delay is not known yet. Consumers that ask for more come to it."
         )
     return f"It can be delivered: the next consumer that asks, and whose turn it is, gets it.{failed}"
-
-
-def _iso(wall_ms: int) -> str:
-    at = datetime.fromtimestamp(wall_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,15 +8,16 @@ Failover, and is there once the group has committed an offset of the topic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.admin import groups, messages, share_stats
+from gateway.admin import groups, lane_explain, lane_stats, messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.topics import Found, find, named
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
 from gateway.broker.machines import Caller
 from gateway.broker.message_ids import id_at
+from gateway.broker.queues.lane import name_of as lane_name
 from gateway.broker.subscriptions import positions
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
+    from gateway.broker.queues.queue import Queue
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.subscriptions.cursor import Cursor
 
@@ -194,13 +196,23 @@ def _committed_offset(broker: Broker, at: Named, partition: Partition) -> int:
 
 
 async def peek(context: Context, call: Call) -> Reply:
-    """The n-th message that the subscription has still to acknowledge, from 1; 404 when there is none."""
+    """The n-th message that the subscription has still to acknowledge, from 1; 404 when there is none. Of a lane the
+    n-th that is open there.
+    """
     broker = context.broker
-    at = await named_subscription(broker, call)
-    partition = _partition(broker, at.found, "peek-messages")
+    place = await _lane(broker, call, "peek-messages")
+    at = await named_subscription(broker, call) if place is None else None
     number = _number(call.path[7], "which message")
     if not 1 <= number <= FARTHEST:
         raise RefusedError(412, f"Messages 1 to {FARTHEST} of a backlog can be peeked at, not {number}.")
+    if place is not None:
+        source, offset = lane_explain.nth_open(*place, number)
+        stored = await messages.record_at(broker, source.partition, offset)
+        if stored is None or stored.offset != offset:
+            raise RefusedError(404, f"Message {number} of the lane is not there any more.")
+        return messages.reply(source.partition, stored, _java(call))
+    assert at is not None
+    partition = _partition(broker, at.found, "peek-messages")
     if at.shared:
         offset = _cursor(broker, at, partition.index).ready().nth_open(number)
     else:
@@ -262,7 +274,7 @@ async def analyze(context: Context, call: Call) -> Reply:
         start = max(row.offset if row is not None else 0, partition.log_start)
         count = max(0, end - start)
         states = {"unread": count}
-    answer: dict[str, object] = {
+    answer: dict[str, Any] = {
         "entries": _entries(partition, start, end),
         "messages": count,
         "aborted": False,
@@ -271,6 +283,9 @@ async def analyze(context: Context, call: Call) -> Reply:
         for key, offset in (("firstMessageId", start), ("lastMessageId", end - 1)):
             answer[key] = str(id_at(partition, offset))
     answer["magnetar"] = {"firstOffset": start, "endOffset": end, "states": share_stats.in_json(states)}
+    queue_topic = broker.queues.serving(at.found.topic, at.name)
+    if queue_topic is not None:
+        answer["magnetar"]["lanes"] = lane_stats.backlog(broker, queue_topic, partition.id)
     return json(answer)
 
 
@@ -289,6 +304,10 @@ def _entries(partition: Partition, start: int, end: int) -> int:
 async def explain(context: Context, call: Call) -> Reply:
     """Why a message does not arrive: its state, who holds it, until when, how often it failed, when it is due."""
     broker = context.broker
+    if (place := await _lane(broker, call, "explain")) is not None:
+        return json(
+            await lane_explain.of_delivery(broker, *place, _number(call.query.get("offset", ""), "offset"))
+        )
     at = await named_subscription(broker, call)
     partition = _partition(broker, at.found, "explain")
     if "messageId" in call.query:
@@ -307,7 +326,13 @@ async def explain(context: Context, call: Call) -> Reply:
         state = "DONE" if offset < committed else "UNREAD"
         said = f"{at.name} is a consumer group; it has committed offset {committed} of this partition."
         return json({"offset": offset, "state": state, "explanation": said})
-    return json(await share_stats.explained(_cursor(broker, at, partition.index), offset))
+    cursor_of = _cursor(broker, at, partition.index)
+    queue_topic = broker.queues.serving(at.found.topic, at.name)
+    # lanes say what they hold when they are loaded
+    queue = await lane_stats.at_work(broker, queue_topic) if queue_topic is not None else None
+    if queue is not None:
+        return json(await lane_explain.of_record(broker, queue, cursor_of, offset))
+    return json(await share_stats.explained(cursor_of, offset))
 
 
 async def hash_of(context: Context, call: Call) -> Reply:
@@ -317,7 +342,7 @@ async def hash_of(context: Context, call: Call) -> Reply:
         raise RefusedError(400, "The parameter key is missing.")
     raw = key.encode("utf-8", "surrogatepass")
     slot = hashing.slot_of(raw, None, 0)
-    answer: dict[str, object] = {
+    answer: dict[str, Any] = {
         "key": key,
         "murmur3": hashing.murmur3_32(raw),
         "javaStringHash": hashing.java_string_hash(key),
@@ -337,6 +362,11 @@ async def hash_of(context: Context, call: Call) -> Reply:
         }
         # by partition, where somebody has
         answer["holders"] = {index: holder for index, holder in holders.items() if holder is not None}
+        queue_topic = context.broker.queues.serving(at.found.topic, at.name)
+        if queue_topic is not None:
+            lanes = lane_stats.of_queue(context.broker, queue_topic)["lanes"]
+            names = {answer["owner"], *answer["holders"].values()}
+            answer["lanes"] = [lane for lane in lanes if lane_name(lane["lane"]) in names]
     return json(answer)
 
 
@@ -368,6 +398,31 @@ def _partition(broker: Broker, found: Found, verb: str) -> Partition:
             f" name it, for example {found.name.with_partition(0)}.",
         )
     return broker.partition(found.topic, max(found.index, 0))
+
+
+async def _lane(broker: Broker, call: Call, verb: str) -> tuple[Queue, int] | None:
+    """The lane of a queue topic that the path names; None for any other topic. Refuses another subscription than the
+    topic's, and the topic as a whole.
+    """
+    found = await find(broker, named(call))
+    of = found.topic.queue
+    if of is None:
+        return None
+    if of.subscription != call.path[5]:
+        raise RefusedError(
+            404, f"{found.name} has no subscription {call.path[5]}: it is that of {of.subscription}."
+        )
+    if found.index < 0 and len(found.topic.partitions) > 1:
+        raise RefusedError(
+            405,
+            f"{found.name} has {len(found.topic.partitions)} lanes and {verb} is for one: name it, for example "
+            f"{found.name.with_partition(0)}.",
+        )
+    await groups.load(broker, of.subscription)
+    queue = await lane_stats.at_work(broker, found.topic)
+    if queue is None:
+        raise RefusedError(503, f"The lanes of {found.name} cannot be read at present.")
+    return queue, max(found.index, 0)
 
 
 def _cursor(broker: Broker, at: Named, index: int) -> SubscriptionPartition:

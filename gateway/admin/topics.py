@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.admin import groups, stats
+from gateway.admin import groups, lane_stats, stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.broker.loading import load
 from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, from_kafka, kafka_name
@@ -259,7 +259,8 @@ async def topic_stats(context: Context, call: Call) -> Reply:
     found = _one(await find(context.broker, named(call)), "partitioned-stats", "stats")
     spans = {found.index: stats.span(context, found.topic, found.index)}
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
-    return json(stats.of_partition(context, found.topic, found.index, subscriptions[found.index]))
+    answer = stats.of_partition(context, found.topic, found.index, subscriptions[found.index])
+    return json(await _with_lanes(context.broker, found, answer))
 
 
 async def partitioned_stats(context: Context, call: Call) -> Reply:
@@ -273,7 +274,23 @@ async def partitioned_stats(context: Context, call: Call) -> Reply:
         each[name] = stats.of_partition(context, found.topic, index, subscriptions[index])
         if index % 100 == 99:
             await asyncio.sleep(0)
-    return json(await stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True)))
+    answer = await stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True))
+    return json(await _with_lanes(context.broker, found, answer))
+
+
+async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stats.Stats:
+    """What a queue topic's stats are about; of any other topic they stay as they are."""
+    of = found.topic.queue
+    if of is not None:
+        await groups.load(broker, of.subscription)
+        base = broker.catalog.by_id(of.topic_id)
+        lanes = lane_stats.of_queue(broker, found.topic)["lanes"]
+        answer["magnetar"]["queue"] = {
+            "baseTopic": base.name if base is not None else None,
+            "subscription": of.subscription,
+            "lanes": lanes if found.index < 0 else lanes[found.index : found.index + 1],
+        }
+    return answer
 
 
 async def internal_stats(context: Context, call: Call) -> Reply:

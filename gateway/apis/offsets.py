@@ -139,6 +139,8 @@ def _settle(broker: Broker, group: str, queued: list[_Queued], member: bool) -> 
             broker.queues.of(each.topic).commit(each.lane, each.offset, each.metadata, member=member)
         except MarksError as error:
             log.warning("group %s, %s, lane %d: %s", group, each.topic.name, each.lane, error)
+            lane, now = each.topic.partitions[each.lane], broker.clock.wall_ms()
+            broker.queues.refusals.note(lane, each.offset, each.metadata, str(error), now)
             each.codes[each.at] = each.lane, Error.INVALID_REQUEST
         except KafkaError as error:
             log.info("group %s, %s, lane %d: %s", group, each.topic.name, each.lane, error)

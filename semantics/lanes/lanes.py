@@ -64,11 +64,14 @@ class Lanes:
     def room(self, number: int) -> int:
         """How many deliveries a lane may give now."""
         lane = self.lanes[number]
-        bound = min(lane.window.size, self._bound(number))
-        room = max(bound - lane.opened, 0)
+        room = max(self.bound(number) - lane.opened, 0)
         if not room:
             lane.window.filled()
         return room
+
+    def bound(self, number: int) -> int:
+        """How many deliveries of a lane may be open now."""
+        return min(self.lanes[number].window.size, self._bound(number))
 
     def _bound(self, number: int) -> int:
         """What the suspects allow."""

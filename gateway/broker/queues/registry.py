@@ -18,6 +18,7 @@ from gateway.broker.queues.lane import name_of as lane_name
 from gateway.broker.queues.news import News
 from gateway.broker.queues.queue import Queue
 from gateway.broker.queues.source import Source
+from gateway.broker.queues.telling import Refusals
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.broker.subscriptions.subscription import KEY_SHARED
 from gateway.config import subscription_configs
@@ -102,6 +103,8 @@ class Queues:
         self._live: dict[bytes, Queue] = {}
         # of queue topics that have got more lanes of late, by topic id
         self._news: dict[bytes, News] = {}
+        # for who asks why
+        self.refusals = Refusals()
 
     # -- found ------------------------------------------------------------------------------------------------------
 
@@ -120,6 +123,11 @@ class Queues:
                 # the rows are not yet what was said; clients come again at once
                 raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The lanes are being written.")
         return self._load(topic)
+
+    def in_use(self, topic: Topic) -> Queue | None:
+        """A queue topic at work if it is; one that nobody uses stays where it is."""
+        found = self._live.get(topic.topic_id)
+        return found if found is not None and not found.gone else None
 
     def load(self, topics: Iterable[Topic]) -> Pending[None]:
         """Until these queue topics can be had, as far as they can."""
@@ -417,6 +425,8 @@ class Queues:
             if queue is not None:
                 queue.throw_away("it was deleted")
                 queue.let_go()
+            for number in topic.partitions:
+                self.refusals.forget(number)
             if found is not None and row is not None and not found.gone:
                 found.row = row
                 self._subscriptions.configs.apply(of.subscription)

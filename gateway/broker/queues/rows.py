@@ -46,6 +46,12 @@ def read(rows: Rows, partition: int) -> tuple[Lane, list[int]]:
     return Lane.load(state, runs), begins
 
 
+def read_state(rows: Rows, partition: int) -> Lane:
+    """A lane without its runs: what is open, how large its window is. Raises StoreError, LaneError."""
+    state = rows.get(Family.LANE, _U32.pack(partition) + _STATE)
+    return Lane.load(state, ()) if state is not None else Lane()
+
+
 def writes_runs(partition: int, runs: Sequence[Run]) -> Write:
     """Runs that follow each other, given in one turn."""
     return Put(Family.LANE, _RUN_KEY.pack(partition, _RUN, runs[0].at), encode(runs))

@@ -135,6 +135,21 @@ def test_what_is_told_is_stored(fails: bool, told: int) -> None:
     run_held(test)
 
 
+def test_the_last_commit_that_was_refused_is_remembered() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 5, lanes=2)
+        await read(client)
+        one, other = gateway.broker.topics.get(NAME).partitions
+        for said in ("ack9;", "ack1;n:soon=3"):
+            assert await commit(client, {0: (5, said)}) == {0: Error.INVALID_REQUEST}
+        found = gateway.broker.queues.refusals.of(one)
+        assert found is not None
+        assert (found.offset, found.metadata, "'n:soon=3' is no item" in found.why) == (5, "ack1;n:soon=3", True)
+        assert gateway.broker.queues.refusals.of(other) is None
+
+    run(test)
+
+
 # -- moved -------------------------------------------------------------------------------------------------------------
 
 
