@@ -136,8 +136,11 @@ class _Lanes:
             before = f" It was last delivered at offset {found.offset} of lane {found.lane} of {self.topic}."
         if state == "AVAILABLE":
             return f"It can be delivered. {self._waits(owner)}{failed}{before}"
-        if state == "UNREAD" and self.shared:
-            return f"{said} {self._waits(None)}"
+        if state == "UNREAD" and (
+            self.shared or all(view.member is None or view.full for view in self.views)
+        ):
+            # of a key that nobody knows yet any lane may be the one
+            return f"{said} {self._waits(None)}{before}"
         if state == "BLOCKED" and owner is not None:
             return f"{said} {self._has(owner)}{before}"
         return said + before

@@ -12,9 +12,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.peers.magnetar import MagnetarPeer
@@ -265,6 +273,56 @@ def test_a_subscription_goes_with_its_queue_topic_and_not_under_its_consumers(ga
     queue.produce(range(3, 5))
     with queue.consumer() as consumer:
         assert sorted(values(read(consumer, partial(at_least, 2)))) == [3, 4]
+
+
+def test_tools_see_where_a_subscription_stands_and_move_it(gateway: MagnetarPeer) -> None:
+    queue = Queue(gateway, "queue-tools", "key_shared", lanes=2)
+    queue.produce(range(40))
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap, "logger": None})
+
+    def stands() -> dict[tuple[str, int], int]:
+        """Where the group stands, as it is told to who names no topic."""
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(queue.group)])
+        found = asked[queue.group].result().topic_partitions
+        return {(each.topic, each.partition): each.offset for each in found}
+
+    def explained(partition: int) -> dict[str, Any]:
+        """Why the first record of a partition of the base topic does not arrive."""
+        path = f"{queue.topic}-partition-{partition}/subscription/{queue.group}/explain?offset=0"
+        with urllib.request.urlopen(
+            f"{gateway.admin_url}/admin/v2/persistent/public/default/{path}"
+        ) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+    with queue.consumer() as consumer:
+        found = read(consumer, partial(at_least, 40))
+        for partition in range(2):
+            held = explained(partition)
+            assert (held["state"], held["delivery"]["sent"]) == ("ACQUIRED", True)
+            assert held["lane"]["member"] == consumer.memberid()
+        ends = {
+            (queue.name, message.partition() or 0): (message.offset() or 0) + 1 for message in last(found)
+        }
+        assert {where: offset for where, offset in stands().items() if offset} == {}
+        commit(consumer, *[(message, "") for message in last(found)])
+        there = stands()
+        assert {where: offset for where, offset in there.items() if where in ends} == ends
+        # mark-delete + 1 of both partitions of the base topic
+        assert sum(offset for (topic, _), offset in there.items() if topic == queue.topic) == 40
+    back = [TopicPartition(queue.topic, partition, 0) for partition in range(2)]
+    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(queue.group, back)])[
+        queue.group
+    ].result()
+    again = stands()
+    assert [again[queue.topic, partition] for partition in range(2)] == [0, 0]
+    # all of it comes anew, behind what was delivered
+    assert {where: offset for where, offset in again.items() if where in ends} == ends
+    waits = explained(0)
+    assert waits["state"] in ("UNREAD", "ACQUIRED"), (
+        "a fetch of the consumer that left may have been there still"
+    )
+    assert any(said in waits["explanation"] for said in ("No consumer has any lane.", "Nobody has the lane"))
 
 
 def test_another_group_reads_and_acknowledges_nothing(gateway: MagnetarPeer) -> None:

@@ -65,13 +65,13 @@ async def join(admin: Admin, *lanes: int) -> str:
     assert joined.error == 0, joined
     given = b"\0\1\0\0\0\1" + topic + len(lanes).to_bytes(4, "big")
     given += b"".join(lane.to_bytes(4, "big") for lane in lanes) + b"\xff" * 4
-    event = Sync(
+    asked = Sync(
         Caller(lambda answer: answer),
         joined.member_id,
         joined.generation,
         assignments={joined.member_id: given},
     )
-    synced: Any = admin.broker.groups.run("billing", event)
+    synced: Any = admin.broker.groups.run("billing", asked)
     if not hasattr(synced, "error"):
         synced = await synced
     assert synced.error == 0, synced

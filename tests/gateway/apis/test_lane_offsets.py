@@ -144,7 +144,11 @@ def test_the_last_commit_that_was_refused_is_remembered() -> None:
             assert await commit(client, {0: (5, said)}) == {0: Error.INVALID_REQUEST}
         found = gateway.broker.queues.refusals.of(one)
         assert found is not None
-        assert (found.offset, found.metadata, "'n:soon=3' is no item" in found.why) == (5, "ack1;n:soon=3", True)
+        assert (found.offset, found.metadata, "'n:soon=3' is no item" in found.why) == (
+            5,
+            "ack1;n:soon=3",
+            True,
+        )
         assert gateway.broker.queues.refusals.of(other) is None
 
     run(test)
