@@ -27,7 +27,9 @@ _SHOWN = 3
 async def of_record(broker: Broker, queue: Queue, at: SubscriptionPartition, offset: int) -> Stats:
     """What becomes of a record of a partition. Raises RefusedError (404) for one that is not there any more."""
     answer = await share_stats.explained(at, offset)
-    found = await find(queue, at.id, offset, answer.get("consumer"))
+    # where it waits for its key, the consumer is who has an earlier record of that
+    holder = answer.get("consumer") if answer["state"] == "ACQUIRED" else None
+    found = await find(queue, at.id, offset, holder)
     _add(broker, queue, answer, found)
     return answer
 
@@ -141,8 +143,11 @@ class _Lanes:
         ):
             # of a key that nobody knows yet any lane may be the one
             return f"{said} {self._waits(None)}{before}"
-        if state == "BLOCKED" and owner is not None:
-            return f"{said} {self._has(owner)}{before}"
+        if state == "BLOCKED":
+            # a key that moves does so when nothing of it is open on the lane that had it
+            names = {answer.get("owner"), answer.get("consumer")}
+            has = [self._has(view) for view in self.views if name_of(view.lane) in names]
+            return " ".join([said, *has]) + before
         return said + before
 
     def _in_hand(self, found: Delivery) -> str:

@@ -292,6 +292,37 @@ def test_a_key_waits_for_its_lane(serve: Serve) -> None:
     serve(test)
 
 
+def test_a_key_that_moves_waits_for_the_lane_that_had_it(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await queue(admin, kind="key_shared", lanes=1)
+        await reader(admin).read()
+        # more lanes, until the key is another's
+        for lanes in range(2, 40):
+            await admin.broker.topics.grow(NAME, lanes)
+            for _ in range(3):
+                await admin.broker.write([])
+            work = at_work(admin)
+            (source,) = work.sources.values()
+            if draining := source.at.ready().draining():
+                break
+        (one,) = draining
+        assert one.owner is not None
+        assert (one.holder, one.owner != "lane 0") == ("lane 0", True)
+        number = int(one.owner.removeprefix("lane "))
+        member = await join(admin, 0)
+        await admin.produce("orders", 0, [b"m5"])
+        await reader(admin, number).read()
+        waits = await explain(admin, 5)
+        assert (waits["state"], waits["consumer"], waits["owner"]) == ("BLOCKED", "lane 0", one.owner)
+        assert "lane 0 has a record of its slot" in waits["explanation"]
+        assert waits["explanation"].endswith(
+            f"{member} (biller at 10.0.0.7) has lane 0. No consumer has lane {number}."
+        )
+        assert (waits["lane"]["lane"], "delivery" in waits) == (number, False)
+
+    serve(test)
+
+
 def test_suspects_are_told_as_such(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         work = await queue(admin, count=200, lanes=1, **{"pulsar.max.redeliver.count": "2"})
