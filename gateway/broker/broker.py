@@ -244,8 +244,7 @@ class Broker:
 
     def topic_changed(self, name: str, topic: Topic | None) -> None:
         """A catalog change is durable: it shows everywhere."""
-        before = self.catalog.get(name)
-        self.catalog.changed(name, topic)
+        before = self.catalog.changed(name, topic)
         self.metadata_cache.clear()
         self.in_use.topic_changed(name, topic)
         if (

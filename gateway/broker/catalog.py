@@ -208,8 +208,10 @@ class Catalog:
         writes.extend([DropLog(partition) for partition in topic.partitions])
         return writes
 
-    def changed(self, name: str, topic: Topic | None) -> None:
-        """A committed change: `topic` is the new row, None if it is gone."""
+    def changed(self, name: str, topic: Topic | None) -> Topic | None:
+        """A committed change: `topic` is the new row, None if it is gone. Answers the one before, if that is in memory:
+        the store has the new one by now.
+        """
         self.version += 1
         old = self._by_name.pop(name, None)
         if old is not None:
@@ -217,6 +219,7 @@ class Catalog:
         self._count(name, old, topic)
         if topic is not None:
             self._remember(topic)
+        return old
 
     def _remember(self, topic: Topic) -> Topic:
         if len(self._by_name) >= _CACHED:

@@ -333,12 +333,21 @@ def test_it_has_no_records_of_its_own() -> None:
         answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(NAME, batch(b"x")))
         assert part(answer).error_code == Error.INVALID_TOPIC_EXCEPTION
         assert (await delete_records(client, NAME, {0: 0}))[0][0] == Error.INVALID_TOPIC_EXCEPTION
+
+    run(test)
+
+
+@pytest.mark.parametrize(("lanes", "code"), [(4, Error.NONE), (1_001, Error.INVALID_PARTITIONS)])
+def test_it_gets_more_lanes_as_other_topics_get_partitions(lanes: int, code: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client)
         asked = messages.CreatePartitionsRequest
-        grown = asked.CreatePartitionsTopic(name=NAME, count=4, assignments=None)
+        grown = asked.CreatePartitionsTopic(name=NAME, count=lanes, assignments=None)
         answer = await client.ask(
             ApiKey.CREATE_PARTITIONS, 3, asked(topics=[grown], timeout_ms=1_000, validate_only=False)
         )
-        assert answer.results[0].error_code == Error.INVALID_PARTITIONS
+        assert answer.results[0].error_code == code
+        assert len(gateway.broker.topics.get(NAME).partitions) == (1 if code else lanes)
 
     run(test)
 
