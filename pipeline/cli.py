@@ -2,97 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.broker import reach
-from pipeline.errors import INTERRUPTED, SPARK_IS_GONE, PipelineError, died
+from pipeline.errors import INTERRUPTED
+from pipeline.options import Instant, RunningSpark, Starting, kafka_option, spark_options
 from pipeline.progress import Progress, Stop
-from pipeline.session import SparkOptions, connect, log_file, require_pyspark, submitted
-from pipeline.starting import breakable
+from pipeline.session import require_pyspark, submitted
 
 if TYPE_CHECKING:
     from pipeline.archive import Archived
     from pipeline.replay import Plan, ReplayJob
-
-
-class Instant(click.ParamType[Any]):
-    """A point in time: ISO 8601 (UTC unless it names a zone) or milliseconds since 1970. Becomes int ms."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Ms since 1970."""
-        if isinstance(value, int):
-            return value
-        if value.isdigit() and len(value) > 8:
-            return int(value)
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(
-                f"{value!r} is no time: write 2026-03-01, 2026-03-01T12:30:00Z or ms since 1970", param, ctx
-            )
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-class Starting(Instant):
-    """`earliest`, `latest` or an instant."""
-
-    name = "earliest|latest|time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The word, or ms since 1970."""
-        return value if value in ("earliest", "latest") else super().convert(value, param, ctx)
-
-
-class Pair(click.ParamType[Any]):
-    """`name=value`."""
-
-    name = "name=value"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        """Name and value."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = value.partition("=")
-        if not equals or not name:
-            self.fail(f"{value!r}: expected name=value", param, ctx)
-        return name, text
-
-
-def spark_options(command: Any) -> Any:
-    """The options that say which Spark; the same for every command."""
-    for decorate in (
-        click.option(
-            "--spark-log", type=click.Path(path_type=Path), help="Put Spark's own log into this file."
-        ),
-        click.option("--spark-conf", type=Pair(), multiple=True, help="A Spark setting; repeatable."),
-        click.option(
-            "--packages", help="Maven coordinates of the Kafka connector [default: that of this Spark]."
-        ),
-        click.option("--jars", help="A folder or list of the connector's jars [env MAGNETAR_SPARK_JARS]."),
-        click.option("--master", help="Spark's master URL [default: local[*]; spark-submit's own wins]."),
-    ):
-        command = decorate(command)
-    return command
-
-
-kafka_option = click.option(
-    "--option",
-    "options",
-    type=Pair(),
-    multiple=True,
-    help="An option for Spark's Kafka source or sink, e.g. kafka.security.protocol=SASL_SSL; repeatable.",
-)
 
 
 def _print_version(context: click.Context, param: click.Parameter, wanted: bool) -> None:
@@ -236,7 +160,7 @@ def archive(
     )
     stop = Stop()
     reach(bootstrap)  # before Spark's six seconds
-    with _Spark("magnetar-pipeline archive", spark, stop) as session:
+    with RunningSpark("magnetar-pipeline archive", spark, stop) as session:
         done = run(session, job, stop)
     click.echo(archived_sentence(done, output), err=True)
     if not continuous and not done.finished:
@@ -371,7 +295,7 @@ def replay(
         check_local(job)
     if job.bootstrap is not None and not dry_run:
         reach(job.bootstrap)  # before Spark's six seconds
-    with _Spark("magnetar-pipeline replay", spark, stop) as session:
+    with RunningSpark("magnetar-pipeline replay", spark, stop) as session:
         frame = select(session, job)
         planned = plan(frame, job)
         if dry_run:
@@ -424,39 +348,6 @@ def table(planned: Plan, job: ReplayJob) -> str:
 
 def _when(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-class _Spark:
-    """Spark for the length of a block, with our handlers for SIGINT and SIGTERM."""
-
-    def __init__(self, app: str, options: Mapping[str, Any], stop: Stop) -> None:
-        self._app = app
-        self._stop = stop
-        self._options = SparkOptions(
-            master=options["master"],
-            jars=options["jars"],
-            packages=options["packages"],
-            conf=dict(options["spark_conf"]),
-            log=options["spark_log"],
-        )
-
-    def __enter__(self) -> Any:
-        # py4j logs each call that a dead JVM does not answer; what we say of it is enough.
-        logging.getLogger().addHandler(logging.NullHandler())
-        with breakable():
-            self._session = connect(self._app, self._options)
-            self._stop.listen()
-        return self._session
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            self._session.stop()
-        except Exception:
-            # It is gone already. An error of ours then says what followed from that; the log says why.
-            if submitted():
-                raise PipelineError(SPARK_IS_GONE) from None
-            log = log_file(self._options)
-            raise PipelineError(died(log.read_text(errors="replace"))) from None
 
 
 if __name__ == "__main__":

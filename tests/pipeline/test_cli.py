@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.archive import Archived
-from pipeline.cli import Instant, Pair, Starting, _Spark, archived_sentence, main, table
+from pipeline.cli import archived_sentence, main, table
 from pipeline.errors import PipelineError
+from pipeline.options import Instant, Pair, RunningSpark, Starting
 from pipeline.progress import Stop
 from pipeline.replay import Plan, ReplayJob
 from pipeline.slices import Place, Span
@@ -131,14 +132,14 @@ def test_spark_that_dies_of_its_memory_is_said_to_have(
 
     log = tmp_path / "log"
     log.write_text("ERROR Executor: Exception in task 0.0\njava.lang.OutOfMemoryError: Java heap space\n")
-    monkeypatch.setattr("pipeline.cli.connect", lambda app, options: Dead())
+    monkeypatch.setattr("pipeline.options.connect", lambda app, options: Dead())
     options = {"master": None, "jars": None, "packages": None, "spark_conf": (), "spark_log": log}
 
     said = r"ran out of memory.*spark\.driver\.memory=4g"
-    with pytest.raises(PipelineError, match=said), _Spark("test", options, Stop()):
+    with pytest.raises(PipelineError, match=said), RunningSpark("test", options, Stop()):
         raise PipelineError("the broker did not answer in time.")
     log.write_text("")
-    with pytest.raises(PipelineError, match="Java process has ended"), _Spark("test", options, Stop()):
+    with pytest.raises(PipelineError, match="Java process has ended"), RunningSpark("test", options, Stop()):
         pass
 
 
@@ -184,7 +185,7 @@ def test_an_error_is_one_sentence_and_an_exit_code_before_spark_starts() -> None
 def test_a_topic_that_the_archive_does_not_have_is_told_before_spark_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.cli.connect", lambda app, options: pytest.fail("Spark was started"))
+    monkeypatch.setattr("pipeline.options.connect", lambda app, options: pytest.fail("Spark was started"))
     for number in range(12):
         (tmp_path / f"topic=orders{number:02}").mkdir()
     (tmp_path / "_spark_metadata").mkdir()
