@@ -10,7 +10,7 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import PipelineError, explain
 
@@ -38,49 +38,79 @@ def reach(bootstrap: str) -> None:
     )
 
 
+class Described(NamedTuple):
+    """What a broker says of a topic."""
+
+    partitions: int
+    internal: bool
+
+
 class Cluster:
-    """Topics, their widths and ids; made by `cluster`."""
+    """Topics, their widths and ids; made by `cluster`. `jvm`, `admin`: by py4j, of the connector's Kafka client."""
 
     def __init__(self, jvm: Any, admin: Any) -> None:
-        self._jvm = jvm
-        self._admin = admin
+        self.jvm = jvm
+        self.admin = admin
 
     def topics(self) -> dict[str, int]:
         """Every topic that clients may see, with its number of partitions."""
-        names = self._admin.listTopics().names().get()
-        described = self._admin.describeTopics(names).allTopicNames().get()
+        names = self.admin.listTopics().names().get()
+        described = self.admin.describeTopics(names).allTopicNames().get()
         return {name: described[name].partitions().size() for name in described}
+
+    def described(self, names: Iterable[str]) -> dict[str, Described]:
+        """Those of these topics that are there, internal ones too."""
+        return {
+            name: Described(topic.partitions().size(), bool(topic.isInternal()))
+            for name, topic in self._described(names)
+        }
 
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         """The topics' ids; topics that are not there, or whose broker has none (before 2.8), are left out."""
-        none = self._jvm.org.apache.kafka.common.Uuid.ZERO_UUID
-        wanted = self._jvm.java.util.ArrayList()
+        none = self.jvm.org.apache.kafka.common.Uuid.ZERO_UUID
+        found = ((name, topic.topicId()) for name, topic in self._described(names))
+        return {name: str(its.toString()) for name, its in found if not its.equals(none)}
+
+    def records(self, widths: Mapping[str, int]) -> int:
+        """How many offsets lie between the start and the end of these topics' partitions, all together."""
+        ends, starts = self.jvm.java.util.HashMap(), self.jvm.java.util.HashMap()
+        spec = self.jvm.org.apache.kafka.clients.admin.OffsetSpec
+        for topic, width in widths.items():
+            for index in range(width):
+                place = self.jvm.org.apache.kafka.common.TopicPartition(topic, index)
+                ends.put(place, spec.latest())
+                starts.put(place, spec.earliest())
+        sums = [
+            sum(int(each.offset()) for each in self.admin.listOffsets(wanted).all().get().values())
+            for wanted in (ends, starts)
+        ]
+        return sums[0] - sums[1]
+
+    def _described(self, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        wanted = self.jvm.java.util.ArrayList()
         for name in names:
             wanted.append(name)
-        found: dict[str, str] = {}
-        answers = self._admin.describeTopics(wanted).topicNameValues()
+        answers = self.admin.describeTopics(wanted).topicNameValues()
         for name in answers:
             try:
-                topic = answers[name].get().topicId()
+                topic = answers[name].get()
             except Exception as error:
                 if "UnknownTopicOrPartitionException" in str(error):
                     continue
                 raise
-            if not topic.equals(none):
-                found[str(name)] = str(topic.toString())
-        return found
+            yield str(name), topic
 
     def create(self, widths: Mapping[str, int]) -> None:
         """Create topics with so many partitions each and the broker's default for everything else."""
-        wanted = self._jvm.java.util.ArrayList()
-        optional = self._jvm.java.util.Optional
+        wanted = self.jvm.java.util.ArrayList()
+        optional = self.jvm.java.util.Optional
         for name, partitions in widths.items():
             wanted.append(
-                self._jvm.org.apache.kafka.clients.admin.NewTopic(
+                self.jvm.org.apache.kafka.clients.admin.NewTopic(
                     name, optional.of(partitions), optional.empty()
                 )
             )
-        self._admin.createTopics(wanted).all().get()
+        self.admin.createTopics(wanted).all().get()
 
 
 @contextmanager

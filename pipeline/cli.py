@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.broker import reach
+from pipeline.cli_drain import drain
 from pipeline.errors import INTERRUPTED
 from pipeline.options import Instant, RunningSpark, Starting, kafka_option, spark_options
 from pipeline.progress import Progress, Stop
@@ -57,13 +58,14 @@ class Commands(click.Group):
     help="Print the version.",
 )
 def main() -> None:
-    """Keep topics as Parquet, and play them back.
+    """Keep topics as Parquet, and play them back; let Spark consume a subscription.
 
-    Runs on any Spark with the stock Kafka connector, against any Kafka broker.
+    Runs on any Spark with the stock Kafka connector, against any Kafka broker; drain wants a gateway.
 
     \b
       magnetar-pipeline archive --bootstrap localhost:9092 --topic orders --output /data/archive
       magnetar-pipeline replay --input /data/archive --bootstrap localhost:9092 --suffix .again --dry-run
+      magnetar-pipeline drain --bootstrap localhost:9092 --topic orders-billing-QUEUE --output /data/billing
 
     \b
     On a cluster, from a checkout:
@@ -348,6 +350,9 @@ def table(planned: Plan, job: ReplayJob) -> str:
 
 def _when(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+main.add_command(drain)
 
 
 if __name__ == "__main__":
