@@ -69,6 +69,10 @@ def test_pairs() -> None:
         ("replay --input i --bootstrap h:1 --to t --suffix s", "exactly one of"),
         ("replay --input i --to t", "--bootstrap (or --dry-run)"),
         ("replay --input i --to t --bootstrap h:1 --rate 0", "x>0"),
+        ("drain --bootstrap h:1 --topic t-s-QUEUE", "either --output or --hook"),
+        ("drain --bootstrap h:1 --topic t-s-QUEUE --output o --hook m:f", "either --output or --hook"),
+        ("drain --bootstrap h:1 --topic t-s-QUEUE --hook m:f", "--hook needs --checkpoint"),
+        ("drain --bootstrap h:1 --output o", "Missing option '--topic'"),
     ],
 )
 def test_combinations_that_make_no_sense(arguments: str, sentence: str) -> None:
@@ -78,7 +82,7 @@ def test_combinations_that_make_no_sense(arguments: str, sentence: str) -> None:
     assert sentence in result.output
 
 
-@pytest.mark.parametrize("command", [[], ["archive"], ["replay"]])
+@pytest.mark.parametrize("command", [[], ["archive"], ["replay"], ["drain"]])
 def test_help_shows_examples(command: list[str]) -> None:
     result = CliRunner().invoke(main, [*command, "--help"])
 
@@ -109,6 +113,7 @@ def without_pyspark(*arguments: str) -> subprocess.CompletedProcess[str]:
         "archive --bootstrap 127.0.0.1:1 --topic t --output o",
         "replay --input i --to t --bootstrap 127.0.0.1:1",
         "replay --input i --to t --dry-run",
+        "drain --bootstrap 127.0.0.1:1 --topic t-s-QUEUE --output o",
     ],
 )
 def test_without_pyspark_it_says_what_to_install(arguments: str) -> None:
