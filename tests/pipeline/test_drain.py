@@ -18,7 +18,7 @@ def test_a_function_of_a_module_in_the_working_folder(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [])
 
-    assert hook_of("jobs_of_this_test:bill")(None, 3) == (None, 3)  # type: ignore[arg-type]
+    assert hook_of("jobs_of_this_test:bill")(None, 3) == (None, 3)
 
 
 @pytest.mark.parametrize(
