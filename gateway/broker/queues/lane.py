@@ -235,25 +235,34 @@ class LaneAtWork:
         """Somebody asks where it ends, and will read up to there: Spark, or a tool. Give it what there is, as far as
         there is room, and wait until that is stored; None when there is nothing to wait for.
         """
+        given, rest = self._further()
+        return self._stored(rest) if given else None
+
+    def _further(self) -> tuple[bool, Awaitable[None] | None]:
+        """Whether it was given more, or is being given; and what is left to do of that."""
         if self._giving or self.queue.gone or self._touched:
-            return None
+            return False, None
         room = self.queue.lanes.room(self.index)
         if not room:
-            return None
+            return False, None
         end = self.lane.end
         self._giving = True
         rest = self._driven(self._take(room, ahead=True))
-        if rest is None and self.lane.end == end:
-            return None
-        return self._stored(rest)
+        return rest is not None or self.lane.end > end, rest
 
     async def _stored(self, rest: Awaitable[None] | None) -> None:
-        if rest is not None:
-            await self._finish(rest)
-        if not self.queue.gone:
+        # no more than some bytes at a time, so that others have their turns
+        more = True
+        while more:
+            if rest is not None:
+                await self._finish(rest)
+            if self.queue.gone:
+                return
             told: Promise[Outcome] = Promise()
             self.queue.node.turn.write((), told.tell, Durability.OS)
-            await told
+            if await told is not None:
+                return
+            more, rest = self._further()
 
     def wake(self, at: SubscriptionPartition) -> None:
         """There may be something for it. It is not parked there any more."""

@@ -298,6 +298,17 @@ def test_the_ends_of_a_lane_and_no_times() -> None:
     run(test)
 
 
+def test_who_asks_for_the_end_is_told_of_all_there_is_room_for_however_large() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client)
+        for _ in range(50):
+            await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"x" * 100_000)))
+        answer = await list_offsets(client, NAME, (0, -1))
+        assert [each.offset for each in answer] == [50]
+
+    run(test)
+
+
 def test_the_end_of_a_leader_epoch_is_that_of_the_lane() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await queue(gateway, client, 3)
