@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.broker import reach
 from pipeline.cli_drain import drain
+from pipeline.config import PREFIX, defaults, hear
 from pipeline.errors import INTERRUPTED
 from pipeline.options import Instant, RunningSpark, Starting, kafka_option, spark_options
 from pipeline.progress import Progress, Stop
@@ -30,6 +32,11 @@ def _print_version(context: click.Context, param: click.Parameter, wanted: bool)
     except metadata.PackageNotFoundError:  # spark-submit from a checkout
         click.echo("magnetar-pipeline, from a checkout that is not installed")
     context.exit()
+
+
+def _read_config(context: click.Context, param: click.Parameter, file: Path | None) -> None:
+    if file is not None and not context.resilient_parsing:
+        context.default_map = defaults(main, file)
 
 
 class Commands(click.Group):
@@ -57,6 +64,15 @@ class Commands(click.Group):
     callback=_print_version,
     help="Print the version.",
 )
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config,
+    envvar=f"{PREFIX}_CONFIG",
+    help="A TOML file with a table for each command; its options have their names. [env MAGNETAR_PIPELINE_CONFIG]",
+)
 def main() -> None:
     """Keep topics as Parquet, and play them back; let Spark consume a subscription.
 
@@ -66,6 +82,9 @@ def main() -> None:
       magnetar-pipeline archive --bootstrap localhost:9092 --topic orders --output /data/archive
       magnetar-pipeline replay --input /data/archive --bootstrap localhost:9092 --suffix .again --dry-run
       magnetar-pipeline drain --bootstrap localhost:9092 --topic orders-billing-QUEUE --output /data/billing
+
+    Each option may stand in a file (--config) or in the environment: MAGNETAR_PIPELINE_ARCHIVE_BOOTSTRAP is archive's
+    --bootstrap. What is typed goes before the environment, and that before the file.
 
     \b
     On a cluster, from a checkout:
@@ -353,6 +372,7 @@ def _when(ms: int) -> str:
 
 
 main.add_command(drain)
+hear(main)
 
 
 if __name__ == "__main__":
