@@ -64,6 +64,9 @@ powercut: $(VENV)/.dev ## the power fails at 3,000 moments: nothing acknowledged
 simulate: $(VENV)/.dev ## thousands of consumers under virtual time: every promise of subscriptions; ARGS="--seeds 50"
 	$(BIN)/python -m tests.proofs.simulate $(ARGS)
 
+drain: $(VENV)/.dev ## Spark drains a queue topic and is killed at every step: acknowledged means written; ARGS="--kills 6"
+	$(BIN)/python -m tests.proofs.drain $(ARGS)
+
 topics: $(VENV)/.dev ## a million topics: made, listed, scraped, restarted within 300 MiB; ARGS="--topics 10000"
 	$(BIN)/python -m tests.proofs.topics $(ARGS)
 
@@ -81,4 +84,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore pythons
+.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore pythons drain
