@@ -116,9 +116,9 @@ def drain(spark: SparkSession, job: DrainJob, stop: Stop) -> Drained:
         if members := group.members():
             raise PipelineError(in_the_way(group.name, members))
         ids = broker.ids([job.topic])
-        widths = {base: broker.described([base])[base].partitions}
+        retries = f"{base}-{group.name}-RETRY"
+        widths = {name: each.partitions for name, each in broker.described([base, retries]).items()}
         size = 0 if OPTION in job.options else largest_record(spark, job.bootstrap, job.options, widths)
-        most = broker.records(widths)
         folder = ArchiveFolder(spark, where, job.checkpoint if job.output else where)
         with folder.writing(job.take_over):
             if job.output:
@@ -135,7 +135,9 @@ def drain(spark: SparkSession, job: DrainJob, stop: Stop) -> Drained:
             acks = Acks(group, checkpoint, identity.archive)
             for note in acks.begin():
                 progress.say(note)
-            finished = job.interval is None and group.ends() == acks.ends
+            ready = sum(group.ends()) - sum(acks.ends)
+            most = max(broker.records(widths), ready)
+            finished = job.interval is None and not ready
             if not finished and not stop.asked:
                 work = _Work(spark, job, folder, identity, acks, poll_records(size))
                 try:
@@ -260,7 +262,8 @@ def _follow(work: _Work, progress: Progress, stop: Stop, most: int) -> bool:
                 ended = query.awaitTermination(LOOK_S)
                 last = query.lastProgress
             except Exception as error:
-                with suppress(Py4JError):
+                # what was finished is acknowledged; if it cannot be, the next start does it
+                with suppress(Py4JError, PipelineError):
                     _look(acks, progress)
                 raise work.failure or PipelineError(_failed(error)) from None
             if ended:
