@@ -117,6 +117,7 @@ class Proof:
                 self.gateway.start()
                 # it goes on, or says what has happened and ends with 1
                 self._until(drain, lambda: not self._behind(), may_end=True)
+                kind += ", ended" if drain.poll() is not None else ", went on"
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(drain.pid, signal.SIGKILL)
@@ -160,7 +161,9 @@ class Proof:
     def acknowledged(self) -> dict[int, int]:
         places = [TopicPartition(self.name, lane) for lane in range(LANES)]
         asked = ConsumerGroupTopicPartitions("billing", places)
-        future = self.feed.admin.list_consumer_group_offsets([asked])["billing"]
+        # a client of its own: librdkafka's admin client may stay without its coordinator once that was killed
+        feed = Feed(self.gateway.bootstrap)
+        future = feed.admin.list_consumer_group_offsets([asked])["billing"]
         return {place.partition: place.offset for place in future.result(30).topic_partitions}
 
     def compare(self) -> str:
