@@ -36,6 +36,8 @@ class Client:
     """What must be run, in the folder, before the command can be."""
     suite: str = "test"
     """"test": part of `make test` and `make compat`; "compat": of `make compat` alone."""
+    quick: list[str] = field(default_factory=list)
+    """Of a client of the suite "compat": the cases that are part of `make test`, too."""
     family: str = ""
     """The chapter of the page that it stands in."""
     limit: float = 45.0
@@ -121,6 +123,15 @@ def chosen(names: Iterable[str], suites: Collection[str] = SUITES) -> list[Clien
     return [client for client in clients().values() if client.suite in suites]
 
 
+def tested() -> list[tuple[Client, str]]:
+    """What `make test` runs: all cases of the clients of its suite, and a few of some others."""
+    return [
+        (client, case)
+        for client in clients().values()
+        for case in (client.cases if client.suite == SUITES[0] else client.quick)
+    ]
+
+
 def _client(folder: Path, table: dict[str, Any], own: Collection[str]) -> Client:
     only = table.get("section")
     reasons: dict[str, str] = table.get("lacks", {})
@@ -144,6 +155,7 @@ def _client(folder: Path, table: dict[str, Any], own: Collection[str]) -> Client
         known=table.get("known", {}),
         build=table.get("build", []),
         suite=table.get("suite", SUITES[0]),
+        quick=table.get("quick", []),
         family=table.get("family", table["language"]),
         limit=table.get("limit", Client.limit),
         no_reference=table.get("no_reference", ""),

@@ -65,6 +65,15 @@ def test_a_suite_chooses_its_clients() -> None:
     assert {client.name for client in catalogue.chosen([])} == set(catalogue.clients())
 
 
+def test_a_client_of_make_compat_may_have_a_few_cases_in_make_test() -> None:
+    tested = catalogue.tested()
+    for client in catalogue.clients().values():
+        expected = client.cases if client.suite == "test" else client.quick
+        assert [case for one, case in tested if one is client] == expected, client.name
+        assert set(client.quick) <= set(client.cases), client.name
+    assert sum(len(client.quick) for client in catalogue.clients().values()) <= 4
+
+
 def test_placeholders_stand_for_tools_and_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "ensure_jars", lambda name: Path("/jars") / name)
     monkeypatch.setattr(tools, "ensure_go", lambda: Path("/bin/go"))

@@ -20,7 +20,7 @@ from compat.peers.magnetar import MagnetarPeer
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients"), pytest.mark.timeout(600)]
 
-CASES = [(client.name, case) for client in catalogue.chosen([], ["test"]) for case in client.cases]
+CASES = [(client.name, case) for client, case in catalogue.tested()]
 
 
 class Run:
@@ -68,7 +68,7 @@ def _work(request: pytest.FixtureRequest, folder: Path, found: Run) -> None:
         if isinstance(item, pytest.Function) and item.originalname == "test_case"
     }
     programs = catalogue.chosen(dict.fromkeys(client for client, _ in sorted(asked)))
-    cases = [] if len(asked) == len(CASES) else sorted({case for _, case in asked})
+    cases = sorted({case for _, case in asked})
     with MagnetarPeer(directory=folder, settings=SETTINGS) as gateway:
 
         def restart() -> None:
