@@ -1,10 +1,11 @@
-//! rust-rdkafka: the runner. The cases lie in records.rs, groups.rs, administration.rs and errors.rs; ../cases.toml says
-//! what each proves, ../README.md how a program behaves.
+//! rust-rdkafka: the runner. The cases lie in records.rs, groups.rs, administration.rs and errors.rs, and with --queues in
+//! queues.rs; ../../cases.toml says what each proves, ../../README.md how a program behaves.
 
 mod administration;
 mod base;
 mod errors;
 mod groups;
+mod queues;
 mod records;
 
 use base::{Ctx, Res};
@@ -42,6 +43,7 @@ struct Options {
     parallel: usize,
     skip_restart: bool,
     list: bool,
+    queues: bool,
     names: Vec<String>,
 }
 
@@ -52,6 +54,7 @@ fn options() -> Result<Options, String> {
         parallel: 4,
         skip_restart: false,
         list: false,
+        queues: false,
         names: vec![],
     };
     let mut words = std::env::args().skip(1);
@@ -64,9 +67,10 @@ fn options() -> Result<Options, String> {
             "--parallel" => found.parallel = value()?.parse().map_err(|e| format!("--parallel: {e}"))?,
             "--skip-restart" => found.skip_restart = true,
             "--list" => found.list = true,
+            "--queues" => found.queues = true,
             _ => return Err(format!(
                 "compatibility cases of rust-rdkafka: --bootstrap HOST:PORT [--case NAME ...] [--skip-restart] \
-                 [--limit SECONDS] [--parallel N], or --list; not {word}"
+                 [--limit SECONDS] [--parallel N], or --list; with --queues those of queue topics; not {word}"
             )),
         }
     }
@@ -163,11 +167,19 @@ fn run_restart(cases: Vec<Case>, options: &Options) -> usize {
 }
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("--member") {
+        let failure = queues::member(&std::env::args().skip(2).collect::<Vec<_>>());
+        eprintln!("{}", failure.unwrap_err());
+        std::process::exit(1);
+    }
     let options = options().unwrap_or_else(|problem| {
         eprintln!("{problem}");
         std::process::exit(2);
     });
-    let all: Vec<Case> = [records::CASES, groups::CASES, administration::CASES, errors::CASES].concat();
+    let all: Vec<Case> = match options.queues {
+        true => queues::CASES.to_vec(),
+        false => [records::CASES, groups::CASES, administration::CASES, errors::CASES].concat(),
+    };
     let version = format!("0.39.0 (librdkafka {})", rdkafka::util::get_rdkafka_version().1);
     if options.list {
         let names: Vec<_> = all.iter().map(|case| case.0).collect();
