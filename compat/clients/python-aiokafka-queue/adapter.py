@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.errors import KafkaError, for_code
 from common import Record
 from queue_topics.library import NO_ANSWER, Counted, Delivery, Member, RefusedError
@@ -89,6 +89,13 @@ class Aiokafka:
                 for _, code, message in (await admin.create_topics([asked])).topic_errors:
                     if code:
                         raise for_code(code)(message)
+
+        done(work())
+
+    def grow(self, bootstrap: str, topic: str, partitions: int) -> None:
+        async def work() -> None:
+            async with _admin(bootstrap) as admin:
+                await admin.create_partitions({topic: NewPartitions(partitions)})
 
         done(work())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from common import Record
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from queue_topics.library import NO_ANSWER, Counted, Delivery, Member, RefusedError
 
 
@@ -63,6 +63,10 @@ class ConfluentKafka:
     def create(self, bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
         admin = _admin(bootstrap)
         _answer(admin.create_topics([NewTopic(topic, partitions, 1, config=dict(configs))])[topic])
+
+    def grow(self, bootstrap: str, topic: str, partitions: int) -> None:
+        admin = _admin(bootstrap)
+        _answer(admin.create_partitions([NewPartitions(topic, partitions)])[topic])
 
     def delete(self, bootstrap: str, topic: str) -> None:
         admin = _admin(bootstrap)

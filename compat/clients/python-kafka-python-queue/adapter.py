@@ -79,6 +79,10 @@ class KafkaPython:
         with _Admin(bootstrap) as admin:
             admin.create_topics({topic: options})
 
+    def grow(self, bootstrap: str, topic: str, partitions: int) -> None:
+        with _Admin(bootstrap) as admin:
+            admin.create_partitions({topic: partitions})
+
     def delete(self, bootstrap: str, topic: str) -> None:
         with _Admin(bootstrap) as admin:
             admin.delete_topics([topic])

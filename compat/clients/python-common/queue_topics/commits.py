@@ -146,7 +146,7 @@ def queue_malformed(ctx: Context) -> None:
         "ack1;n=3,2",
         "ack1;n=3;d=3",
         "ack1;n=99",
-        "ack1;r=3",
+        "ack1;r:1=7",
     ):
         same(refused(first.commit, {0: (5, text)}).code, 42, f"INVALID_REQUEST for {text}")
     same(refused(first.commit, {0: (5, "ack1;n=1" + " " * 5000)}).code, 12, "OFFSET_METADATA_TOO_LARGE")

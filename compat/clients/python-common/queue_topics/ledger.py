@@ -13,14 +13,15 @@ class Ledger:
     """Of records whose values count up for each key. Says what breaks the promises of Key_Shared: a key is on one lane,
     its records come first in their order, none is left out, and none comes again that was acknowledged."""
 
-    def __init__(self, *, stays: bool = True) -> None:
+    def __init__(self, *, stays: bool = True, moves: bool = False) -> None:
         """`stays`: a record that was acknowledged must not come again. Not so where members work on after their lanes
-        were given to others: on Kafka, too, their commit is then too late."""
+        were given to others: on Kafka, too, their commit is then too late. `moves`: lanes are added, so keys may go to another one."""
         self.wrong: list[str] = []
         self.by_member: Counter[str] = Counter()
+        self.lanes: set[int] = set()
         self.again = 0
         """Deliveries of what had come before."""
-        self._stays = stays
+        self._stays, self._moves = stays, moves
         self._lanes: dict[bytes, int] = {}
         self._seen: dict[bytes, int] = defaultdict(lambda: -1)
         self._acked: set[tuple[bytes, int]] = set()
@@ -31,8 +32,9 @@ class Ledger:
         key, number = delivery.key or b"", delivery.number
         with self._lock:
             self.by_member[member] += 1
+            self.lanes.add(delivery.lane)
             lane = self._lanes.setdefault(key, delivery.lane)
-            if lane != delivery.lane:
+            if lane != delivery.lane and not self._moves:
                 self._say(member, delivery, f"on lane {delivery.lane}; before it was on {lane}")
             seen = self._seen[key]
             if number > seen + 1:

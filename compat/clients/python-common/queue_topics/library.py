@@ -100,6 +100,10 @@ class Library(Protocol):
         """CreateTopics. Raises RefusedError."""
         ...
 
+    def grow(self, bootstrap: str, topic: str, partitions: int) -> None:
+        """CreatePartitions, up to so many. Raises RefusedError."""
+        ...
+
     def delete(self, bootstrap: str, topic: str) -> None:
         """DeleteTopics. Raises RefusedError."""
         ...

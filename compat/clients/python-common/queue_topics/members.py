@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 
 from adapter import LIBRARY
 from common import Context, Record, case, check, same
@@ -104,6 +105,24 @@ def queue_more_members_than_partitions(ctx: Context) -> None:
     feed_keys(queue, 60, range(10))
     finish_work(queue, ledger, workers, 600)
     same(len(ledger.by_member), 3, "members that got records of the one partition")
+
+
+@case
+def queue_more_lanes(ctx: Context) -> None:
+    queue = QueueTopic(ctx, 2, type="key_shared", max__redeliver__count=-1)
+    ledger = Ledger(stays=False, moves=True)
+    workers = [Worker(queue, ledger, 4000) for _ in range(3)]
+    feed_keys(queue, 100, range(20))
+    began = time.monotonic()
+    LIBRARY.grow(ctx.bootstrap, queue.name, 6)
+    for _ in ctx.wait("three members with two lanes each"):
+        check(not ledger.wrong, "; ".join(ledger.wrong[:5]))
+        if [worker.lanes for worker in workers] == [2, 2, 2]:
+            break
+    ctx.detail = f"all members had their lanes {time.monotonic() - began:.1f} s later"
+    feed_keys(queue, 100, range(20, 40))
+    finish_work(queue, ledger, workers, 4000)
+    same(ledger.lanes, set(range(6)), "lanes that records came on")
 
 
 @case

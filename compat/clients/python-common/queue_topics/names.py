@@ -31,6 +31,9 @@ def queue_nack(ctx: Context) -> None:
         check(waited > 0.7 - EARLY, f"the nacked one came {0.7 - waited:.3f} s early")
         check(later[-1].offset > bad.offset, "a delivery has an offset of its own")
         same((later[-1].key, later[-1].value), (bad.key, bad.value), "key and value")
+        told = dict(later[-1].headers)
+        same(told["pulsar-redelivery-count"], b"1", "how often its deliveries have failed")
+        same(told["pulsar-origin-topic"], queue.base.encode(), "where it lies")
         consumer.commit(behind(later))
         same(consumer.poll(0.5), [], "further deliveries")
 
@@ -86,6 +89,25 @@ def queue_ack_above(ctx: Context) -> None:
     open_ones = set(range(5, 20)) - {7, 10, 11, 12, 19}
     again = finish(ctx, queue.join(), len(open_ones))
     same(places(again), {(0, offset) for offset in open_ones}, "what comes again")
+
+
+@case
+def queue_reconsume_later(ctx: Context) -> None:
+    queue = QueueTopic(ctx, 1, partitions=1, max__reconsume__count=1)
+    queue.produce(Record(b"k", b"%d" % n, [("own", b"%d" % n)]) for n in range(5))
+    consumer = queue.join()
+    found = take(ctx, consumer, 5)
+    began = time.monotonic()
+    consumer.commit(behind(found, f"ack1;r:700={found[2].offset}"))
+    (again,) = take(ctx, consumer, 1)
+    check(time.monotonic() - began > 0.7 - EARLY, "the retry letter came early")
+    told = dict(again.headers)
+    same((again.key, again.value, told["own"]), (b"k", b"2", b"2"), "the retry letter")
+    same(told["RECONSUMETIMES"], b"1", "RECONSUMETIMES")
+    # that often is as often as the configs allow
+    consumer.commit(behind([again], f"ack1;r:0={again.offset}"))
+    same(numbers(queue.dead_letters(1)), [2], "dead letters")
+    same(consumer.poll(0.5), [], "further deliveries")
 
 
 @case
