@@ -254,6 +254,7 @@ class Broker:
             and len(topic.partitions) > len(before.partitions)
         ):
             self.queues.grown(topic)
+        self.queues.topic_changed(name)
 
     # -- what the admin server calls --------------------------------------------------------------------------------
 

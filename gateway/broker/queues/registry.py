@@ -375,6 +375,25 @@ class Queues:
             # not in memory: its members come anew anyway
             log.info("group %s is not rebalanced: %s", of.subscription, error)
 
+    def topic_changed(self, name: str) -> None:
+        """A topic is there, has grown, or is gone: queues that read it, or are to read it, are read again. Not by
+        whoever asks next: a fetch of a session waits on the lanes that it knows, and asks nobody.
+        """
+        for queue in list(self._live.values()):
+            if not queue.gone and self._may_read(queue.topic, name) and not self._same_sources(queue):
+                queue.throw_away(f"topic {name} has changed")
+
+    def _may_read(self, topic: Topic, name: str) -> bool:
+        """Whether lanes are given records of the topic of this name, if it is there."""
+        queue = topic.queue
+        assert queue is not None
+        base = self.node.catalog.by_id(queue.topic_id)
+        if base is None or name == base.name:
+            return True
+        return name == self.node.group_configs.get(queue.subscription).retries_of(
+            queue.subscription, base.name
+        )
+
     def _news_of(self, topic: Topic) -> News | None:
         news = self._news.get(topic.topic_id)
         if news is not None and news.until <= self.node.clock.monotonic_ms():

@@ -178,6 +178,31 @@ def test_a_base_that_grows_is_read_whole(folder: Path | None) -> None:
     run(test, folder)
 
 
+def test_a_reader_that_waits_is_told_of_topics_that_are_to_be_read_too() -> None:
+    """A fetch of a session waits on the lane that it has, and asks for no other until it is woken."""
+
+    async def test(world: World) -> None:
+        queue = await queued(world)
+        client = Client(world)
+        assert await client.poll() == {}
+        for change in (
+            world.broker.topics.grow("t", 2),
+            world.broker.subscriptions.make_retries("g", "t", "t-g-RETRY"),
+            world.broker.topics.delete("t-g-RETRY"),
+        ):
+            woken, lane = client.woken, client.lane
+            await change
+            await world.settled()
+            assert queue.gone
+            assert client.woken > woken
+            assert lane is not None
+            assert lane.stale
+            queue = queue_of(world)
+            await client.poll()
+
+    run(test)
+
+
 def test_a_change_elsewhere_leaves_it_alone() -> None:
     async def test(world: World) -> None:
         queue = await queued(world)
