@@ -68,6 +68,7 @@ const (
 	InvalidPartitions        = 37
 	InvalidReplicationFactor = 38
 	InvalidConfig            = 40
+	InvalidRequest           = 42
 	GroupNotEmpty            = 68
 	GroupIDNotFound          = 69
 	FencedInstance           = 82

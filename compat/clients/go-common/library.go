@@ -90,6 +90,7 @@ type Membership struct {
 	Latest     bool
 	ClientID   string
 	Cable      *Cable
+	Names      bool // a Naming is wanted; it lets go of partitions between two polls only
 }
 
 // Member of a group.
@@ -103,6 +104,13 @@ type Member interface {
 	// Commit everything up to this record, and wait.
 	Commit(Record) error
 	Close()
+}
+
+// Naming is a member whose commits may say something of single deliveries of a queue topic.
+type Naming interface {
+	Member
+	// CommitNaming commits this offset of a partition with metadata, and waits.
+	CommitNaming(topic string, partition int32, offset int64, metadata string) error
 }
 
 // TopicSpec is a topic to be created.

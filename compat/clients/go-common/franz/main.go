@@ -1,4 +1,5 @@
-// franz-go: the shared cases of go-common on kgo and kadm; with -share the cases of share groups instead.
+// franz-go: the shared cases of go-common on kgo and kadm; with -share the cases of share groups instead, with -queue those
+// of queue topics.
 package main
 
 import (
@@ -31,12 +32,17 @@ func connect(c *compat.Context, options ...kgo.Opt) *kgo.Client {
 func main() {
 	name := "go-franz-go"
 	flag.Bool("share", false, "the cases of share groups")
+	flag.Bool("queue", false, "the cases of queue topics")
 	if slices.Contains(os.Args, "-share") { // the cases depend on it: looked at before Main reads the command line
 		name = "go-franz-go-share"
 		compat.DropAll()
 		shareAcknowledging()
 		shareMembers()
 		shareTopics()
+	}
+	if slices.Contains(os.Args, "-queue") {
+		name = "go-franz-go-queue"
+		compat.QueueCases()
 	}
 	compat.Main(library{}, name, "github.com/twmb/franz-go")
 }

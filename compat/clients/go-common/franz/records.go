@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"magnetar/compat"
 )
 
@@ -163,10 +164,11 @@ type member struct {
 	mutex   sync.Mutex
 	mine    map[string][]int32
 	changes int
+	names   bool
 }
 
 func (library) Member(c *compat.Context, how compat.Membership) compat.Member {
-	m := &member{c: c, mine: map[string][]int32{}}
+	m := &member{c: c, mine: map[string][]int32{}, names: how.Names}
 	options := []kgo.Opt{
 		kgo.ConsumerGroup(how.Group),
 		kgo.SessionTimeout(how.Session),
@@ -205,6 +207,9 @@ func (library) Member(c *compat.Context, how compat.Membership) compat.Member {
 	} else {
 		options = append(options, kgo.DisableAutoCommit())
 	}
+	if how.Names {
+		options = append(options, kgo.BlockRebalanceOnPoll())
+	}
 	if how.ClientID != "" {
 		options = append(options, kgo.ClientID(how.ClientID))
 	}
@@ -235,7 +240,12 @@ func (m *member) revoked(_ context.Context, _ *kgo.Client, old map[string][]int3
 	}
 }
 
-func (m *member) Poll() ([]compat.Record, error) { return poll(m.client) }
+func (m *member) Poll() ([]compat.Record, error) {
+	if m.names {
+		m.client.AllowRebalance()
+	}
+	return poll(m.client)
+}
 
 func (m *member) Partitions() []int32 {
 	m.mutex.Lock()
@@ -259,4 +269,23 @@ func (m *member) Commit(record compat.Record) error {
 	})
 }
 
-func (m *member) Close() { m.client.Close() }
+func (m *member) CommitNaming(topic string, partition int32, offset int64, metadata string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), m.c.Left())
+	defer cancel()
+	ctx = kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
+		request.Topics[0].Partitions[0].Metadata = &metadata
+		return nil
+	})
+	var failed error
+	where := map[string]map[int32]kgo.EpochOffset{topic: {partition: {Epoch: -1, Offset: offset}}}
+	m.client.CommitOffsetsSync(ctx, where, func(
+		_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error,
+	) {
+		if failed = err; err == nil {
+			failed = kerr.ErrorForCode(answer.Topics[0].Partitions[0].ErrorCode)
+		}
+	})
+	return failed
+}
+
+func (m *member) Close() { m.client.CloseAllowingRebalance() }

@@ -1,11 +1,12 @@
 // Sarama: the shared cases on its producers, consumers and ClusterAdmin. -version is Config.Version, the protocol
-// versions that it may use; without it the library's default.
+// versions that it may use; without it the library's default. -queue: the cases of queue topics instead.
 package main
 
 import (
 	"errors"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/IBM/sarama"
@@ -43,6 +44,7 @@ func main() {
 			name += "-" + strings.Join(strings.Split(os.Args[n+1], ".")[:2], ".") // the client's folder
 		}
 	}
+	flag.Bool("queue", false, "the cases of queue topics")
 	compat.Add("transactions", transactions)
 	compat.Drop("subscribe_pattern")
 	if !version.IsAtLeast(sarama.V2_8_0_0) {
@@ -51,6 +53,10 @@ func main() {
 	if !version.IsAtLeast(sarama.V2_4_0_0) {
 		compat.Drop("rebalance_cooperative", "static_membership", "error_fenced_instance", "alter_configs",
 			"describe_features", "group_offsets", "error_group_not_empty")
+	}
+	if slices.Contains(os.Args, "-queue") {
+		name += "-queue"
+		compat.QueueCases()
 	}
 	compat.Main(library{version}, name, "github.com/IBM/sarama")
 }

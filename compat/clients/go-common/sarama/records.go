@@ -207,6 +207,8 @@ type member struct {
 	claims  map[int32]bool
 	changes int
 	once    sync.Once
+	hand    *compat.Handover
+	refused error
 }
 
 var strategies = map[string]func() sarama.BalanceStrategy{
@@ -222,6 +224,7 @@ func (l library) Member(c *compat.Context, how compat.Membership) compat.Member 
 	config.Consumer.Group.Rebalance.Timeout = 10 * time.Second
 	config.Consumer.Group.InstanceId = how.Instance
 	config.Consumer.Offsets.AutoCommit.Enable = how.AutoCommit
+	config.Consumer.Return.Errors = how.Names
 	config.Consumer.Offsets.AutoCommit.Interval = 100 * time.Millisecond
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	if how.Latest {
@@ -243,6 +246,18 @@ func (l library) Member(c *compat.Context, how compat.Membership) compat.Member 
 	ctx, stop := context.WithCancel(context.Background())
 	m := &member{inbox: newInbox(), group: group, auto: how.AutoCommit, stop: stop, claims: map[int32]bool{}}
 	c.Closing(m.Close)
+	if how.Names {
+		m.hand = compat.NewHandover()
+		go func() {
+			for err := range group.Errors() {
+				if _, known := l.Code(err); known {
+					m.mutex.Lock()
+					m.refused = err
+					m.mutex.Unlock()
+				}
+			}
+		}()
+	}
 	go func() {
 		for ctx.Err() == nil {
 			err := group.Consume(ctx, how.Topics, m)
@@ -272,6 +287,18 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 	m.claimed(claim.Partition(), true)
 	defer m.claimed(claim.Partition(), false)
 	for message := range claim.Messages() {
+		if m.hand != nil {
+			some := []compat.Record{from(message)}
+			for len(claim.Messages()) > 0 {
+				if one := <-claim.Messages(); one != nil {
+					some = append(some, from(one))
+				}
+			}
+			if !m.hand.Give(session.Context(), some...) {
+				return nil
+			}
+			continue
+		}
 		select {
 		case m.messages <- message:
 			if m.auto {
@@ -282,6 +309,13 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 		}
 	}
 	return nil
+}
+
+func (m *member) Poll() ([]compat.Record, error) {
+	if m.hand == nil {
+		return m.inbox.Poll()
+	}
+	return m.hand.Poll()
 }
 
 func (m *member) claimed(partition int32, mine bool) {
@@ -320,9 +354,31 @@ func (m *member) Commit(record compat.Record) error {
 	return nil
 }
 
+// CommitNaming marks and commits. Sarama passes over a mark that is not above the one before it, but for a reset. What the
+// server answers comes through the group's errors, so a commit that errs is made again or belongs to the past.
+func (m *member) CommitNaming(topic string, partition int32, offset int64, metadata string) error {
+	m.mutex.Lock()
+	session := m.session
+	m.mutex.Unlock()
+	session.MarkOffset(topic, partition, offset, metadata)
+	session.ResetOffset(topic, partition, offset, metadata)
+	session.Commit()
+	return nil
+}
+
+// Refused is the last error of a commit.
+func (m *member) Refused() error {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.refused
+}
+
 func (m *member) Close() {
 	m.once.Do(func() {
 		m.stop()
+		if m.hand != nil {
+			m.hand.Release()
+		}
 		compat.Must(m.group.Close())
 	})
 }

@@ -1,8 +1,12 @@
-// kafka-go (segmentio): the shared cases of ../go-common on its Writer, Reader and Client.
+// kafka-go (segmentio): the shared cases of go-common on its Writer, Reader and Client; with -queue those of
+// queue topics instead.
 package main
 
 import (
 	"errors"
+	"flag"
+	"os"
+	"slices"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -29,7 +33,13 @@ func main() {
 		"describe_producers", "list_config_resources", "describe_features")
 	compat.Add("topic_compression", topicCompression)
 	compat.Add("error_inconsistent_protocol", inconsistentProtocol)
-	compat.Main(library{}, "go-kafka-go", "github.com/segmentio/kafka-go")
+	name := "go-kafka-go"
+	flag.Bool("queue", false, "the cases of queue topics")
+	if slices.Contains(os.Args, "-queue") { // the cases depend on it: looked at before Main reads the command line
+		name = "go-kafka-go-queue"
+		compat.QueueCases()
+	}
+	compat.Main(library{}, name, "github.com/segmentio/kafka-go")
 }
 
 // topicCompression looks at the codec of the stored batches: the client has no DescribeLogDirs.

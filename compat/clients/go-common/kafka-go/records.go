@@ -219,6 +219,9 @@ type member struct {
 var members atomic.Int32
 
 func (library) Member(c *compat.Context, how compat.Membership) compat.Member {
+	if how.Names {
+		return newNaming(c, how)
+	}
 	id := how.ClientID
 	if id == "" { // by its client id the member is found in the group
 		id = fmt.Sprintf("compat-member-%d", members.Add(1))

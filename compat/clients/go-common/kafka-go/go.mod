@@ -1,8 +1,8 @@
-module magnetar/go-kafka-go
+module magnetar/kafka-go
 
 go 1.26
 
-replace magnetar/compat => ../go-common
+replace magnetar/compat => ..
 
 require (
 	github.com/segmentio/kafka-go v0.4.51
