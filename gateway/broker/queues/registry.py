@@ -355,7 +355,9 @@ class Queues:
             if (outcome := await stored) is not None:
                 raise from_store(outcome)
         log.info("queue topic made", extra={"topic": name, "group": subscription, "lanes": lanes})
-        return node.topics.get(name)
+        made = node.topics.get(name)
+        await self._read_retries(made, topic, found.config.retries_of(subscription, topic))
+        return made
 
     def grown(self, topic: Topic) -> None:
         """A queue topic has more lanes, durably. Those who fetch are told once that they should look for leaders, and
@@ -400,6 +402,28 @@ class Queues:
             del self._news[topic.topic_id]
             return None
         return news
+
+    async def adopt(self, retries: Topic) -> None:
+        """A topic was made. When it is the RETRY topic of a subscription that lanes serve, they are given its records
+        from the first on: consumers that know only offsets cannot subscribe to it. Raises KafkaError.
+        """
+        for base, subscription in letter_names.bases(self.node.catalog, retries.name, letter_names.RETRY):
+            queue = self.node.catalog.get(name_of(base, subscription))
+            if queue is not None and queue.queue is not None:
+                await self._read_retries(queue, base, retries.name)
+
+    async def _read_retries(self, queue: Topic, base: str, retries: str) -> None:
+        assert queue.queue is not None
+        known, group = self._subscriptions, queue.queue.subscription
+        found = known.get(group, base)
+        there = self.node.catalog.get(retries)
+        if found is None or there is None or found.config.retries_of(group, base) != retries:
+            return
+        await known.ensure(group, retries, [0] * len(there.partitions))
+        live = self._live.get(queue.topic_id)
+        if live is not None:
+            # it may have looked between the two commits
+            live.version = -1
 
     def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What goes with the deletion of a topic: see `Topics.followed_by`. Raises KafkaError."""

@@ -212,6 +212,29 @@ def test_a_change_elsewhere_leaves_it_alone() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("first", ["queue", "retries"])
+def test_a_retry_topic_that_anybody_made_is_read_from_its_first_record(first: str) -> None:
+    async def test(world: World) -> None:
+        if first == "retries":
+            await world.topic("t-g-RETRY")
+        await queued(world)
+        client = Client(world)
+        await client.poll()
+        if first == "queue":
+            made = await world.topic("t-g-RETRY")
+            # whoever looks between the two commits must not be content
+            queue_of(world)
+            await world.broker.queues.adopt(made)
+        await world.produce(b"again", topic="t-g-RETRY")
+        assert [*(await client.read()).values()] == [b"again"]
+        # that of a group without lanes is none of theirs
+        other = await world.topic("t-other-RETRY")
+        await world.broker.queues.adopt(other)
+        assert world.broker.subscriptions.get("other", "t-other-RETRY") is None
+
+    run(test)
+
+
 def test_a_retry_topic_that_appears_is_read_too(folder: Path | None) -> None:
     async def test(world: World) -> None:
         queue = await queued(world)
