@@ -25,7 +25,7 @@ func (library) Code(err error) (int16, bool) {
 
 func connect(c *compat.Context, options ...kgo.Opt) *kgo.Client {
 	client := compat.Try(kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.Bootstrap)}, options...)...))
-	c.Closing(client.Close)
+	c.Closing(client.CloseAllowingRebalance)
 	return client
 }
 
