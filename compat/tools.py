@@ -22,7 +22,12 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 JARS = PROJECT / ".cache" / "jars"
-POMS = {"kafka-clients": "java", "connect": "java/connect", "kafka": "peers/kafka"}
+POMS = {
+    "kafka-clients": "java",
+    "connect": "java/connect",
+    "streams": "java/streams",
+    "kafka": "peers/kafka",
+}
 """What jars there are, and the folder with their pom."""
 OLDEST_JAVA = 17
 
@@ -121,7 +126,8 @@ def ensure_jars(name: str) -> Path:
     """The folder `.cache/jars/<name>` with the jars of that name, fetched with Maven on the first call.
 
     `kafka-clients-<version>` is the Java client of that version, `connect-<version>` Kafka Connect with its file
-    connectors, `kafka-<version>` the broker and its console tools. Safe to call from several processes at once.
+    connectors, `streams-<version>` Kafka Streams, `kafka-<version>` the broker and its console tools. Safe to call from
+    several processes at once.
     """
     match = re.fullmatch(r"([a-z-]+)-(\d+(?:\.\d+)+)", name)
     if match is None or match[1] not in POMS:
