@@ -147,6 +147,7 @@ async def alter_share_group_offsets(
             error_code=Error.INVALID_GROUP_ID, error_message="The group id is invalid.", responses=[]
         )
     try:
+        _check_no_lanes(broker, group_id, request)
         if await until_loaded(lambda: broker.share_groups.get(group_id)) is None:
             await broker.share_groups.make(group_id)
         async with broker.share_groups.kept_empty(group_id):
@@ -154,6 +155,19 @@ async def alter_share_group_offsets(
     except KafkaError as error:
         return Alter(error_code=error.code, error_message=error.text, responses=[])
     return Alter(error_code=Error.NONE, error_message=None, responses=topics)
+
+
+def _check_no_lanes(broker: Broker, group_id: str, request: messages.AlterShareGroupOffsetsRequest) -> None:
+    """A share group would be made in the place of the consumer group that lanes serve. Raises KafkaError."""
+    for asked in request.topics:
+        topic = broker.catalog.get(asked.topic_name)
+        lanes = broker.queues.serving(topic, group_id) if topic is not None else None
+        if lanes is not None:
+            raise KafkaError(
+                Error.INVALID_REQUEST,
+                f"Subscription {group_id} of {asked.topic_name} is served by the lanes of {lanes.name}: reset the "
+                f"offsets of consumer group {group_id}.",
+            )
 
 
 async def _altered(

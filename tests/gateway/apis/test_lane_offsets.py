@@ -246,3 +246,23 @@ def test_a_lane_and_the_base_topic_in_one_commit() -> None:
         assert await read(client, offset=5) == list(range(5, 10))
 
     run(test)
+
+
+def test_tools_for_share_groups_make_no_share_group_in_the_place_of_its_consumers() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 5)
+        asked = messages.AlterShareGroupOffsetsRequest
+        topic = asked.AlterShareGroupOffsetsRequestTopic(
+            topic_name="t",
+            partitions=[
+                asked.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=3),
+            ],
+        )
+        answer = await client.ask(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, asked(group_id="g", topics=[topic]))
+        assert answer.error_code == Error.INVALID_REQUEST
+        assert "served by the lanes of t-g-QUEUE" in answer.error_message
+        assert start(gateway) == 0
+        # its consumers come as ever
+        await join(client, NAME, 0)
+
+    run(test)
