@@ -15,7 +15,8 @@ class Ledger:
 
     def __init__(self, *, stays: bool = True, moves: bool = False) -> None:
         """`stays`: a record that was acknowledged must not come again. Not so where members work on after their lanes
-        were given to others: on Kafka, too, their commit is then too late. `moves`: lanes are added, so keys may go to another one."""
+        were given to others: on Kafka, too, their commit is then too late. `moves`: lanes are added, so keys may go to
+        another one."""
         self.wrong: list[str] = []
         self.by_member: Counter[str] = Counter()
         self.lanes: set[int] = set()
