@@ -139,6 +139,7 @@ class Broker:
             self,
             self.subscriptions,
             lambda: self.groups,
+            lambda: self.share_groups,
             self.topic_changed,
         )
         self.topics.followed_by += [self.queues.follow, self.subscriptions.follow, self.fetch_sessions.follow]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import Listed
-from gateway.broker.loading import after, asking, check_loaded
+from gateway.broker.loading import after, asking, check_loaded, until_loaded
 from gateway.broker.machines import Caller, Live, Machines
 from gateway.broker.offset_expiry import OffsetExpiry
 from gateway.coordinators import group_rows, offsets, subscription
@@ -35,7 +35,7 @@ from gateway.coordinators.offsets import Committed
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from store.api import Delete as DeleteRow
-from store.api import Family, Write, of_group
+from store.api import Family, StoreError, Write, of_group
 from store.pending import Asking, Pending
 from store.steps import step
 
@@ -126,6 +126,17 @@ class Groups(Machines[ClassicGroup]):
     def expel(self, group_id: str, member_id: str, reason: str) -> None:
         """Take a member out as if it were lost: it is told so when it speaks next. Raises KafkaError; Loading."""
         self._told(group_id, Expel(member_id, reason))
+
+    async def give_way(self, group_id: str) -> None:
+        """Delete a group that has no members and has committed nothing, so that its id may be that of another kind."""
+        try:
+            core = await until_loaded(lambda: self.get(group_id))
+            if core is not None and core.state is State.EMPTY and not self.all_committed(group_id):
+                deleting = self.deletion(group_id)
+                if not isinstance(deleting, int):
+                    await deleting
+        except (KafkaError, StoreError) as error:
+            log.info("group %s stays: %s", group_id, error)
 
     def _told(self, group_id: str, event: Rebalance | Expel) -> None:
         live = self._find(group_id)

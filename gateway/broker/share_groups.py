@@ -223,8 +223,14 @@ class ShareGroups(Machines[ShareGroup]):
 
     def _check_join(self, beating: Beating, live: Live[ShareGroup] | None) -> None:
         """Raises KafkaError when nobody may join now, or not this one."""
-        if live is not None and self._closing[beating.group_id]:
+        if beating.group_id in self._closing:
             raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, f"Group {beating.group_id} is being changed.")
+        if live is None and (lanes := self._topics.lanes_of(beating.group_id)) is not None:
+            raise KafkaError(
+                Error.INVALID_REQUEST,
+                f"Subscription {beating.group_id} is served by the lanes of {lanes}: read that in a consumer group of "
+                "that name. One is served by lanes or by share groups.",
+            )
         for topic in beating.names or ():
             self._check_ranges(beating, live, self._subscriptions.configs.on(beating.group_id, topic))
 
@@ -342,6 +348,35 @@ class ShareGroups(Machines[ShareGroup]):
         live.used = True
         try:
             yield live
+        finally:
+            self._closing[group_id] -= 1
+            if not self._closing[group_id]:
+                del self._closing[group_id]
+
+    @contextlib.asynccontextmanager
+    async def giving_way(self, group_id: str) -> AsyncIterator[None]:
+        """There is no share group of that id meanwhile: an empty one is deleted, and its subscriptions stay, for who
+        serves them then. Raises KafkaError NON_EMPTY_GROUP while it has members.
+        """
+        self._closing[group_id] += 1
+        try:
+            try:
+                live = await until_loaded(lambda: self._find(group_id))
+            except KafkaError as error:
+                if error.code != Error.GROUP_ID_NOT_FOUND:
+                    raise
+                # a group of consumers has the id
+                live = None
+            if live is not None and live.core.members:
+                raise KafkaError(
+                    Error.NON_EMPTY_GROUP,
+                    f"Subscription {group_id} has consumers of a share group: one is served by share groups or by "
+                    "lanes. Stop them first.",
+                )
+            if live is not None and live.core.state is not State.DEAD:
+                await self._ask(live, Delete)
+                self._tidy(live)
+            yield
         finally:
             self._closing[group_id] -= 1
             if not self._closing[group_id]:

@@ -30,6 +30,10 @@ class Making(Protocol):
         """The group's subscription on a topic, made if it is missing."""
         ...
 
+    def lanes_of(self, group: str, /) -> str | None:
+        """A queue topic that serves one of the group's subscriptions."""
+        ...
+
     async def make_retries(self, group: str, topic: str, retries: str, /) -> None:
         """Make the RETRY topic of a group on a topic."""
         ...
@@ -71,6 +75,10 @@ class ShareTopics:
     def version(self) -> int:
         """Another one: `views` may differ."""
         return self._catalog.version
+
+    def lanes_of(self, group_id: str) -> str | None:
+        """A queue topic whose lanes serve a subscription of a group, if there is one. Raises KafkaError."""
+        return self._subscriptions.lanes_of(group_id)
 
     def views(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Those of the names that are topics."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -83,6 +85,18 @@ class ClassicGroups(Protocol):
         """Take a member out as if it were lost."""
         ...
 
+    async def give_way(self, group_id: str, /) -> None:
+        """Delete one that has no members and has committed nothing."""
+        ...
+
+
+class ShareGroups(Protocol):
+    """Those that subscriptions have which no lanes serve."""
+
+    def giving_way(self, group_id: str, /) -> AbstractAsyncContextManager[None]:
+        """Nobody joins one of that id meanwhile, and none is left at the end. Raises KafkaError."""
+        ...
+
 
 class Queues:
     """All queue topics of this node."""
@@ -92,6 +106,7 @@ class Queues:
         node: Delivering,
         subscriptions: Subscriptions,
         groups: Callable[[], ClassicGroups],
+        share_groups: Callable[[], ShareGroups],
         changed: Callable[[str, Topic | None], None],
     ) -> None:
         """`changed` is called when a change of the catalog is durable."""
@@ -99,6 +114,8 @@ class Queues:
         self._subscriptions = subscriptions
         self._changed = changed
         self._groups = groups
+        self._share_groups = share_groups
+        self._tasks: set[asyncio.Task[None]] = set()
         self._builder = Builder(node.decompression_limit)
         self._live: dict[bytes, Queue] = {}
         # of queue topics that have got more lanes of late, by topic id
@@ -319,45 +336,50 @@ class Queues:
             config = node.group_configs.overridden(subscription, overrides)
             starts = await known.starts(base, config)
             await known.make(subscription, topic, starts, overrides, {})
-        async with node.topics.changing(topic):
+        async with self._share_groups().giving_way(subscription), node.topics.changing(topic):
             found = known.get(subscription, topic)
             if found is None:
                 raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
             name = name_of(topic, subscription)
-            if node.catalog.get(name) is not None:
-                raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-            if found.consumers:
-                raise KafkaError(
-                    Error.NON_EMPTY_GROUP,
-                    f"Subscription {subscription} has consumers of a share group: one is served by share groups or by "
-                    "lanes. Stop them first.",
-                )
-            selector = dealt(found.config, lanes)
-            row = msgspec.structs.replace(await found.rewriting(), queue=name, selector=selector)
-            stored = Promise[Outcome]()
-
-            def more(made: Topic) -> list[Write]:
-                return [rows.writes_changed(row)]
-
-            def done(outcome: Outcome) -> None:
-                # whoever asked for it may be gone by now
-                found.rewritten(row if outcome is None else None)
-                if outcome is None:
-                    known.configs.apply(subscription)
-                stored.tell(outcome)
-
-            try:
-                of = QueueOf(found.topic_id, subscription)
-                node.topics.create_with(name, lanes, {}, more, done, queue=of)
-            except BaseException:
-                found.rewritten(None)
-                raise
-            if (outcome := await stored) is not None:
-                raise from_store(outcome)
+            await self._serve(found, name, lanes)
         log.info("queue topic made", extra={"topic": name, "group": subscription, "lanes": lanes})
         made = node.topics.get(name)
         await self._read_retries(made, topic, found.config.retries_of(subscription, topic))
         return made
+
+    async def _serve(self, found: Subscription, name: str, lanes: int) -> None:
+        """Commit the queue topic of this name, and that it serves a subscription. Raises KafkaError."""
+        node, known, subscription = self.node, self._subscriptions, found.group
+        if node.catalog.get(name) is not None:
+            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if found.consumers:
+            raise KafkaError(
+                Error.NON_EMPTY_GROUP,
+                f"Subscription {subscription} has consumers of a share group: one is served by share groups or by "
+                "lanes. Stop them first.",
+            )
+        selector = dealt(found.config, lanes)
+        row = msgspec.structs.replace(await found.rewriting(), queue=name, selector=selector)
+        stored = Promise[Outcome]()
+
+        def more(made: Topic) -> list[Write]:
+            return [rows.writes_changed(row)]
+
+        def done(outcome: Outcome) -> None:
+            # whoever asked for it may be gone by now
+            found.rewritten(row if outcome is None else None)
+            if outcome is None:
+                known.configs.apply(subscription)
+            stored.tell(outcome)
+
+        try:
+            of = QueueOf(found.topic_id, subscription)
+            node.topics.create_with(name, lanes, {}, more, done, queue=of)
+        except BaseException:
+            found.rewritten(None)
+            raise
+        if (outcome := await stored) is not None:
+            raise from_store(outcome)
 
     def grown(self, topic: Topic) -> None:
         """A queue topic has more lanes, durably. Those who fetch are told once that they should look for leaders, and
@@ -458,20 +480,28 @@ class Queues:
         found = self._subscriptions.by_id(of.subscription, of.topic_id)
         row = None
         if found is not None and not with_subscription:
-            row = msgspec.structs.replace(found.row, queue="")
+            # lanes have no slots any more, which nobody is to wait for
+            row = msgspec.structs.replace(found.row, queue="", selector=b"")
         if row is not None:
             writes.append(rows.writes_changed(row))
 
         def gone() -> None:
             self._news.pop(topic.topic_id, None)
+            changed = found is not None and row is not None and not found.gone
+            if found is not None and row is not None and changed:
+                # before the lanes go: what follows from that is written over it
+                found.row = row
             queue = self._live.pop(topic.topic_id, None)
             if queue is not None:
                 queue.throw_away("it was deleted")
                 queue.let_go()
             for number in topic.partitions:
                 self.refusals.forget(number)
-            if found is not None and row is not None and not found.gone:
-                found.row = row
+            if changed:
                 self._subscriptions.configs.apply(of.subscription)
+            # a share group may have the id now
+            task = self.node.loop.create_task(self._groups().give_way(of.subscription))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
         return writes, gone

@@ -124,6 +124,14 @@ class Subscriptions:
         """What the store has of a group. Raises StoreError."""
         return list(rows.of_group(self.node.store, group))
 
+    def lanes_of(self, group: str) -> str | None:
+        """A queue topic that serves one of a group's subscriptions, None where none does. Raises KafkaError."""
+        try:
+            names = [row.queue for row in self.of_group(group) if row.queue]
+        except StoreError as error:
+            raise from_store(error) from error
+        return next((name for name in names if self.node.catalog.get(name) is not None), None)
+
     def of_topic(self, topic_id: bytes) -> list[SubscriptionRow]:
         """Who reads a topic. Raises StoreError."""
         return list(rows.of_topic(self.node.store, topic_id))

@@ -73,11 +73,16 @@ class FakeSubscriptions:
         self.deleted: list[tuple[str, bytes | None]] = []
         self.gone: list[tuple[str, str, bool]] = []
         self.failing: KafkaError | None = None
+        # group -> a queue topic
+        self.queues: dict[str, str] = {}
 
     async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> None:
         if self.failing is not None:
             raise self.failing
         self.made.append((group, topic))
+
+    def lanes_of(self, group: str) -> str | None:
+        return self.queues.get(group)
 
     async def make_retries(self, group: str, topic: str, retries: str) -> None:
         self.made.append((group, retries))

@@ -133,6 +133,7 @@ def test_what_a_gateway_does_by_time_and_how_often() -> None:
             "producers": 12_000,
             "groups": 13_000,
             "queues": 10_000,
+            "stuck consumers": 1000,
             "idle groups": 60_000,
             "idle topics": 60_000,
             "burials": 1000,

@@ -206,6 +206,26 @@ class TestAdministrators:
 
         run_held(test)
 
+    def test_one_whose_subscription_gets_lanes_gives_way(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            broker = gateway.broker
+            await create(client, "t")
+            await beat(client, "g", "m", 0, "t")
+            with pytest.raises(KafkaError) as caught:
+                await broker.queues.make("t", "g", 2)
+            assert caught.value.code == Error.NON_EMPTY_GROUP
+            await beat(client, "g", "m", -1)
+            await broker.queues.make("t", "g", 2)
+            assert broker.group_kinds.owner("g") is None, "a group of consumers may have the id"
+            assert broker.subscriptions.get("g", "t") is not None
+            answer = await beat(client, "g", "m", 0, "t")
+            assert answer.error_code == Error.INVALID_REQUEST
+            assert "lanes of t-g-QUEUE" in answer.error_message
+            await broker.delete_topic("t-g-QUEUE")
+            assert (await beat(client, "g", "m", 0, "t")).error_code == 0
+
+        run(test)
+
     def test_made_empty_once(self) -> None:
         async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
             await gateway.broker.share_groups.make("g")
