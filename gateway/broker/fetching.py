@@ -238,6 +238,8 @@ class Fetch:
                 result.fail(partition, error)
                 return result
             if isinstance(data, list):
+                if not data and (self._hurried or self._request.max_wait_ms <= 0):
+                    data = partition.spanned(offset)
                 result.take(data)
             else:
                 result.waits = data

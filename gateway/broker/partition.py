@@ -412,6 +412,10 @@ class Partition:
         """See `Readable`."""
         return False
 
+    def spanned(self, offset: int) -> list[Piece]:
+        """See `Readable`. There are no such offsets."""
+        return []
+
     def at_end(self) -> None:
         """See `Readable`. More comes from producers."""
 

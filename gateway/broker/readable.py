@@ -55,6 +55,13 @@ class Readable(Protocol):
         """
         ...
 
+    def spanned(self, offset: int) -> list[Piece]:
+        """What leads a client past offsets that have no records any more, up to the high watermark, when the fetch
+        before has found nothing there; nothing where that is not so. For fetches that have waited: some clients ask
+        again and again at an empty batch.
+        """
+        ...
+
     def at_end(self) -> None:
         """A fetch has come to its end, and waits for more."""
         ...

@@ -17,6 +17,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.queues import rows
 from gateway.promise import Promise
+from gateway.wire.batch import empty_batch
 from store.api import Corrupt, Durability, Outcome, Piece, Store, StoreError
 from store.pending import Asking, Pending, drive
 
@@ -117,6 +118,8 @@ class LaneAtWork:
         self.watchers: set[Watcher] = set()
         # monotonic ms: when something of it was settled, or the first of what somebody has was sent
         self.moved_at = 0
+        # from where to where the last fetch found that nothing can be read
+        self._barren = -1, -1
         # True when somebody has read all there is and was given nothing since
         self._asked = False
         # True while a disk is asked for what it is to be given
@@ -201,8 +204,15 @@ class LaneAtWork:
                 self.touch()
         if not found and reached >= self.high_watermark:
             # nothing of the rest can be read: whoever reads here goes on behind it
+            self._barren = offset, reached
             self.at_end()
         return found
+
+    def spanned(self, offset: int) -> list[Piece]:
+        """See `Readable`: an empty batch, as compaction leaves it."""
+        if self._barren != (offset, self.high_watermark):
+            return []
+        return [empty_batch(offset, self.high_watermark - 1, self.leader_epoch)]
 
     def _lost(self, piece: Deliveries, start: int) -> None:
         """What was trimmed is not open any more: nobody can be sent it."""

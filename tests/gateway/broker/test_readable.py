@@ -9,6 +9,7 @@ import pytest
 
 from gateway.broker.readable import Watcher
 from gateway.server import Gateway
+from gateway.wire.batch import empty_batch
 from gateway.wire.errors import Error
 from store.api import Corrupt, Piece, StoreError
 from store.pending import Pending
@@ -33,6 +34,8 @@ class Lane:
         self.told: list[StoreError] = []
         self.ends = 0
         self.news = False
+        self.spans = 0
+        self.span = b""
 
     def fetch(
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
@@ -41,15 +44,19 @@ class Lane:
             raise self.error
         if self.disk is not None:
             return self._wait(self.disk)
-        return [self.stored]
+        return [self.stored] if self.stored else []
 
     async def _wait(self, disk: asyncio.Event) -> list[Piece]:
         await disk.wait()
-        return [self.stored]
+        return [self.stored] if self.stored else []
 
     def news_for(self, connection: int) -> bool:
         self.news, told = False, self.news
         return told
+
+    def spanned(self, offset: int) -> list[Piece]:
+        self.spans += 1
+        return [self.span] if self.span else []
 
     def at_end(self) -> None:
         self.ends += 1
@@ -93,6 +100,17 @@ def test_who_is_to_look_for_leaders_is_told_once(monkeypatch: pytest.MonkeyPatch
         assert only(await fetch(client, {"t": {0: 10}})).error_code == Error.NOT_LEADER_OR_FOLLOWER
         assert not lane.watchers
         assert only(await fetch(client, {"t": {0: 10}})).error_code == 0
+
+    run(monkeypatch, test)
+
+
+@pytest.mark.parametrize("max_wait", [0, 50])
+def test_who_has_waited_is_led_past_what_is_not_there(monkeypatch: pytest.MonkeyPatch, max_wait: int) -> None:
+    async def test(gateway: Gateway, client: Client, lane: Lane) -> None:
+        lane.stored, lane.span = b"", empty_batch(10, 11)
+        found = only(await fetch(client, {"t": {0: 10}}, max_wait=max_wait))
+        assert bytes(found.records) == lane.span
+        assert lane.spans == 1, "not before it has waited"
 
     run(monkeypatch, test)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.broker.errors import KafkaError
+from gateway.wire.batch import header
 from gateway.wire.errors import Error
 from store import memory
 from store.api import Corrupt, Family, StoreError
@@ -288,6 +289,30 @@ def test_what_was_trimmed_is_passed_over_and_holds_nobody_up(kind: str, folder: 
         assert world.at().ready().start == 110
 
     run(test, folder)
+
+
+def test_who_reads_what_is_not_there_any_more_is_led_behind_it() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(*numbers(0, 5))
+        await world.produce(*numbers(5, 10))
+        client = Client(world)
+        await client.read()
+        lane = at_of(world)
+        assert lane.spanned(10) == [], "it is the end"
+        partition = world.at().partition
+        await world.broker.topics.delete_records(partition, 10)
+        assert lane.fetch(3, 0, whole_first=False, least=None) == []
+        assert lane.spanned(4) == [], "nobody has looked there"
+        assert lane.fetch(3, 1 << 20, whole_first=True, least=None) == []
+        (piece,) = lane.spanned(3)
+        found = header(bytes(piece))  # type: ignore[arg-type]
+        assert (found.base_offset, found.last_offset, found.count) == (3, 9, 0)
+        await world.produce(b"more")
+        await client.read()
+        assert lane.spanned(3) == [], "there is something behind it"
+
+    run(test)
 
 
 def test_of_what_was_trimmed_in_part_the_rest_is_read_and_stays_open() -> None:
