@@ -8,7 +8,7 @@ from typing import Any
 from common import Record
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.structs import OffsetAndMetadata
 from queue_topics.library import NO_ANSWER, Counted, Delivery, Member, RefusedError
 
@@ -41,7 +41,11 @@ class Reader:
             self._client.subscribe([member.topic])
 
     def poll(self, seconds: float, most: int = 500) -> list[Delivery]:
-        found = self._client.poll(max(seconds, LONG_POLL) * 1000, max_records=most)
+        try:
+            found = self._client.poll(max(seconds, LONG_POLL) * 1000, max_records=most)
+        except KafkaConnectionError:
+            # the server is restarted; the client comes again by itself
+            return []
         return [
             Delivery(
                 one.topic, one.partition, one.offset, one.key, one.value, list(one.headers), one.timestamp
