@@ -78,6 +78,7 @@ class Reader:
 class Aiokafka:
     """See `queue_topics.library.Library`."""
 
+    name = "aiokafka"
     counted = Counted(in_work=1, second=2, closed=2)
     pattern_finds_queues = False
     works_on = True

@@ -56,6 +56,7 @@ class Reader:
 class ConfluentKafka:
     """See `queue_topics.library.Library`."""
 
+    name = "confluent-kafka"
     counted = Counted(in_work=1, second=2, closed=2)
     pattern_finds_queues = True
     works_on = False

@@ -74,6 +74,7 @@ class Reader:
 class KafkaPython:
     """See `queue_topics.library.Library`."""
 
+    name = "kafka-python"
     counted = Counted(in_work=0, second=1, closed=2)
     pattern_finds_queues = False
     works_on = False

@@ -89,6 +89,8 @@ class Counted(NamedTuple):
 class Library(Protocol):
     """A client library."""
 
+    name: str
+    """As docs/QUEUE-CLIENTS.md calls it."""
     counted: Counted
     """What its auto-commit is expected to do."""
     pattern_finds_queues: bool

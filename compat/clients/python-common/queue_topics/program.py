@@ -14,6 +14,6 @@ def main(client: str, version: str) -> None:
 
         process.work(*sys.argv[2:])
         return
-    from queue_topics import commits, members, names, restarts, times  # noqa: F401 (they register their cases)
+    from queue_topics import commits, example, members, names, restarts, times  # noqa: F401 (they register their cases)
 
     common.main(client, version)

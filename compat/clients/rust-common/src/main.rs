@@ -4,6 +4,7 @@
 mod administration;
 mod base;
 mod errors;
+mod example;
 mod groups;
 mod queues;
 mod records;

@@ -22,12 +22,12 @@ pub const CASES: &[(&str, fn(&Ctx) -> Res)] = &[
     ("queue_malformed", queue_malformed),
     ("queue_nack", queue_nack),
     ("queue_nack_holds_key", queue_nack_holds_key),
-    ("queue_ack_above", queue_ack_above),
     ("queue_dead_letter", queue_dead_letter),
     ("queue_poison", queue_poison),
     ("queue_delayed_and_retry", queue_delayed_and_retry),
     ("queue_rebalance", queue_rebalance),
     ("queue_crash", queue_crash),
+    ("queue_example", queue_example),
     ("restart_queue", restart_queue),
 ];
 
@@ -310,18 +310,6 @@ fn queue_nack_holds_key(ctx: &Ctx) -> Res {
     Ok(())
 }
 
-fn queue_ack_above(ctx: &Ctx) -> Res {
-    let queue = Queue::new(ctx, 1, &[])?;
-    queue.feed(0..20, 10)?;
-    let first = queue.join(&[])?;
-    let found = ctx.take(&first, 20)?;
-    queue.commit(&first, &saying(&found[..5], "ack1;a=7,+3*3,19".to_string()))?;
-    drop(first);
-    let open: BTreeSet<Place> = (5..20).filter(|n| ![7, 10, 11, 12, 19].contains(n)).map(|n| (0, n)).collect();
-    same!(spots(&queue.finish(&queue.join(&[])?, open.len())?), open, "what comes again");
-    Ok(())
-}
-
 fn queue_dead_letter(ctx: &Ctx) -> Res {
     let queue = Queue::new(ctx, 1, &[("pulsar.max.redeliver.count", "2"), ("pulsar.nack.delay.ms", "50")])?;
     queue.feed(0..20, 10)?;
@@ -537,6 +525,31 @@ fn queue_rebalance(ctx: &Ctx) -> Res {
     check!(lives > 8, "{lives} members came and went");
     ctx.note(&format!("{lives} members"));
     Ok(())
+}
+
+fn queue_example(ctx: &Ctx) -> Res {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/QUEUE-CLIENTS.md");
+    check!(std::fs::read_to_string(page)?.contains(include_str!("example.rs")), "the page shows another example");
+    let queue = Queue::new(ctx, 1, &[])?;
+    queue.feed(0..5, 5)?;
+    let (bootstrap, topic, group) = (ctx.bootstrap(), queue.name.clone(), queue.group.clone());
+    let (sender, worked) = std::sync::mpsc::channel();
+    let failed = std::cell::Cell::new(false);
+    // it never ends
+    std::thread::spawn(move || {
+        crate::example::consume(&bootstrap, &topic, &group, |value| {
+            let _ = sender.send(String::from_utf8_lossy(value).into_owned());
+            value != b"2" || failed.replace(true)
+        })
+    });
+    let mut found = vec![];
+    for _ in 0..6 {
+        found.push(worked.recv_timeout(ctx.limit)?);
+    }
+    same!(found[5], "2", "what came last");
+    found.sort();
+    same!(found, ["0", "1", "2", "2", "3", "4"], "what was worked on");
+    ctx.until("all to be acknowledged", || Ok((queue.committed(0)?.0 == 6).then_some(())))
 }
 
 fn restart_queue(ctx: &Ctx) -> Res {
