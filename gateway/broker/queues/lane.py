@@ -166,7 +166,7 @@ class LaneAtWork:
     def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Asking[list[Piece]]:
         queue, lane = self.queue, self.lane
         found: list[Piece] = []
-        size, reached = 0, offset
+        size, reached, ended = 0, offset, False
         for piece in lane.readable(offset, self.high_watermark):
             source = queue.sources.get(piece.run.source)
             if source is None:
@@ -197,12 +197,15 @@ class LaneAtWork:
             reached = behind
             if behind < piece.end or size >= max_bytes:
                 break
+        else:
+            # what is void at the end is no piece
+            ended = True
         if reached > offset and not self.stale:
             if next(lane.sent_and_open(), None) is None:
                 self.moved_at = queue.node.clock.monotonic_ms()
             if lane.serve(offset, reached):
                 self.touch()
-        if not found and reached >= self.high_watermark:
+        if not found and ended:
             # nothing of the rest can be read: whoever reads here goes on behind it
             self._barren = offset, reached
             self.at_end()

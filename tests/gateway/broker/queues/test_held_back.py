@@ -48,6 +48,25 @@ def test_who_seeks_sees_nothing_later_of_a_nacked_key_before_it(restart: bool, f
     run(test, folder)
 
 
+def test_who_seeks_and_has_nothing_left_to_read_is_given_what_is_due() -> None:
+    """What was taken back lies at the end of the lane, where nothing is read; nobody had asked for more before."""
+
+    async def test(world: World) -> None:
+        await queued(world, kind="key_shared")
+        await mixed(world, 10)
+        client = Client(world)
+        await client.poll()
+        await world.settled()
+        assert given(await client.poll()) == list(range(10))
+        await client.commit("ack1;s;n:1000=3", offset=5)
+        client.position = 5
+        assert given(await client.read()) == [5, 7, 8]
+        await world.pass_time(1_000)
+        assert given(await client.read()) == [3, 6, 9]
+
+    run(test)
+
+
 @pytest.mark.parametrize("metadata", ["ack1;s", "ack1;s;d=3", "ack1;s;a=7", "ack1;s;r:0=3"])
 def test_who_seeks_without_a_nack_sees_the_same_again(metadata: str) -> None:
     async def test(world: World) -> None:
