@@ -207,7 +207,7 @@ class Proof:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--kills", type=int, default=18, help="of each kind of subscription [default: %(default)s]"
+        "--kills", type=int, default=12, help="of each kind of subscription [default: %(default)s]"
     )
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
