@@ -28,6 +28,8 @@ class Group(Protocol):
     name: str
     lanes: int
 
+    def width(self) -> int: ...
+
     def stands(self) -> list[Stand]: ...
 
     def ends(self) -> list[int]: ...
@@ -60,6 +62,8 @@ class Acks:
         """Up to where each lane is acknowledged, as far as this job knows."""
         self.passed: dict[int, int] = {}
         """Lanes that others went on with since the checkpoint was written, and up to where."""
+        self.grown = False
+        """Whether there are more lanes by now than it was begun with."""
         self._checkpoint = checkpoint
         self._name = name
         self._mark = f"magnetar-pipeline drain {name} process {os.getpid()} on {socket.gethostname()}"
@@ -110,6 +114,7 @@ class Acks:
                     f"another job drains {self.group.topic} by now ({others[0]}), so this one stops. What its last "
                     "batch had read may be in both outputs."
                 )
+            self.grown = self.group.width() > self.group.lanes
         if finished is None or not news:
             return 0
         moved = {lane: end for lane, end in finished.ends.items() if end > self.ends[lane]}

@@ -132,20 +132,27 @@ def drain(spark: SparkSession, job: DrainJob, stop: Stop) -> Drained:
                 swept = folder.sweep(identity).removed
             progress = Progress("drained")
             checkpoint = Checkpoint(HadoopFiles(spark, folder.checkpoint), folder.checkpoint, job.topic)
-            acks = Acks(group, checkpoint, identity.archive)
-            for note in acks.begin():
-                progress.say(note)
-            ready = sum(group.ends()) - sum(acks.ends)
-            most = max(broker.records(widths), ready)
-            finished = job.interval is None and not ready
-            if not finished and not stop.asked:
-                work = _Work(spark, job, folder, identity, acks, poll_records(size))
-                try:
-                    finished = _follow(work, progress, stop, most)
-                except Py4JError as error:
-                    raise PipelineError(explain(error)) from None
-                finally:
-                    progress.close()
+            most, begun = broker.records(widths), False
+            while True:
+                acks = Acks(group, checkpoint, identity.archive)
+                for note in acks.begin():
+                    progress.say(note)
+                ready = sum(group.ends()) - sum(acks.ends)
+                if not begun:
+                    most, begun = max(most, ready), True
+                finished = job.interval is None and not ready
+                if not finished and not stop.asked:
+                    work = _Work(spark, job, folder, identity, acks, poll_records(size))
+                    try:
+                        finished = _follow(work, progress, stop, most)
+                    except Py4JError as error:
+                        raise PipelineError(explain(error)) from None
+                    finally:
+                        progress.close()
+                if stop.asked or group.width() <= group.lanes:
+                    break
+                # Spark reads the lanes that it was begun with
+                group = group.widened()
         return Drained(progress.rows, progress.seconds, finished, swept)
 
 
@@ -257,7 +264,7 @@ def _follow(work: _Work, progress: Progress, stop: Stop, most: int) -> bool:
     acks, endless = work.acks, work.job.interval is not None
     batch, looked, over = -1, time.monotonic(), False
     with work.started() as query:
-        while not over and not stop.asked:
+        while not over and not stop.asked and not acks.grown:
             try:
                 ended = query.awaitTermination(LOOK_S)
                 last = query.lastProgress

@@ -50,10 +50,20 @@ class QueueGroup:
         self.topic = topic
         self.name = name
         self.lanes = lanes
+        self._cluster = cluster
         self._jvm = cluster.jvm
         self._admin = cluster.admin
         partition = self._jvm.org.apache.kafka.common.TopicPartition
         self._places = [partition(topic, lane) for lane in range(lanes)]
+
+    def width(self) -> int:
+        """How many lanes there are by now."""
+        there = self._cluster.described([self.topic])
+        return there[self.topic].partitions if self.topic in there else 0
+
+    def widened(self) -> QueueGroup:
+        """With the lanes that there are by now."""
+        return QueueGroup(self._cluster, self.topic, self.name, self.width())
 
     def members(self) -> list[Member]:
         """Who is in it now; nobody when there is no such group."""

@@ -23,6 +23,9 @@ class Group:
         self.end = ends
         self.commits: list[dict[int, int]] = []
 
+    def width(self) -> int:
+        return len(self.at)
+
     def stands(self) -> list[Stand]:
         return list(self.at)
 
@@ -130,6 +133,27 @@ def test_another_job_is_heard_of_while_nothing_comes() -> None:
     one.look(100 + CLAIM_S / 2)
     with pytest.raises(PipelineError, match="another job drains"):
         one.look(100 + CLAIM_S)
+
+
+def test_more_lanes_are_heard_of() -> None:
+    group = Group([0], [0])
+    acks = Acks(group, Checkpoint(), "mine")
+    acks.begin()
+    acks.look(100)
+    assert not acks.grown
+    group.at.append(Stand(0, ""))
+
+    acks.look(100 + CLAIM_S)
+    assert acks.grown
+
+
+def test_lanes_that_the_checkpoint_does_not_know_are_begun_where_they_stand() -> None:
+    group = Group([3, 0, 2], [5, 4, 2])
+    acks = Acks(group, Checkpoint(Finished(1, {0: 3})), "mine")
+
+    acks.begin()
+
+    assert (acks.ends, acks.passed) == ([3, 0, 2], {2: 2})
 
 
 def test_the_same_job_started_again_is_no_other() -> None:

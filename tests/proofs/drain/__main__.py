@@ -2,9 +2,9 @@
 
 `make drain`. A gateway with a queue topic; each round publishes some messages and lets `magnetar-pipeline drain` at
 them, which is killed with SIGKILL, its Java process too: before it acknowledges what a finished batch has read, right
-after, in the middle of a batch, at any moment; and the gateway itself in the middle of a batch. After each round the
-output is read apart from Spark and held against what the group has acknowledged. At the end one drain runs to its end,
-and every message is there once. Ends with 1 where something else is found.
+after, in the middle of a batch, at any moment; the gateway itself in the middle of a batch; and lanes are added. After
+each round the output is read apart from Spark and held against what the group has acknowledged. At the end one drain
+runs to its end, and every message is there once. Ends with 1 where something else is found.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LANES = 4
 ROUND = 4_000
 """Messages that are published in a round."""
 BATCH = 1_200
-KINDS = ("before", "in a batch", "after", "at any moment", "before", "gateway")
+KINDS = ("before", "in a batch", "after", "at any moment", "before", "more lanes", "gateway")
 
 
 class WrongError(Exception):
@@ -56,6 +56,7 @@ class Proof:
         self.feed = Feed(gateway.bootstrap)
         self.base = self.feed.create(f"orders-{kind.replace('_', '')}", 3)
         self.name = f"{self.base}-billing-QUEUE"
+        self.lanes = LANES
         self.published = 0
         self.gaps = 0
         """rounds after which a finished batch was not acknowledged"""
@@ -111,6 +112,11 @@ class Proof:
             self._until(drain, lambda: self._in_a_batch() and self._finished() >= enough)
             if kind == "at any moment":
                 time.sleep(self.dice.random() * 2)
+            elif kind == "more lanes":
+                self.lanes += 2
+                self.feed.add_partitions(self.name, self.lanes)
+                self.publish()
+                self._until(drain, lambda: not self._behind() and len(finished(self.output)) == self.lanes)
             elif kind == "gateway":
                 self.gateway.kill()
                 time.sleep(self.dice.random())
@@ -159,7 +165,7 @@ class Proof:
             raise WrongError(f"a drain that was to die ended with {drain.returncode}: {said}")
 
     def acknowledged(self) -> dict[int, int]:
-        places = [TopicPartition(self.name, lane) for lane in range(LANES)]
+        places = [TopicPartition(self.name, lane) for lane in range(self.lanes)]
         asked = ConsumerGroupTopicPartitions("billing", places)
         # a client of its own: librdkafka's admin client may stay without its coordinator once that was killed
         feed = Feed(self.gateway.bootstrap)
@@ -207,7 +213,7 @@ class Proof:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--kills", type=int, default=12, help="of each kind of subscription [default: %(default)s]"
+        "--kills", type=int, default=14, help="of each kind of subscription [default: %(default)s]"
     )
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
