@@ -406,3 +406,66 @@ def test_what_is_open_is_not_forgotten() -> None:
 async def turn(times: int = 1) -> None:
     for _ in range(times):
         await asyncio.sleep(0)
+
+
+async def given_ahead(world: World, count: int) -> None:
+    """Somebody has asked where the lane ends: it has so many deliveries that nobody was sent."""
+    await world.produce(*numbers(0, count))
+    given = at_of(world).ahead()
+    assert given is not None
+    await given
+    assert at_of(world).high_watermark == count
+
+
+def test_what_a_lane_that_is_read_again_was_asked_for_is_not_sent_any_more() -> None:
+    """The lane in its place does not know that somebody was: what is acknowledged then would come again."""
+
+    async def test(world: World) -> None:
+        await queued(world)
+        await given_ahead(world, 3)
+        client = Client(world)
+        source = world.at()
+        source.partition.log = disk = Disk(source.partition.log)
+        poll = asyncio.ensure_future(client.poll())
+        await asyncio.sleep(0)
+        assert disk.waiting
+        queue_of(world).throw_away("for a test")
+        queue_of(world)
+        disk.cold = False
+        await disk.go()
+        with pytest.raises(IndexError):
+            await poll
+        assert await client.poll() == {n: b"%d" % n for n in range(3)}
+        await client.commit()
+        assert source.ready().start == 3
+
+    run(test)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_what_was_given_ahead_is_sent_when_it_is_stored_that_it_was(stored: bool) -> None:
+    async def test(world: World) -> None:
+        store = await failing(world)
+        await queued(world)
+        await given_ahead(world, 3)
+        client = Client(world)
+        store.holding = True
+        poll = asyncio.ensure_future(client.poll())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert store.held
+        assert not poll.done(), "a gateway that dies here has shown nothing"
+        if not stored:
+            store.fail(StoreError("no"))
+            with pytest.raises(IndexError):
+                await poll
+            assert client.position == 0
+            return
+        store.let_go()
+        assert len(await poll) == 3
+        # and the next time it is known
+        again = Client(world)
+        assert len(await again.poll()) == 3
+        assert at_of(world).being_written is False
+
+    run(test)
