@@ -470,8 +470,12 @@ class Fetching:
         old = [each[:2] for each in ranges if each[0] < offset] if ranges and ranges[0][0] < offset else ()
         if old:
             # given back by others meanwhile: they would have to be read first, and come with the next fetch
+            if at.key_shared:
+                # and nothing of their keys before them
+                old = [each[:2] for each in ranges]
             self._cursor.give_back(self.consumer, old, self._now)
             del ranges[: len(old)]
+            at.parked.serve_soon()
         records = answer.from_opened(ranges) if at.key_shared else 0
         records += answer.assemble(stored, ranges)
         if ranges:

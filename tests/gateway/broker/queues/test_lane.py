@@ -469,3 +469,23 @@ def test_what_was_given_ahead_is_sent_when_it_is_stored_that_it_was(stored: bool
         assert at_of(world).being_written is False
 
     run(test)
+
+
+def test_a_record_that_comes_back_while_a_disk_is_asked_lets_none_of_its_key_go_before_it() -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind="key_shared")
+        await world.produce(b"first", key=b"k")
+        client = Client(world)
+        assert await client.read() == {0: b"first"}
+        await client.commit("ack1;n:50=0", 1)
+        source = world.at()
+        source.partition.log = disk = Disk(source.partition.log)
+        # it is looked at for the lane that waits
+        await world.produce(b"second", key=b"k")
+        assert disk.waiting
+        await world.pass_time(60)
+        disk.cold = False
+        await disk.go()
+        assert list((await client.read()).values()) == [b"first", b"second"]
+
+    run(test)
