@@ -83,7 +83,19 @@ def by_source(pieces: Iterable[Piece]) -> dict[int, list[tuple[int, int]]]:
 class Lane:
     """See the module."""
 
-    __slots__ = ("_ats", "_seen", "_void", "closed", "end", "open", "runs", "served", "start", "window")
+    __slots__ = (
+        "_ats",
+        "_before",
+        "_seen",
+        "_void",
+        "closed",
+        "end",
+        "open",
+        "runs",
+        "served",
+        "start",
+        "window",
+    )
 
     def __init__(self, start: int = 0) -> None:
         self.start = start
@@ -98,6 +110,8 @@ class Lane:
         """at or above `open`"""
         self.served = Ranges()
         """at or above `open`, since the gateway started"""
+        # what is open below that may have been served before the gateway started, to the consumer that has it still
+        self._before = start
         # of what was given ahead: what was served, for good
         self._seen = Ranges()
         self._void = Ranges()
@@ -229,6 +243,18 @@ class Lane:
         for begin, end in self.served:
             yield from self.open_ranges(begin, end)
 
+    @property
+    def in_hand(self) -> int:
+        """How many deliveries its consumer may be working on."""
+        served = sum(end - begin for begin, end in self.sent_and_open())
+        for begin, end in self.open_ranges(self.open, self._before):
+            served += sum(stop - first for first, stop in self.served.outside(begin, end))
+        return served
+
+    def let_go(self) -> None:
+        """Its consumer has it no more, and with it what it was served before the gateway started."""
+        self._before = self.start
+
     def first_sent(self) -> Piece | None:
         """The first of what somebody may be working on: what was in work when the consumer left."""
         found = next(self.sent_and_open(), None)
@@ -277,6 +303,7 @@ class Lane:
             raise LaneError(f"A lane's row of {len(state)} bytes that begins with {version} is unknown.")
         lane = cls(start)
         lane.open, lane.end = first_open, end
+        lane._before = end
         lane.window.size = size
         ranges = _RANGE.iter_unpack(state[_STATE.size :])
         for found, length in zip((lane.closed, lane._seen, lane._void), lengths, strict=True):

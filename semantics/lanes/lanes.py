@@ -126,16 +126,16 @@ class Lanes:
         failed: list[Failed] = []
         returned: list[tuple[int, Piece]] = []
         numbers = self.of(member)
-        served = 0
+        alone = self._alone(numbers)
         for number in numbers:
             lane = self.lanes[number]
             ended = lane.end_all()
             lane.window.crashed()
             failed += [Failed(number, piece, None) for piece in ended.served]
             returned += [(number, piece) for piece in ended.returned]
-            served += sum(piece.number for piece in ended.served)
+            lane.let_go()
             self.owners[number] = None
-        if served != 1:
+        if not alone:
             failed = [each._replace(most=max(self.limit - 1, 0) if self.limit else None) for each in failed]
         # by lane, source and how often they failed
         suspected: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
@@ -143,7 +143,7 @@ class Lanes:
             source = piece.run.source
             for first, last in piece.ranges():
                 count = failed_now(source, first) + 1
-                if served == 1 and self.limit and count >= self.limit:
+                if alone and self.limit and count >= self.limit:
                     self._suspects[number].remove(source, [(first, last)])
                     continue
                 count = min(count, self.limit - 1) if self.limit else count
@@ -152,18 +152,22 @@ class Lanes:
             self._suspects[number].add(source, ranges, count)
         return Crash(failed, returned)
 
+    def _alone(self, numbers: Sequence[int]) -> bool:
+        """Whether a member with these lanes can have had one delivery only."""
+        return sum(self.lanes[number].in_hand for number in numbers) == 1
+
     def leave(self, member: str) -> list[Failed]:
         """A member says that it goes: what counts one delivery. All stays open where it is."""
         numbers = self.of(member)
+        alone = self._alone(numbers)
         first: list[Failed] = []
-        served = 0
         for number in numbers:
             lane = self.lanes[number]
-            served += sum(end - begin for begin, end in lane.sent_and_open())
             piece = lane.first_sent()
             if piece is not None:
                 first.append(Failed(number, piece, None))
+            lane.let_go()
             self.owners[number] = None
-        if served != 1 and self.limit:
+        if not alone and self.limit:
             return [each._replace(most=self.limit - 1) for each in first]
         return first

@@ -211,6 +211,8 @@ class Queue:
             if owner != before:
                 # what another was sent is not in the hands of this one
                 at.lane.served.clear()
+                if before is not None:
+                    at.lane.let_go()
         self.lanes.owners = owners
 
     def stuck(self) -> list[tuple[str, int]]:

@@ -268,3 +268,35 @@ def test_random_crashes_leave_no_record_behind() -> None:
     world = World(3_000, 6, [Member(f"m{at}", [at * 2, at * 2 + 1], 20, 1.0) for at in range(3)])
     world.run(lambda offset: dice.random() < 0.002, 100_000)
     assert world.source.state.count("done") + len(world.source.dead) == 3_000
+
+
+@pytest.mark.parametrize("how", ["crash", "leave"])
+def test_what_was_served_before_a_restart_is_in_hand_still(how: str) -> None:
+    """A client keeps its place when the gateway starts anew, and all that it has fetched."""
+    before = Lane()
+    before.give(1, [(0, 4, 0)])
+    before.serve(0, 5)
+    lane = Lane.load(before.state(), before.runs)
+    lanes = Lanes([lane], LIMIT, shared=True)
+    lanes.owners[0] = "m"
+    # its last delivery, and not by itself
+    lane.give(1, [(5, 5, LIMIT - 1)])
+    lane.serve(5, 6)
+    found = lanes.crash("m", lambda source, offset: LIMIT - 1).failed if how == "crash" else lanes.leave("m")
+    assert [(each.piece.ranges(), each.most) for each in found] == [([(5, 5)], LIMIT - 1)]
+
+
+def test_what_was_served_to_another_before_a_restart_is_in_nobodys_hands() -> None:
+    before = Lane()
+    before.give(1, [(0, 0, LIMIT - 1)])
+    before.serve(0, 1)
+    lane = Lane.load(before.state(), before.runs)
+    lanes = Lanes([lane, Lane()], LIMIT, shared=True)
+    lanes.owners = ["m", "n"]
+    assert lanes.leave("m") == []
+    lanes.owners = ["n", "n"]
+    lane.give(1, [(1, 1, 0)])
+    lane.serve(0, 1)
+    lanes.lanes[1].give(1, [(9, 9, 0)])
+    crash = lanes.crash("n", lambda source, offset: LIMIT - 1)
+    assert [each.most for each in crash.failed] == [None]
