@@ -13,7 +13,17 @@ if TYPE_CHECKING:
 class Consumer:
     """What is counted of a consumer on one partition. Times in monotonic ms."""
 
-    __slots__ = ("acked", "asked", "attached_at", "delivered", "delivered_at", "nacked", "sent_bytes", "told")
+    __slots__ = (
+        "acked",
+        "asked",
+        "attached_at",
+        "begun",
+        "delivered",
+        "delivered_at",
+        "nacked",
+        "sent_bytes",
+        "told",
+    )
 
     def __init__(self, now: int) -> None:
         self.attached_at = now
@@ -24,6 +34,8 @@ class Consumer:
         self.asked = 0
         # of a lane: the cursor that knows what it holds
         self.told: Cursor | None = None
+        # how often it began anew: what its fetches before that wait for is not for it
+        self.begun = 0
 
 
 def count_acks(

@@ -284,6 +284,7 @@ class SubscriptionPartition:
         before, and was not loaded since, knows itself what of it is settled: see `Cursor.hold_only`.
         """
         cursor, its = self.ready(), self.consumers[consumer]
+        its.begun += 1
         if its.told is not cursor:
             its.told = cursor
             return cursor.hold_again(consumer, ranges, self.node.clock.monotonic_ms())

@@ -158,6 +158,7 @@ class Fetching:
     __slots__ = (
         "_answer",
         "_at",
+        "_begun",
         "_cursor",
         "_limit",
         "_max_bytes",
@@ -201,6 +202,7 @@ class Fetching:
         if counts is None:
             return NOTHING
         counts.asked = self._limit
+        self._begun = counts.begun
         clock = at.node.clock
         now = self._now = clock.monotonic_ms()
         self._wall = clock.wall_ms()
@@ -264,7 +266,9 @@ class Fetching:
 
     def _valid(self) -> bool:
         """Whether the cursor still knows of what this fetch has in hand."""
-        return self._at.cursor is self._cursor and self.consumer in self._at.consumers
+        at = self._at
+        counts = at.consumers.get(self.consumer)
+        return at.cursor is self._cursor and counts is not None and counts.begun == self._begun
 
     def _wait(self, waits: Awaitable[list[Buffer]]) -> Asking[list[Buffer]]:
         at, reader = self._at, self._reader

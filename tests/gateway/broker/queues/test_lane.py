@@ -489,3 +489,27 @@ def test_a_record_that_comes_back_while_a_disk_is_asked_lets_none_of_its_key_go_
         assert list((await client.read()).values()) == [b"first", b"second"]
 
     run(test)
+
+
+def test_what_is_taken_for_a_lane_that_is_read_again_goes_to_the_one_in_its_place() -> None:
+    """Who asks where it ends waits on, and with it what it is given."""
+
+    async def test(world: World) -> None:
+        await queued(world)
+        source = world.at()
+        source.partition.log = disk = Disk(source.partition.log)
+        await world.produce(*numbers(0, 5))
+        given = at_of(world).ahead()
+        assert given is not None
+        asked = asyncio.ensure_future(given)
+        await asyncio.sleep(0)
+        assert disk.waiting
+        queue_of(world).throw_away("its topics have changed")
+        queue_of(world)
+        disk.cold = False
+        await disk.go()
+        await asked
+        assert source.ready().acquired == 0, "no lane knows of it"
+        assert len(await Client(world).read()) == 5
+
+    run(test)
