@@ -12,6 +12,7 @@ import asyncio
 import random
 import struct
 from collections.abc import Awaitable, Callable
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
@@ -125,9 +126,9 @@ class LanesWorld:
             if self.disk is not life:
                 return
             if isinstance(value, Awaitable):
-                task = asyncio.ensure_future(value)
+                task = asyncio.ensure_future(wait(value))
                 self._tasks.add(task)
-                task.add_done_callback(done)
+                task.add_done_callback(partial(done, value))
                 return
             self._answers.append((number, then, value))
             if at_once:
@@ -136,13 +137,19 @@ class LanesWorld:
                 except Broken as broken:
                     self._problem = self._problem or broken
 
-        def done(task: asyncio.Future[Any]) -> None:
+        async def wait(value: Awaitable[Any]) -> None:
+            # in the very step in which the gateway has it
+            came(await value)
+
+        def done(value: Any, task: asyncio.Future[Any]) -> None:
             self._tasks.discard(task)
             if task.cancelled():
+                # it may not have begun
+                if hasattr(value, "close"):
+                    value.close()
                 return
             error = task.exception()
             if error is None:
-                came(task.result())
                 return
             # the lane was read again, or its topic: the client asks again
             if self.disk is life and self._open.pop(number, None) is not None:
