@@ -215,7 +215,11 @@ class Oracle:
         lanes = [lane for lane, owner in enumerate(self.owners) if owner == member]
         hands = {number for lane in lanes for number in self.sent[lane].values()}
         # what it may have had at the least: without what it has said something of, as far as anybody knows
-        certain = {number for number in hands if not self.records[number].settled}
+        certain = {
+            number
+            for number in hands
+            if not self.records[number].settled and self.records[number].waits is None
+        }
         for number in hands | {number for lane in lanes for number in self.shown[lane].values()}:
             record = self.records[number]
             record.failed += 1
