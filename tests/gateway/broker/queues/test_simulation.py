@@ -22,7 +22,7 @@ def test_every_record_ends_once_and_every_delivery_keeps_the_promises(scenario: 
     assert counts["acked"] > scenario.messages * 0.8
     assert counts["redelivered"] > 0 or not scenario.nacks
     assert counts["dead"] > 0 or not scenario.bad
-    assert counts["left"] + counts["crashed"] > 0
+    assert counts["left"] + counts["crashed"] > 0 or scenario.leaves < 0.001
     assert counts["nacked"] or not scenario.nacks
 
 
