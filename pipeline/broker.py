@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 REACH_TIMEOUT = 5.0
 ANSWER_TIMEOUT_MS = "15000"
 
+CLIENT_ID = "magnetar-pipeline"
+
 
 def reach(bootstrap: str) -> None:
     """Raise `PipelineError` unless one of the addresses ("host:port,host:port") accepts a connection."""
@@ -123,6 +125,8 @@ def cluster(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> 
 
     jvm = spark._jvm
     settings = client_settings(jvm, bootstrap, options)
+    # to Java's default, which is Spark's, queue topics are told as plain ones
+    settings.put("client.id", CLIENT_ID)
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
     except (Py4JError, TypeError) as error:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 Hook = Callable[["DataFrame", int], object]
 """What is done with a batch: its rows (`COLUMNS`) and its number. A batch that comes again has the same of both."""
 
-OLD_FETCHING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-"""Spark's other way of asking for offsets leaves out internal topics, without a word, whatever names them."""
 LOOK_S = 0.1
 """How often the query is asked whether a batch has ended."""
 
@@ -183,18 +181,10 @@ class _Work:
     @contextmanager
     def started(self) -> Iterator[StreamingQuery]:
         """Runs it for the length of the block."""
-        # the query takes the settings that there are when it starts
-        before = self.spark.conf.get(OLD_FETCHING, None)
-        self.spark.conf.set(OLD_FETCHING, "true")
         try:
             query = self._writer().start()
         except Exception as error:
             raise PipelineError(explain(error)) from None
-        finally:
-            if before is None:
-                self.spark.conf.unset(OLD_FETCHING)
-            else:
-                self.spark.conf.set(OLD_FETCHING, before)
         try:
             yield query
         finally:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from gateway.apis.metadata import shows_queues
 from gateway.apis.registry import APIS, Context, Handler
 from gateway.promise import Promise
 from gateway.wire import codec
@@ -16,6 +17,9 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+
+Question = tuple[int, str, bool, bytes]
+"""Of Metadata: version, listener, whether queue topics show, the request's bytes."""
 
 _SIZE = struct.Struct(">i")
 _CACHED = 256
@@ -91,7 +95,7 @@ def _metadata(
     if broker.metadata_placement != broker.placement.version:
         broker.metadata_cache.clear()
         broker.metadata_placement = broker.placement.version
-    question = (version, context.peer.listener, frame[position:])
+    question = (version, context.peer.listener, shows_queues(context.peer), frame[position:])
     body = broker.metadata_cache.get(question)
     if body is None:
         answer = handler(broker, context, codec.decode_request(ApiKey.METADATA, version, frame, position))
@@ -104,13 +108,11 @@ def _metadata(
     return _SIZE.pack(len(header) + len(body)) + header + body
 
 
-def _keep(
-    cache: dict[tuple[int, str, bytes], bytes], question: tuple[int, str, bytes], answer: bytes
-) -> None:
-    size = len(question[2]) + len(answer)
+def _keep(cache: dict[Question, bytes], question: Question, answer: bytes) -> None:
+    size = len(question[3]) + len(answer)
     if (
         len(cache) >= _CACHED
-        or sum(len(key[2]) + len(kept) for key, kept in cache.items()) + size > _CACHED_BYTES
+        or sum(len(key[3]) + len(kept) for key, kept in cache.items()) + size > _CACHED_BYTES
     ):
         cache.clear()
     if size <= _CACHED_BYTES:

@@ -7,7 +7,7 @@ Kafka makes the client ask again. The placement knows who leads what. Each parti
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
@@ -21,6 +21,7 @@ from store.pending import Pending
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.peer import Peer
 
 NO_ID = bytes(16)
 NOT_ASKED = -(2**31)
@@ -34,6 +35,24 @@ Response = messages.MetadataResponse
 Described = messages.DescribeTopicPartitionsResponse
 
 
+class _Asker(NamedTuple):
+    """What of an answer hangs on who asks, and for what."""
+
+    operations: int
+    shows_queues: bool
+
+
+_ADMIN = "adminclient"
+
+
+def shows_queues(peer: Peer) -> bool:
+    """Whether queue topics are told as any other. To others they are internal, so that patterns of consumers pass over
+    them; but Java's Admin client, which this is the default client id of, is what Spark looks for topics by, and it
+    leaves internal ones out without a word.
+    """
+    return peer.client_id.startswith(_ADMIN)
+
+
 @handles(ApiKey.METADATA, "Metadata", 0, 13)
 def metadata(
     broker: Broker, context: Context, request: messages.MetadataRequest
@@ -41,6 +60,7 @@ def metadata(
     version = context.api_version
     asked = request.topics
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    asker = _Asker(operations, shows_queues(context.peer))
     response = Response(
         brokers=[
             Response.MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
@@ -53,7 +73,7 @@ def metadata(
         ),
     )
     if asked is None or (version == 0 and not asked):
-        response.topics = [_topic(broker, topic, operations) for topic in broker.catalog.topics()]
+        response.topics = [_topic(broker, topic, asker) for topic in broker.catalog.topics()]
         return response
     create = (version < 4 or request.allow_auto_topic_creation) and broker.settings.flag(
         "auto.create.topics.enable"
@@ -62,11 +82,11 @@ def metadata(
     names = list(dict.fromkeys((each.name, each.topic_id) for each in asked))
     missing: dict[str, None] = {}
     if len(names) <= SLICE:
-        response.topics = [_answer(broker, version, each, operations, missing) for each in names]
+        response.topics = [_answer(broker, version, each, asker, missing) for each in names]
         if not (create and missing):
             return response
         names = []
-    return _slowly(broker, version, response, names, operations, missing, create)
+    return _slowly(broker, version, response, names, asker, missing, create)
 
 
 SLICE = 500
@@ -74,7 +94,7 @@ SLICE = 500
 
 
 def _answer(
-    broker: Broker, version: int, asked: tuple[str | None, bytes], operations: int, missing: dict[str, None]
+    broker: Broker, version: int, asked: tuple[str | None, bytes], asker: _Asker, missing: dict[str, None]
 ) -> messages.MetadataResponse.MetadataResponseTopic:
     """One topic of the answer. Legal names of topics that are not there are put into `missing`."""
     name, topic_id = asked
@@ -85,10 +105,10 @@ def _answer(
         topic = broker.catalog.by_id(topic_id)
         if topic is None:
             return _failed(None, Error.UNKNOWN_TOPIC_ID, topic_id)
-        return _topic(broker, topic, operations)
+        return _topic(broker, topic, asker)
     topic = broker.catalog.get(name)
     if topic is not None:
-        return _topic(broker, topic, operations)
+        return _topic(broker, topic, asker)
     try:
         check_name(name)
     except KafkaError as error:
@@ -103,22 +123,22 @@ async def _slowly(
     version: int,
     response: messages.MetadataResponse,
     names: list[tuple[str | None, bytes]],
-    operations: int,
+    asker: _Asker,
     missing: dict[str, None],
     create: bool,
 ) -> messages.MetadataResponse:
     """The rest of an answer that is long, or for which topics must be made."""
     for start in range(0, len(names), SLICE):
         part = names[start : start + SLICE]
-        response.topics += [_answer(broker, version, each, operations, missing) for each in part]
+        response.topics += [_answer(broker, version, each, asker, missing) for each in part]
         await asyncio.sleep(0)
     if create and missing:
-        await _create(broker, response, missing, operations)
+        await _create(broker, response, missing, asker)
     return response
 
 
 async def _create(
-    broker: Broker, response: messages.MetadataResponse, missing: dict[str, None], operations: int
+    broker: Broker, response: messages.MetadataResponse, missing: dict[str, None], asker: _Asker
 ) -> None:
     errors: dict[str, Error] = {}
 
@@ -140,12 +160,12 @@ async def _create(
         if answer.name in missing:
             topic = broker.catalog.get(answer.name)
             if topic is not None:
-                response.topics[index] = _topic(broker, topic, operations)
+                response.topics[index] = _topic(broker, topic, asker)
             else:
                 answer.error_code = errors.get(answer.name, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _topic(broker: Broker, topic: Topic, operations: int) -> messages.MetadataResponse.MetadataResponseTopic:
+def _topic(broker: Broker, topic: Topic, asker: _Asker) -> messages.MetadataResponse.MetadataResponseTopic:
     numbers = topic.partitions
     epoch_of = broker.store_of(topic).leader_epoch
     partition = Response.MetadataResponsePartition
@@ -153,7 +173,7 @@ def _topic(broker: Broker, topic: Topic, operations: int) -> messages.MetadataRe
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=topic.internal,
+        is_internal=_internal(topic, asker.shows_queues),
         partitions=[
             partition(
                 error_code=0,
@@ -166,8 +186,12 @@ def _topic(broker: Broker, topic: Topic, operations: int) -> messages.MetadataRe
             )
             for index, nodes in enumerate(broker.placement.replicas(topic))
         ],
-        topic_authorized_operations=operations,
+        topic_authorized_operations=asker.operations,
     )
+
+
+def _internal(topic: Topic, shows_queues: bool) -> bool:
+    return topic.internal and not (shows_queues and topic.queue is not None)
 
 
 def _failed(
@@ -203,7 +227,7 @@ def describe_topic_partitions(
             response.topics.append(_undescribed(name))
             continue
         stop = min(len(topic.partitions), max(0, start) + left)
-        response.topics.append(_described(broker, topic, max(0, start), stop))
+        response.topics.append(_described(broker, topic, max(0, start), stop, shows_queues(context.peer)))
         left -= max(0, stop - max(0, start))
         if stop < len(topic.partitions):
             response.next_cursor = Described.Cursor(topic_name=name, partition_index=stop)
@@ -225,7 +249,7 @@ def _undescribed(
 
 
 def _described(
-    broker: Broker, topic: Topic, start: int, stop: int
+    broker: Broker, topic: Topic, start: int, stop: int, shows: bool
 ) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     replicas = broker.placement.replicas(topic)
     epoch_of = broker.store_of(topic).leader_epoch
@@ -233,7 +257,7 @@ def _described(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=topic.internal,
+        is_internal=_internal(topic, shows),
         partitions=[
             Described.DescribeTopicPartitionsResponsePartition(
                 error_code=0,

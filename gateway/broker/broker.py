@@ -110,9 +110,9 @@ class Broker:
         self.preparing = asyncio.Lock()
         # bytes of requests that wait for that
         self.preparing_bytes = 0
-        # answers to Metadata by (version, listener, request bytes), as long as the catalog stays as it is, and the
-        # placement at the version that they are of
-        self.metadata_cache: dict[tuple[int, str, bytes], bytes] = {}
+        # answers to Metadata by (version, listener, whether queue topics show, request bytes), as long as the catalog
+        # stays as it is, and the placement at the version that they are of
+        self.metadata_cache: dict[tuple[int, str, bool, bytes], bytes] = {}
         self.metadata_placement = self.placement.version
         # bytes that clients have not taken yet, over all connections
         self.unsent_bytes = 0

@@ -72,14 +72,14 @@ def test_what_is_kept_is_bounded_and_errors_are_not_kept() -> None:
 
 
 def test_large_answers_push_others_out_and_huge_ones_are_not_kept() -> None:
-    cache: dict[tuple[int, str, bytes], bytes] = {}
+    cache: dict[dispatch.Question, bytes] = {}
     size = dispatch._CACHED_BYTES
-    dispatch._keep(cache, (1, "", b"a"), bytes(size // 2))
-    dispatch._keep(cache, (1, "", b"b"), bytes(size // 3))
+    dispatch._keep(cache, (1, "", False, b"a"), bytes(size // 2))
+    dispatch._keep(cache, (1, "", False, b"b"), bytes(size // 3))
     assert len(cache) == 2
-    dispatch._keep(cache, (1, "", b"c"), bytes(size // 2))
-    assert list(cache) == [(1, "", b"c")]
-    dispatch._keep(cache, (1, "", b"d" * size), b"x")
+    dispatch._keep(cache, (1, "", False, b"c"), bytes(size // 2))
+    assert list(cache) == [(1, "", False, b"c")]
+    dispatch._keep(cache, (1, "", False, b"d" * size), b"x")
     assert not cache
 
 

@@ -384,5 +384,13 @@ def test_patterns_of_consumers_pass_over_it() -> None:
         (topic,) = answer.topics
         assert (topic.error_code, topic.is_internal) == (0, True)
         assert [each.partition_index for each in topic.partitions] == [0, 1]
+        # Spark looks for topics by Java's Admin client, and would leave it out
+        admin = await Client.connect(gateway, "adminclient-3")
+        for topics in ([asked.MetadataRequestTopic(name=NAME)], None):
+            told = (await admin.ask(ApiKey.METADATA, 9, asked(topics=topics))).topics
+            assert {each.name: each.is_internal for each in told}[NAME] is False
+            told = (await client.ask(ApiKey.METADATA, 9, asked(topics=topics))).topics
+            assert {each.name: each.is_internal for each in told}[NAME] is True
+        admin.close()
 
     run(test)

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 
 from compat.spark.feed import Feed, Record, topic_name
 from compat.spark.reading import batch
-from pipeline.drain import OLD_FETCHING, DrainJob, drain
+from pipeline.drain import DrainJob, drain
 from pipeline.errors import PipelineError
 from pipeline.progress import Stop
 from tests.integration.spark.archives import table
@@ -118,14 +118,10 @@ def test_a_drain_acknowledges_what_is_in_its_output(
     assert len(table(tmp_path)) == 500
 
     # what was delivered reads the same for whoever reads it again
-    job_spark.conf.set(OLD_FETCHING, "true")
-    try:
-        ranges = {
-            "startingOffsets": {queue.name: {"0": 0, "1": 0}},
-            "endingOffsets": {queue.name: dict(enumerate(queue.ends()))},
-        }
-        again = batch(job_spark, feed.bootstrap, subscribe=queue.name, **ranges)
-        values = [int(row["value"]) for row in again.select("value").collect()]
-    finally:
-        job_spark.conf.unset(OLD_FETCHING)
+    ranges = {
+        "startingOffsets": {queue.name: {"0": 0, "1": 0}},
+        "endingOffsets": {queue.name: dict(enumerate(queue.ends()))},
+    }
+    again = batch(job_spark, feed.bootstrap, subscribe=queue.name, **ranges)
+    values = [int(row["value"]) for row in again.select("value").collect()]
     assert Counter(values) == Counter(range(1_500))
