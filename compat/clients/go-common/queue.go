@@ -19,6 +19,7 @@ func QueueCases() {
 	Add("queue_poison", queuePoison)
 	Add("queue_crash", queueCrash)
 	Add("queue_rebalance", queueRebalance)
+	Add("queue_more_lanes", queueMoreLanes)
 	Add("queue_delayed_and_retry", queueDelayedAndRetry)
 	Add("queue_foreign_metadata", queueForeignMetadata)
 	Add("restart_queue", restartQueue)

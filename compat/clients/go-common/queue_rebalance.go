@@ -2,6 +2,7 @@ package compat
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -126,4 +127,46 @@ func (q *queue) live(book *ledger, name string, keys int, patience time.Duration
 		_ = commit(member, some, nothingSaid) // an error: the generation is over, and they come again
 	}
 	return false
+}
+
+// queueMoreLanes: members that consume take up lanes that are added.
+func queueMoreLanes(c *Context) {
+	const keys = 20
+	q := newQueue(c, 2, "pulsar.subscription.type", "key_shared")
+	book := &ledger{next: map[string]int{}, top: map[string]int{}}
+	members := []Naming{q.join(), q.join()}
+	shares := func() (shares []int) {
+		for n, member := range members {
+			some := Try(member.Poll())
+			for _, one := range some {
+				book.take(fmt.Sprintf("member %d", n), one, keys)
+			}
+			_ = commit(member, some, nothingSaid) // an error: they come again
+			shares = append(shares, len(member.Partitions()))
+		}
+		return shares
+	}
+	c.Until("a lane for each", func() bool { return slices.Equal(shares(), []int{1, 1}) })
+	q.write(0, 400, keys)
+	begun := time.Now()
+	Must(c.Admin().AddPartitions(q.name, 6))
+	c.Until("three lanes for each", func() bool {
+		book.state()
+		return slices.Equal(shares(), []int{3, 3})
+	})
+	c.Detail = fmt.Sprintf("all members had their lanes %.1f s later", time.Since(begun).Seconds())
+	q.write(400, 800, keys)
+	defer func() {
+		if problem := recover(); problem != nil {
+			panic(fmt.Sprintf("%v; %d of 800, %d of them again", problem, book.done, book.again))
+		}
+	}()
+	c.Until("all records", func() bool {
+		shares()
+		done, _ := book.state()
+		return done == 800
+	})
+	for _, member := range members {
+		c.nothing(member)
+	}
 }

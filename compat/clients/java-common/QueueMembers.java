@@ -11,6 +11,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
@@ -106,6 +107,31 @@ final class QueueMembers {
             String cooperative =
                 rebalance(ctx, "partition.assignment.strategy", CooperativeStickyAssignor.class.getName());
             ctx.detail = "range: " + range + "; cooperative: " + cooperative;
+        });
+        cases.put("queue_more_lanes", ctx -> {
+            var queue = new QueueTopic(ctx, 2, "pulsar.subscription.type", "key_shared");
+            Ledger ledger = new Ledger();
+            var members = List.of(queue.join(), queue.join());
+            Ctx.Condition turn = () -> {  // each polls; true when all have as many lanes
+                for (var client : members) {
+                    var some = ctx.api.poll(client, 100);
+                    some.forEach(one -> ledger.take("a member", one));
+                    tryCommit(client, some);
+                }
+                ledger.done();
+                return members.get(0).assignment().size() == members.get(1).assignment().size();
+            };
+            ctx.until("a lane for each", () -> turn.test() && members.get(0).assignment().size() == 1);
+            queue.feed(0, 400, KEYS);
+            long begun = System.nanoTime();
+            ctx.get(ctx.admin().createPartitions(Map.of(queue.name, NewPartitions.increaseTo(6))).all());
+            ctx.until("three lanes for each", () -> turn.test() && members.get(0).assignment().size() == 3);
+            ctx.detail = String.format("all members had their lanes %.1f s later", (System.nanoTime() - begun) / 1e9);
+            queue.feed(400, 800, KEYS);
+            ctx.until("all records", () -> {
+                turn.test();
+                return ledger.done() == 800;
+            });
         });
         cases.put("restart_queue", ctx -> {
             var queue = new QueueTopic(ctx, 3, "pulsar.subscription.type", "key_shared");

@@ -2,6 +2,7 @@
 
 'use strict';
 const { add, check, range, same, sleep } = require('../js-common/common.js');
+const { admin } = require('../js-kafkajs/base.js');
 const { Queue, places, valueOf, values } = require('./queue.js');
 
 const KEYS = 40;
@@ -108,6 +109,25 @@ add({
     await Promise.all(workers);
     state();
     ctx.detail = `${written} records, ${ledger.again} of them again`;
+  },
+
+  async queue_more_lanes(ctx) {
+    const queue = await Queue.make(ctx, 2, { 'pulsar.subscription.type': 'key_shared' });
+    const ledger = new Ledger();
+    const members = [];
+    for (const n of [0, 1]) members.push(await queue.join((record) => ledger.take(`member ${n}`, record)));
+    const shares = (count) => () => {
+      if (ledger.wrong) throw new Error(ledger.wrong);
+      return members.every((member) => member.share === count);
+    };
+    await ctx.until('a lane for each', shares(1));
+    await queue.feed(0, 400, KEYS);
+    const begun = Date.now();
+    await (await admin(ctx)).createPartitions({ topicPartitions: [{ topic: queue.name, count: 6 }] });
+    await ctx.until('three lanes for each', shares(3));
+    ctx.detail = `all members had their lanes ${((Date.now() - begun) / 1000).toFixed(1)} s later`;
+    await queue.feed(400, 800, KEYS);
+    await ctx.until('all records', () => shares(3)() && ledger.done === 800);
   },
 
   async restart_queue(ctx) {

@@ -92,6 +92,10 @@ class Member {
       groupId: group ?? queue.group, sessionTimeout: 10_000, heartbeatInterval: 300, maxWaitTimeInMs: 100,
       retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 25 }, ...settings,
     });
+    this.share = 0;
+    this.client.on('consumer.group_join', ({ payload }) => {
+      this.share = (payload.memberAssignment[queue.name] ?? []).length;
+    });
     queue.ctx.closing(() => this.leave());
   }
 
