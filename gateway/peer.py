@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 ANONYMOUS = "User:ANONYMOUS"
 """Everybody's principal where nobody is asked who they are; Kafka's word."""
 HOME = "public/default"
@@ -18,6 +20,9 @@ class Peer:
 
     __slots__ = ("client_id", "connection", "host", "listener", "named", "namespace", "principal")
 
+    newest: ClassVar[int] = 0
+    """The highest number of a connection so far: those above it come later."""
+
     def __init__(
         self,
         connection: int,
@@ -29,6 +34,7 @@ class Peer:
     ) -> None:
         self.connection = connection
         """its number, which no other has"""
+        Peer.newest = max(Peer.newest, connection)
         self.host = host
         """as Kafka shows it, with a slash: "/127.0.0.1\""""
         self.listener = listener

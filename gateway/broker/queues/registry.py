@@ -24,6 +24,7 @@ from gateway.broker.queues.telling import Refusals
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.broker.subscriptions.subscription import KEY_SHARED
 from gateway.config import subscription_configs
+from gateway.peer import Peer
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics.subscriptions import selectors
@@ -387,7 +388,7 @@ class Queues:
         """
         of = topic.queue
         assert of is not None
-        self._news[topic.topic_id] = News(self.node.clock.monotonic_ms() + NEWS_MS)
+        self._news[topic.topic_id] = News(self.node.clock.monotonic_ms() + NEWS_MS, Peer.newest)
         try:
             # the new lanes get their slots, whether they are read or not
             self.of(topic)
