@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -15,6 +16,7 @@ func QueueCases() {
 	Add("queue_nack", queueNack)
 	Add("queue_malformed", queueMalformed)
 	Add("queue_other_group", queueOtherGroup)
+	Add("queue_example", queueExample)
 	Add("queue_dead_letter", queueDeadLetter)
 	Add("queue_poison", queuePoison)
 	Add("queue_crash", queueCrash)
@@ -220,6 +222,43 @@ func queueNack(c *Context) {
 	Check(again[0].Offset > bad.Offset, "it came as %d, it was %d", again[0].Offset, bad.Offset)
 	c.nothing(member)
 	Same(q.committed(), int64(21), "deliveries that are settled")
+}
+
+// QueueWorker is a library with the program of docs/QUEUE-CLIENTS.md.
+type QueueWorker interface {
+	// WorkQueue runs it until stop is called. What handle says of a value: "" done, "again", "hopeless".
+	WorkQueue(c *Context, group, topic string, handle func(value string) string) (stop func())
+}
+
+// queueExample runs that program: two records fail once, one is hopeless.
+func queueExample(c *Context) {
+	worker, ok := c.Library.(QueueWorker)
+	Check(ok, "the library has no example; it belongs under [lacks]")
+	q := newQueue(c, 2)
+	q.write(0, 20, 5)
+	var mutex sync.Mutex
+	counts := map[string]int{}
+	stop := worker.WorkQueue(c, q.group, q.name, func(value string) string {
+		mutex.Lock()
+		defer mutex.Unlock()
+		counts[value]++
+		switch {
+		case value == "7":
+			return "hopeless"
+		case (value == "3" || value == "13") && counts[value] == 1:
+			return "again"
+		}
+		return ""
+	})
+	c.Until("the page's program to be done", func() bool { return q.committed() == 22 })
+	stop()
+	Same(values(q.letters(1)), []int64{7}, "dead letters")
+	mutex.Lock()
+	defer mutex.Unlock()
+	for number := range 20 {
+		again := number == 3 || number == 13
+		Same(counts[strconv.Itoa(number)], map[bool]int{true: 2, false: 1}[again], fmt.Sprintf("deliveries of %d", number))
+	}
 }
 
 func queueMalformed(c *Context) {

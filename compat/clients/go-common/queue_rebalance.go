@@ -147,7 +147,7 @@ func queueMoreLanes(c *Context) {
 		return shares
 	}
 	c.Until("a lane for each", func() bool { return slices.Equal(shares(), []int{1, 1}) })
-	q.write(0, 400, keys)
+	q.write(0, 100, keys)
 	begun := time.Now()
 	Must(c.Admin().AddPartitions(q.name, 6))
 	c.Until("three lanes for each", func() bool {
@@ -155,16 +155,16 @@ func queueMoreLanes(c *Context) {
 		return slices.Equal(shares(), []int{3, 3})
 	})
 	c.Detail = fmt.Sprintf("all members had their lanes %.1f s later", time.Since(begun).Seconds())
-	q.write(400, 800, keys)
+	q.write(100, 200, keys)
 	defer func() {
 		if problem := recover(); problem != nil {
-			panic(fmt.Sprintf("%v; %d of 800, %d of them again", problem, book.done, book.again))
+			panic(fmt.Sprintf("%v; %d of 200, %d of them again", problem, book.done, book.again))
 		}
 	}()
 	c.Until("all records", func() bool {
 		shares()
 		done, _ := book.state()
-		return done == 800
+		return done == 200
 	})
 	for _, member := range members {
 		c.nothing(member)

@@ -64,6 +64,7 @@ final class QueueCommits {
             Expect.same(queue.settled(client), 21L, "deliveries that are settled");
             queue.nothingElse(client);
         });
+        cases.put("queue_example", QueueCommits::example);
         cases.put("queue_dead_letter", ctx -> {
             var queue = new QueueTopic(ctx, 2, "pulsar.max.redeliver.count", "2", "pulsar.nack.delay.ms", "0");
             queue.feed(0, 40, 8);
@@ -160,6 +161,24 @@ final class QueueCommits {
             Expect.same(queue.committed(client).get(0).metadata(), "", "metadata of another offset");
             queue.nothingElse(client);
         });
+    }
+
+    /** The program of docs/QUEUE-CLIENTS.md: two records fail once, one is hopeless. */
+    private static void example(Ctx ctx) throws Exception {
+        var queue = new QueueTopic(ctx, 2);
+        queue.feed(0, 20, 5);
+        var client = queue.join();
+        Map<Integer, Integer> counts = new HashMap<>();
+        ctx.until("the page's program to be done", () -> {
+            QueueWorker.work(client, ctx.api.poll(client, 200), record -> {
+                int value = QueueTopic.value(record), count = counts.merge(value, 1, Integer::sum);
+                if (value == 7) throw new IllegalArgumentException("hopeless");
+                if ((value == 3 || value == 13) && count == 1) throw new IllegalStateException("not now");
+            });
+            return queue.settled(client) == 22;
+        });
+        for (int n = 0; n < 20; n++) Expect.same(counts.get(n), n == 3 || n == 13 ? 2 : 1, "deliveries of " + n);
+        queue.letters(7);
     }
 
     /** A member commits a part and goes; the one after it gets the rest, what was in hand under its own offsets. */

@@ -2,11 +2,33 @@
 
 'use strict';
 const { add, check, failure, range, same } = require('../js-common/common.js');
-const { Reader, admin, expect, producer } = require('../js-kafkajs/base.js');
+const { Reader, admin, expect, kafka, producer } = require('../js-kafkajs/base.js');
+const { Hopeless, worker } = require('./worker.js');
 const { Queue, places, valueOf, values } = require('./queue.js');
 
 /** Milliseconds by which two clocks of one machine may differ. */
 const EARLY = 2;
+
+/** The program of docs/QUEUE-CLIENTS.md: two records fail once, one is hopeless. */
+async function example(ctx) {
+  const queue = await Queue.make(ctx, 2);
+  await queue.feed(0, 20, 5);
+  const counts = Array(20).fill(0);
+  const consumer = kafka(ctx).consumer({ groupId: queue.group, maxWaitTimeInMs: 100 });
+  ctx.closing(() => consumer.disconnect());
+  await consumer.connect();
+  await consumer.subscribe({ topics: [queue.name], fromBeginning: true });
+  const handle = async (message) => {
+    const value = valueOf(message);
+    counts[value] += 1;
+    if (value === 7) throw new Hopeless('hopeless');
+    if ((value === 3 || value === 13) && counts[value] === 1) throw new Error('not now');
+  };
+  await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: worker(consumer, handle) });
+  await ctx.until('the page\'s program to be done', async () => (await queue.settled()) === 22);
+  same(counts, range(0, 20).map((n) => (n === 3 || n === 13 ? 2 : 1)), 'deliveries by value');
+  await queue.letters([7]);
+}
 
 add({
   async queue_auto_commit(ctx) {
@@ -62,6 +84,8 @@ add({
     await queue.nothingElse(member);
     await ctx.until('all to be settled', async () => (await queue.settled()) === 22);
   },
+
+  queue_example: example,
 
   async queue_dead_letter(ctx) {
     const queue = await Queue.make(ctx, 2, { 'pulsar.max.redeliver.count': 2, 'pulsar.nack.delay.ms': 0 });
