@@ -175,9 +175,10 @@ func (q *queue) automatic() Membership {
 
 func queueManualCommit(c *Context) {
 	q := newQueue(c, 3)
-	q.write(0, 500, 50)
+	q.write(0, 300, 50)
 	first := q.join()
 	done := q.finish(first, 300)
+	q.write(300, 500, 50)
 	held := []Record{}
 	c.Until("records that are not committed", func() bool {
 		held = Try(first.Poll())
@@ -455,9 +456,11 @@ func queueForeignMetadata(c *Context) {
 
 func restartQueue(c *Context) {
 	q := newQueue(c, 3, "pulsar.subscription.type", "key_shared")
-	q.write(0, 300, 20)
+	q.write(0, 150, 20)
 	member := q.join()
-	done := q.finish(member, 100)
+	done := q.finish(member, 150)
+	c.Until("the commits", func() bool { return q.committed() == 150 })
+	q.write(150, 300, 20)
 	held := []Record{}
 	c.Until("records in hand", func() bool {
 		held = Try(member.Poll())
@@ -465,10 +468,14 @@ func restartQueue(c *Context) {
 	})
 	c.Restart()
 	q.write(300, 400, 20)
-	seen := map[int]int{}
-	for _, one := range slices.Concat(done, held) { // it goes on behind what it has in hand, and commits that with the next
-		seen[value(one)]++
+	seen, at := map[int]int{}, map[int]string{}
+	note := func(records []Record) {
+		for _, one := range records {
+			seen[value(one)]++
+			at[value(one)] += fmt.Sprintf(" %d:%d", one.Partition, one.Offset)
+		}
 	}
+	note(slices.Concat(done, held)) // it goes on behind what it has in hand, and commits that with the next
 	defer func() {
 		if problem := recover(); problem != nil {
 			panic(fmt.Sprintf("%v; %d of 400 came, not %s", problem, len(seen), short(lacking(seen, 400))))
@@ -479,13 +486,12 @@ func restartQueue(c *Context) {
 		if err == nil {
 			_ = commit(member, some, nothingSaid) // an error: it comes again
 		}
-		for _, one := range some {
-			seen[value(one)]++
-		}
+		note(some)
 		return len(seen) == 400
 	})
 	for _, one := range done {
-		Same(seen[value(one)], 1, fmt.Sprintf("deliveries of %d, which was committed before the restart", value(one)))
+		number := value(one)
+		Same(seen[number], 1, fmt.Sprintf("deliveries of %d, which was committed before, at%s", number, at[number]))
 	}
 }
 
