@@ -68,6 +68,9 @@ class Reader:
         offsets = {TopicPartition(self._topic, lane): place for lane, place in places.items()}
         done(self._client.commit(offsets))
 
+    def seek(self, lane: int, offset: int) -> None:
+        LOOP.call_soon_threadsafe(self._client.seek, TopicPartition(self._topic, lane), offset)
+
     def lanes(self) -> set[int]:
         return {place.partition for place in self._client.assignment()}
 
@@ -81,6 +84,7 @@ class Aiokafka:
     name = "aiokafka"
     counted = Counted(in_work=1, second=2, closed=2)
     pattern_finds_queues = False
+    seeks_where_it_stands = True
     works_on = True
 
     def create(self, bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str]) -> None:

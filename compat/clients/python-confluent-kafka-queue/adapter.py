@@ -46,6 +46,9 @@ class Reader:
         except KafkaException as error:
             raise _refused(error.args[0]) from error
 
+    def seek(self, lane: int, offset: int) -> None:
+        self._client.seek(TopicPartition(self._topic, lane, offset))
+
     def lanes(self) -> set[int]:
         return {place.partition for place in self._client.assignment()}
 
@@ -59,6 +62,7 @@ class ConfluentKafka:
     name = "confluent-kafka"
     counted = Counted(in_work=1, second=2, closed=2)
     pattern_finds_queues = True
+    seeks_where_it_stands = True
     works_on = False
 
     def create(self, bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str]) -> None:

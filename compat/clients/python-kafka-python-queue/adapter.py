@@ -64,6 +64,9 @@ class Reader:
         except KafkaError as error:
             raise _refused(error) from error
 
+    def seek(self, lane: int, offset: int) -> None:
+        self._client.seek(TopicPartition(self._topic, lane), offset)
+
     def lanes(self) -> set[int]:
         return {place.partition for place in self._client.assignment()}
 
@@ -77,6 +80,7 @@ class KafkaPython:
     name = "kafka-python"
     counted = Counted(in_work=0, second=1, closed=2)
     pattern_finds_queues = False
+    seeks_where_it_stands = False
     works_on = False
 
     def create(self, bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str]) -> None:

@@ -68,6 +68,10 @@ class Consumer(Protocol):
         """Lane -> (offset, metadata), and wait for the answer. Raises RefusedError."""
         ...
 
+    def seek(self, lane: int, offset: int) -> None:
+        """Go back: what was fetched from there on is thrown away, and fetched again."""
+        ...
+
     def lanes(self) -> set[int]:
         """Those that are assigned."""
         ...
@@ -95,6 +99,8 @@ class Library(Protocol):
     """What its auto-commit is expected to do."""
     pattern_finds_queues: bool
     """Whether a pattern subscribes to topics that the server calls internal."""
+    seeks_where_it_stands: bool
+    """Whether a seek to the very next offset throws away what was fetched from there on."""
     works_on: bool
     """Whether a lane can be given to another member while this one works on what it polled of it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+from adapter import LIBRARY
 from common import Context, Record, case, check, same
 
 from queue_topics.library import Delivery
@@ -75,6 +76,28 @@ def queue_nack_holds_key(ctx: Context) -> None:
             break
     # b goes on, and a's second record waits for its first
     same([one.number for one in order], [3, 0, 2], "the order")
+
+
+@case
+def queue_seek(ctx: Context) -> None:
+    # with one of them polled, the others are in the client's hands
+    for polled in (4, 1) if LIBRARY.seeks_where_it_stands else (4,):
+        queue = QueueTopic(ctx, 1, partitions=1, type="key_shared")
+        queue.produce([Record(b"a", b"0"), Record(b"a", b"1"), Record(b"b", b"2"), Record(b"a", b"3")])
+        consumer = queue.join()
+        take(ctx, consumer, polled)
+        consumer.commit({0: (1, "ack1;s;n:700=0")})
+        consumer.seek(0, 1)
+        order: list[int] = []
+        for _ in ctx.wait("the others"):
+            for one in consumer.poll(0.2, most=1):
+                order.append(one.number)
+                consumer.commit(behind([one]))
+            if len(order) == 4:
+                break
+        same(order, [2, 0, 1, 3], f"the order of what came behind the seek, {polled} polled before")
+        same(consumer.poll(0.5), [], "further deliveries")
+        consumer.close()
 
 
 @case

@@ -61,7 +61,12 @@ class Closing:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._open = True
-        self.poll, self.commit, self.lanes = consumer.poll, consumer.commit, consumer.lanes
+        self.poll, self.commit, self.seek, self.lanes = (
+            consumer.poll,
+            consumer.commit,
+            consumer.seek,
+            consumer.lanes,
+        )
 
     def close(self) -> None:
         if self._open:
