@@ -229,8 +229,9 @@ fn queue_auto_commit_counts(ctx: &Ctx) -> Res {
     drop(client);
     let closed = queue.committed(0)?.0;
     ctx.note(&format!("acknowledged: {in_work} of 1, {second} of 2 in work; {closed} of 10 behind its end"));
-    // a BaseConsumer that is dropped polls what it has fetched, and so has it committed: records that nobody saw
-    same!((in_work, second, closed), (1, 2, 10), "what auto-commit counted");
+    same!((in_work, second), (1, 2), "what auto-commit counted");
+    // a BaseConsumer that is dropped polls what it has fetched, and so has some or all of it committed: nobody saw it
+    check!((2..=10).contains(&closed), "{closed} are acknowledged behind its end");
     Ok(())
 }
 
