@@ -8,13 +8,13 @@ record stays as its producer wrote it.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
-from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from gateway.wire.batch import CODEC_MASK, LOG_APPEND_TIME, Header, assemble
+from gateway.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Buffer, Header, assemble
 from gateway.wire.opened import Opened, Range
 from gateway.wire.unreadable import damaged
 
@@ -22,31 +22,30 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-T = TypeVar("T")
-
 _WIDEST = 10
 """bytes of a varint"""
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 
 
 class Parts:
-    """The records of a batch, cut where their offset deltas stand; made once for all that is picked from it."""
+    """Where the offset deltas of a batch's records stand; made once for all that is picked from it. It is small, and
+    has nothing of the batch but what a codec has unfolded: whoever picks brings the bytes that were stored.
+    """
 
-    __slots__ = ("_heads", "_opened", "_stamps", "_tails", "_widths")
+    __slots__ = ("_behind", "_deltas", "_header", "_payload", "_places", "_stamps", "_starts", "size")
 
     def __init__(self, opened: Opened) -> None:
         """Raises Unreadable."""
-        self._opened = opened
-        payload = opened.payload
-        starts, places, behind, stamps = _places(opened)
-        # all of a record but its offset delta
-        self._heads = list(map(payload.__getitem__, map(slice, starts[:-1], places)))
-        self._tails = list(map(payload.__getitem__, map(slice, behind, starts[1:])))
-        self._widths = [end - place for place, end in zip(places, behind, strict=True)]
-        self._stamps = stamps
+        found = self._header = opened.header
+        self._deltas = opened.deltas()
+        self._starts, self._places, self._behind, self._stamps = _places(opened)
+        self._payload = opened.payload if found.attributes & CODEC_MASK else None
+        self.size = 24 * (found.count + 1) + 400 + len(self._payload or b"")
+        """bytes that it takes, on the whole"""
 
-    def dense(self, ranges: Sequence[Range], base: int, leader_epoch: int) -> bytes:
+    def dense(self, batch: Buffer, ranges: Sequence[Range], base: int, leader_epoch: int) -> bytes:
         """The records in `ranges` (offsets, ascending, disjoint) at the offsets `base`, base + 1, …, uncompressed.
+        `batch`: as it is stored.
 
         ValueError when the batch has none of them.
         """
@@ -54,20 +53,30 @@ class Parts:
         count = len(picked)
         if not count:
             raise ValueError("none of these records is in the batch")
-        heads, tails = _of(self._heads, picked), _of(self._tails, picked)
-        widths, stamps = _of(self._widths, picked), _of(self._stamps, picked)
-        ones = widths.count(1)
-        if max(widths) <= 2 and sum(widths[:ones]) == ones:
-            # those of one byte come first, since what they say rises; a producer that padded some takes the other way
-            deltas = _padded(1)[:ones] + _padded(2)[ones:count]
-        else:
-            deltas = [_varint(number << 1, width) for number, width in enumerate(widths)]
-        records = b"".join(chain.from_iterable(zip(heads, deltas, tails, strict=True)))
-        found = self._opened.header
+        found, starts, places, behind = self._header, self._starts, self._places, self._behind
+        unfolded = self._payload
+        payload: Buffer = memoryview(batch)[HEADER_SIZE : found.size] if unfolded is None else unfolded
+        parts: list[Buffer] = []
+        append = parts.append
+        ones, twos = _padded(1), _padded(2)
+        for number, index in enumerate(picked):
+            place, rest = places[index], behind[index]
+            # all of a record but its offset delta
+            append(payload[starts[index] : place])
+            width = rest - place
+            if width == 1:
+                append(ones[number])
+            elif width == 2:
+                append(twos[number])
+            else:
+                append(_varint(number << 1, width))
+            append(payload[rest : starts[index + 1]])
         if found.attributes & LOG_APPEND_TIME:
             newest = found.max_timestamp
         else:
-            newest = max(_EARLIEST, min(found.base_timestamp + max(stamps), _LATEST))
+            stamps = self._stamps
+            newest = max([stamps[index] for index in picked])
+            newest = max(_EARLIEST, min(found.base_timestamp + newest, _LATEST))
         return assemble(
             Header(
                 base,
@@ -84,22 +93,25 @@ class Parts:
                 found.base_sequence,
                 count,
             ),
-            records,
+            b"".join(parts),
         )
 
     def _picked(self, ranges: Sequence[Range]) -> list[int]:
         """The numbers of the records whose offsets are in the ranges."""
-        found = self._opened.header
-        base, count = found.base_offset, found.count
-        if self._opened.deltas() is None and base <= ranges[0][0] and ranges[-1][1] < base + count:
+        base, count, deltas = self._header.base_offset, self._header.count, self._deltas
+        if deltas is not None:
+            return [
+                number
+                for first, last in ranges
+                for number in range(bisect_left(deltas, first - base), bisect_right(deltas, last - base))
+            ]
+        if base <= ranges[0][0] and ranges[-1][1] < base + count:
             return [number for first, last in ranges for number in range(first - base, last - base + 1)]
-        return [number for begin, end in self._opened.numbers(ranges) for number in range(begin, end)]
-
-
-def _of(listed: Sequence[T], numbers: Sequence[int]) -> Sequence[T]:
-    """Those of these numbers, which are one at least."""
-    found: Sequence[T] = itemgetter(*numbers)(listed) if len(numbers) > 1 else (listed[numbers[0]],)
-    return found
+        return [
+            number
+            for first, last in ranges
+            for number in range(max(first - base, 0), min(last - base + 1, count))
+        ]
 
 
 @lru_cache
@@ -115,7 +127,7 @@ def _varint(value: int, width: int) -> bytes:
     )
 
 
-def _places(opened: Opened) -> tuple[list[int], list[int], list[int], list[int]]:
+def _places(opened: Opened) -> tuple[array[int], array[int], array[int], array[int]]:
     """Of each record where it begins (and where the last one ends), where its offset delta stands and what lies behind
     that, and its timestamp delta in ms.
     """
@@ -135,7 +147,12 @@ def _places(opened: Opened) -> tuple[list[int], list[int], list[int], list[int]]
     if (behind >= starts[1:]).any() or (deltas != expected << np.uint64(1)).any():
         raise damaged("the order of offsets")
     signed = (stamps >> np.uint64(1)).view(np.int64) ^ -(stamps & np.uint64(1)).view(np.int64)
-    return starts.tolist(), at.tolist(), behind.tolist(), signed.tolist()
+    return (
+        opened.starts(),
+        array("I", at.astype(np.uint32).tobytes()),
+        array("I", behind.astype(np.uint32).tobytes()),
+        array("q", signed.tobytes()),
+    )
 
 
 def _varints(data: NDArray[np.uint8], at: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

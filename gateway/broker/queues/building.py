@@ -40,7 +40,7 @@ class Builder:
     def __init__(self, limit: int, kept_bytes: int = KEPT_BYTES) -> None:
         """`limit`: bytes that a batch may unfold to."""
         self._limit = limit
-        self._kept: OrderedDict[tuple[int, int], tuple[Parts, int]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], Parts] = OrderedDict()
         self._room = kept_bytes
 
     def build(
@@ -138,16 +138,15 @@ class Builder:
     ) -> bytes:
         """Some records of a batch, at lane offset `base` and behind it; nothing when it cannot be opened."""
         key = source.id, batch.base
+        raw = batch.raw()
         try:
-            known = self._kept.get(key)
-            if known is None:
-                opened = Opened(bytes(batch.raw()), self._limit)
-                found = Parts(opened)
-                self._keep(key, found, 3 * len(opened.payload))
+            found = self._kept.get(key)
+            if found is None:
+                found = Parts(Opened(bytes(raw), self._limit))
+                self._keep(key, found)
             else:
-                found = known[0]
                 self._kept.move_to_end(key)
-            return found.dense(parts, base, leader_epoch)
+            return found.dense(raw, parts, base, leader_epoch)
         except Unreadable as error:
             log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
         except ValueError:
@@ -174,12 +173,12 @@ class Builder:
             pass
         return b""
 
-    def _keep(self, key: tuple[int, int], parts: Parts, size: int) -> None:
-        self._kept[key] = parts, size
-        self._room -= size
+    def _keep(self, key: tuple[int, int], parts: Parts) -> None:
+        self._kept[key] = parts
+        self._room -= parts.size
         while self._room < 0 and len(self._kept) > 1:
-            _, (_, gone) = self._kept.popitem(last=False)
-            self._room += gone
+            _, gone = self._kept.popitem(last=False)
+            self._room += gone.size
 
 
 def _read(source: Partition, offset: int, want: int, whole_first: bool) -> Asking[list[Buffer]]:

@@ -39,7 +39,7 @@ def test_some_records_are_read_at_offsets_that_follow_each_other(
     opened = Opened(batch)
     if data.draw(st.booleans()):
         opened.slots(Slots(plain_hash))
-    part = Parts(opened).dense(ranges_of([BASE + n for n in chosen]), LANE, 5)
+    part = Parts(opened).dense(opened.batch, ranges_of([BASE + n for n in chosen]), LANE, 5)
     expected = [(LANE + at, *listed[n]) for at, n in enumerate(chosen)]
     assert read_by(AioRecords, part) == expected
     assert read_by(KafkaRecords, part) == expected
@@ -59,7 +59,7 @@ def test_wide_deltas_stay_as_wide() -> None:
     listed = rows(9_000)
     opened = Opened(stored(listed))
     some = list(range(8_193, 8_200))
-    part = Parts(opened).dense([(BASE + some[0], BASE + some[-1])], 0, 0)
+    part = Parts(opened).dense(opened.batch, [(BASE + some[0], BASE + some[-1])], 0, 0)
     assert read_by(KafkaRecords, part) == [(at, *listed[n]) for at, n in enumerate(some)]
     assert read_by(AioRecords, part) == [(at, *listed[n]) for at, n in enumerate(some)]
 
@@ -70,7 +70,7 @@ def test_a_producer_that_pads_its_numbers() -> None:
     payload = b"".join(bytes([len(body) << 1]) + body for body in bodies)
     batch = fuzz_batches.resealed(stored(rows(3)), payload)
     for picked in ([0, 1, 2], [1, 2], [0, 2]):
-        part = Parts(Opened(batch)).dense([(BASE + at, BASE + at) for at in picked], LANE, 1)
+        part = Parts(Opened(batch)).dense(batch, [(BASE + at, BASE + at) for at in picked], LANE, 1)
         assert [record[0] for record in read_by(KafkaRecords, part)] == [
             LANE + at for at in range(len(picked))
         ]
@@ -80,15 +80,15 @@ def test_a_batch_with_gaps_is_dense_behind_them() -> None:
     batch = build_batch(
         [Record(at, NOW + at, b"k", b"v%d" % at, []) for at in (1, 4, 90, 200)], BASE, last_offset_delta=300
     )
-    part = Parts(Opened(batch)).dense([(BASE + 2, BASE + 299)], LANE, 1)
+    part = Parts(Opened(batch)).dense(batch, [(BASE + 2, BASE + 299)], LANE, 1)
     assert [record[3] for record in read_by(KafkaRecords, part)] == [b"v4", b"v90", b"v200"]
     with pytest.raises(ValueError, match="none of these"):
-        Parts(Opened(batch)).dense([(BASE + 5, BASE + 50)], LANE, 1)
+        Parts(Opened(batch)).dense(batch, [(BASE + 5, BASE + 50)], LANE, 1)
 
 
 def test_the_time_of_appending_is_kept() -> None:
     batch = stored(rows(5), log_append_time=NOW + 99)
-    part = Parts(Opened(batch)).dense([(BASE + 1, BASE + 2)], LANE, 1)
+    part = Parts(Opened(batch)).dense(batch, [(BASE + 1, BASE + 2)], LANE, 1)
     assert batch_wire.header(part).max_timestamp == NOW + 99
     assert [record[1] for record in read_by(KafkaRecords, part)] == [NOW + 99] * 2
 
@@ -100,7 +100,9 @@ def test_damage_is_refused_or_gives_a_batch(seed: int) -> None:
     broken = fuzz_batches.mutated(pick, pick.choice(fuzz_batches.good_batches()))
     try:
         opened = Opened(broken, 2**20)
-        part = Parts(opened).dense([(opened.header.base_offset, opened.header.last_offset)], 0, 0)
+        part = Parts(opened).dense(
+            opened.batch, [(opened.header.base_offset, opened.header.last_offset)], 0, 0
+        )
     except (Unreadable, ValueError):
         return
     batch_wire.check(part)

@@ -206,9 +206,9 @@ def test_a_batch_is_opened_once_for_all_lanes_and_little_is_kept(monkeypatch: py
     opened: list[int] = []
     original = Builder._keep
 
-    def keep(self: Builder, key: tuple[int, int], found: Any, size: int) -> None:
+    def keep(self: Builder, key: tuple[int, int], found: Any) -> None:
         opened.append(key[1])
-        original(self, key, found, size)
+        original(self, key, found)
 
     monkeypatch.setattr(Builder, "_keep", keep)
 
