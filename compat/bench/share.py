@@ -15,6 +15,7 @@ from statistics import median
 
 from compat.bench import pulsar, share_clients
 from compat.bench.loads import Load, Measure, Metric, Turn
+from compat.bench.queue import QUEUE
 from compat.bench.share_clients import Window
 
 RATE = "records_per_second"
@@ -312,6 +313,7 @@ SHARE: tuple[Load, ...] = (
         _killed,
         pulsar=pulsar.killed,
     ),
+    *QUEUE,
 )
 
 

@@ -30,10 +30,12 @@ FRANZ = PROGRAMS / "shareload"
 FRANZ_SOURCE = Path(__file__).with_name("shareload")
 RDKAFKA = PROGRAMS / "share_rdkafka"
 RDKAFKA_SOURCE = Path(__file__).with_name("share_rdkafka.c")
+GROUP = PROGRAMS / "group_rdkafka"
+GROUP_SOURCE = Path(__file__).with_name("group_rdkafka.c")
 
 
 def build() -> None:
-    """Compile both programs (the Go modules come from the pins of go.sum). Raises `generator.GeneratorError`."""
+    """Compile the programs (the Go modules come from the pins of go.sum). Raises `generator.GeneratorError`."""
     go, cc = shutil.which("go"), shutil.which("cc")
     if go is None:
         raise generator.GeneratorError(
@@ -45,8 +47,10 @@ def build() -> None:
     with open(FRANZ.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _compile([go, "build", "-o", str(FRANZ), "."], FRANZ_SOURCE)
-        if not RDKAFKA.exists() or RDKAFKA.stat().st_mtime < RDKAFKA_SOURCE.stat().st_mtime:
-            _compile([cc, "-O2", "-o", str(RDKAFKA), str(RDKAFKA_SOURCE), "-ldl"], RDKAFKA_SOURCE.parent)
+        for program, source in ((RDKAFKA, RDKAFKA_SOURCE), (GROUP, GROUP_SOURCE)):
+            if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+                libraries = ("-ldl", "-lpthread")
+                _compile([cc, "-O2", "-o", str(program), str(source), *libraries], source.parent)
 
 
 def environment() -> dict[str, str]:
@@ -98,6 +102,18 @@ def rdkafka(address: str, group: str, topic: str, window: Window, release_every:
     shape = (4, window.records, window.warmup, window.seconds, window.at_least, window.limit, release_every)
     return _figures(
         [str(RDKAFKA), str(librdkafka_library()), address, group, topic, *map(str, shape)], timeout=240
+    )
+
+
+def group(
+    address: str, name: str, topic: str, members: int, commit_ms: int, window: Window
+) -> dict[str, float]:
+    """Members of a consumer group read a filled topic. `commit_ms` 0: librdkafka commits by itself. Raises
+    `ClientError`.
+    """
+    shape = (members, commit_ms, window.warmup, window.seconds, window.at_least, window.limit)
+    return _figures(
+        [str(GROUP), str(librdkafka_library()), address, name, topic, *map(str, shape)], timeout=240
     )
 
 
