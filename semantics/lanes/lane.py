@@ -135,6 +135,10 @@ class Lane:
     def serve(self, begin: int, end: int) -> bool:
         """[begin, end) is sent to somebody. Whether the lane's row is to say so."""
         self.served.add(max(begin, self.open), min(end, self.end))
+        return self.shown(begin, end)
+
+    def shown(self, begin: int, end: int) -> bool:
+        """[begin, end) is about to be sent. Whether the lane's row is to say so, before it is: it was given ahead."""
         news = False
         for run, first, stop in self.pieces(begin, end):
             if run.ahead and next(self._seen.outside(first, stop), None) is not None:

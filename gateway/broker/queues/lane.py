@@ -204,15 +204,16 @@ class LaneAtWork:
             # while a disk was asked; the lane that takes its place would not know that somebody was sent this
             raise IndexError("the lane is read again")
         if reached > offset:
-            if next(lane.sent_and_open(), None) is None:
-                self.moved_at = queue.node.clock.monotonic_ms()
-            if lane.serve(offset, reached):
-                # of what was given ahead, that somebody was sent it is stored before it is
+            if lane.shown(offset, reached):
+                # that somebody was sent what was given ahead is stored before it is
                 self.touch()
                 told: Promise[Outcome] = Promise()
                 queue.node.turn.write((), told.tell, Durability.OS)
                 if (yield told) is not None or self.stale:
                     raise IndexError("the lane is read again")
+            if next(lane.sent_and_open(), None) is None:
+                self.moved_at = queue.node.clock.monotonic_ms()
+            lane.serve(offset, reached)
         if not found and ended:
             # nothing of the rest can be read: whoever reads here goes on behind it
             self._barren = offset, reached

@@ -455,6 +455,7 @@ def test_what_was_given_ahead_is_sent_when_it_is_stored_that_it_was(stored: bool
             await asyncio.sleep(0)
         assert store.held
         assert not poll.done(), "a gateway that dies here has shown nothing"
+        assert not list(at_of(world).lane.sent_and_open()), "a consumer that goes here has lost nothing"
         if not stored:
             store.fail(StoreError("no"))
             with pytest.raises(IndexError):
