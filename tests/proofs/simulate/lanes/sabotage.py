@@ -18,7 +18,7 @@ from semantics.subscriptions.rows import CursorRow
 
 Patch = tuple[type[Any], str, Any]
 
-_commit, _end_all, _give, _serve = Lane.commit, Lane.end_all, Lane.give, Lane.serve
+_commit, _end_all = Lane.commit, Lane.end_all
 _crash, _touch = Lanes.crash, LaneAtWork.touch
 _lane_load, _cursor_load = Lane.load, Cursor.load
 
@@ -47,7 +47,6 @@ def _neighbours_die(self: Lanes, member: str, failed_now: Callable[[int, int], i
 
 
 def _forgets_sent(self: Lane, begin: int, end: int) -> bool:
-    self.served.add(max(begin, self.open), min(end, self.end))
     return False
 
 
@@ -80,7 +79,7 @@ SABOTAGES: dict[str, tuple[str, Patch]] = {
     "forgets-open": ("lanes-deaths", (Lane, "end_all", _forgets_open)),
     "shows-early": ("lanes-kills", (LaneAtWork, "touch", _shows_early)),
     "neighbours-die": ("lanes-poison", (Lanes, "crash", _neighbours_die)),
-    "forgets-sent": ("lanes-cold", (Lane, "serve", _forgets_sent)),
+    "forgets-sent": ("lanes-cold", (Lane, "shown", _forgets_sent)),
     "offsets-again": ("lanes-kills", (Lane, "load", classmethod(_offsets_again))),
     "counts-gone": ("lanes-kills", (Cursor, "load", classmethod(_counts_gone))),
 }
