@@ -324,6 +324,12 @@ class Soak:
                 "  records settled, dead letters",
                 f"{seen['share records settled']:,}, {seen['dead letters']:,}",
             ),
+            ("queue deliveries, again", f"{seen['queue deliveries']:,}, {seen['queue redeliveries']:,}"),
+            (
+                "  acknowledged, dead letters",
+                f"{seen['queue acknowledgements']:,}, {seen['queue dead letters']:,}",
+            ),
+            ("  deliveries of lanes read again", f"{seen['queue deliveries read again']:,}"),
             ("topics compared", f"{seen['topics checked']:,}"),
             ("start to the first answer", f"p50 {statistics.median(starts):.2f} s, max {starts[-1]:.2f} s"),
             ("last client that went on", f"{figures.slowest[1]}, {figures.slowest[0]:.1f} s"),

@@ -29,6 +29,7 @@ KINDS = (
     "shares",
     "shares_librdkafka",
     "share_comings",
+    "lanes",
 )
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "orders": (4, {"internal.segment.bytes": "200000"}),
