@@ -16,6 +16,7 @@ from gateway.broker.subscriptions.letter_kinds import Dead
 from gateway.broker.subscriptions.letters import Burial, Letters
 from gateway.broker.turn import Turn
 from gateway.promise import Promise
+from semantics.lanes.lane import Lane
 from semantics.subscriptions import rows as cursor_rows
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import AVAILABLE, BACKOFF, DELAYED, DONE
@@ -224,8 +225,28 @@ def bury_nothing() -> None:
     Letters._append = some  # type: ignore[method-assign]
 
 
+def ack_one_more() -> None:
+    """A commit of a queue topic acknowledges the record behind what it says, too."""
+    commit = Lane.commit
+    Lane.commit = lambda self, offset, *rest, **more: commit(  # type: ignore[method-assign]
+        self, min(offset + 1, self.end), *rest, **more
+    )
+
+
+def forget_lanes() -> None:
+    """A start drops what is known of lanes: their offsets begin anew."""
+
+    def change(database: Database, batch: Any) -> None:
+        for key, _ in database.scan(Family.LANE):
+            batch.delete(key, database.handles["lane"])
+
+    _at_start(change)
+
+
 SABOTAGES = {
     "answer-early": answer_early,
+    "ack-one-more": ack_one_more,
+    "forget-lanes": forget_lanes,
     "forget-producers": forget_producers,
     "forget-offsets": forget_offsets,
     "same-epoch": same_epoch,

@@ -32,6 +32,8 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed_under_load(tmp_
     assert soak.oracle.seen["read again"] > 0
     assert soak.oracle.seen["share redeliveries"] > 0
     assert soak.oracle.seen["dead letters"] > 0
+    assert soak.oracle.seen["queue acknowledgements"] > 0
+    assert soak.oracle.seen["queue deliveries read again"] > 0
 
 
 @pytest.mark.parametrize("promise", ["answer-early", "cut-logs", "forget-producers"])

@@ -16,6 +16,8 @@ BASE, GROUP, PARTITIONS, LANES, KEYS, LIMIT = "parcels", "dock", 2, 4, 23, 3
 QUEUE, LETTERS = f"{BASE}-{GROUP}-QUEUE", f"{BASE}-{GROUP}-DLQ"
 BAD = 41
 """Of so many records one is nacked each time."""
+LOST = 60.0
+"""So long nothing may come before what was acknowledged by nobody is lost."""
 AHEAD = 2_000
 """Records that wait, at most."""
 SESSION_MS = 6_000
@@ -193,8 +195,9 @@ class Member(Load):
         if dock.complete.is_set():
             with dock.lock:
                 left, certain = dock.oracle.left, dock.oracle.certain
-            # what may have been acknowledged comes again soon, or never
-            if not left or (not certain and time.monotonic() - dock.moved > IDLE):
+            idle = time.monotonic() - dock.moved
+            # what may have been acknowledged comes again soon, or never; and what was not, is missed below
+            if not left or idle > (LOST if certain else IDLE):
                 dock.drained.set()
         return dock.drained.is_set() or self.world.abandoned
 
