@@ -67,6 +67,7 @@ class Source:
 
     def mark(self, lane: str, ranges: Ranges, mark: Mark) -> None:
         """They are nacked, dead, or go to the retry letter topic."""
+        self._recall(lane)
         cursor, now, wall = self._cursor()
         if mark.verb is Verb.RETRY:
             waiting, delay_ms = cursor.reconsume_later(lane, ranges, mark.delay_ms, wall)
@@ -80,6 +81,7 @@ class Source:
 
     def crash(self, lane: str, ranges: Ranges, most: int | None) -> None:
         """They were in the hands of a consumer that was lost: see `Cursor.crash`."""
+        self._recall(lane)
         cursor, now, wall = self._cursor()
         cursor.crash(lane, ranges, most, now, wall)
         self.at.parked.serve_soon()
@@ -95,6 +97,7 @@ class Source:
 
     def give_back(self, lane: str, ranges: Ranges) -> None:
         """They were sent to nobody."""
+        self._recall(lane)
         self.at.give_back(lane, ranges)
 
     def slots_of(self, ranges: Ranges) -> set[int] | None:
@@ -108,6 +111,11 @@ class Source:
     def failures(self, offset: int) -> int:
         """How often a record has failed by now."""
         return self.at.ready().failures(offset)
+
+    def _recall(self, lane: str) -> None:
+        """Earlier records of keys come back: what is just being taken for the lane would overtake them."""
+        if self.at.key_shared:
+            self.at.recall(lane)
 
     def _cursor(self) -> tuple[Cursor, int, int]:
         at = self.at

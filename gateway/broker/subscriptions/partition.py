@@ -302,6 +302,15 @@ class SubscriptionPartition:
             self.cursor.give_back(consumer, ranges, self.node.clock.monotonic_ms())
             self.parked.serve_soon()
 
+    def recall(self, consumer: str) -> None:
+        """What fetches of an attached consumer have in hand while they wait for a disk is available again, and they
+        end with nothing.
+        """
+        cursor, its = self.cursor, self.consumers.get(consumer)
+        if cursor is not None and its is not None and self.reader.waits:
+            self.reader.give_up(consumer, cursor, self.node.clock.monotonic_ms())
+            its.begun += 1
+
     def withhold(self, consumer: str, since: int) -> None:
         """The answer with what the consumer has acquired since then waits: its locks begin with `sent`."""
         if self.cursor is not None:

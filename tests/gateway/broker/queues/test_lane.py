@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.broker.errors import KafkaError
-from gateway.wire.batch import header
+from gateway.wire.batch import admit, header
 from gateway.wire.errors import Error
+from gateway.wire.records import Record, build_batch
 from store import memory
 from store.api import Corrupt, Family, StoreError
 from tests.gateway.broker.queues.reading import Client, FailingStore, at_of, numbers, queue_of, queued
@@ -512,5 +514,49 @@ def test_what_is_taken_for_a_lane_that_is_read_again_goes_to_the_one_in_its_plac
         await asked
         assert source.ready().acquired == 0, "no lane knows of it"
         assert len(await Client(world).read()) == 5
+
+    run(test)
+
+
+@pytest.mark.parametrize("how", ["a nack", "a crash", "a crash before it was sent"])
+def test_what_is_just_being_taken_for_a_lane_does_not_overtake_what_comes_back(how: str) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind="key_shared", limit=5)
+        queue_of(world).assigned({"m": [0]})
+        await world.produce(b"first", key=b"k")
+        client = Client(world)
+        if how.endswith("sent"):
+            await client.poll()
+            at_of(world).at_end()
+        else:
+            assert await client.read() == {0: b"first"}
+        source = world.at()
+
+        class Cooling(Disk):
+            """Of which the first read is warm."""
+
+            def read(self, *asked: Any, **more: Any) -> Any:
+                self.cold = self.reads > 0
+                return super().read(*asked, **more)
+
+        source.partition.log = disk = Cooling(source.partition.log)
+        # what is taken lies in two batches, too large to be read together
+        found = world.broker.partition(world.broker.topics.get("t"), 0)
+        for value in (b"second", b"third"):
+            batch = build_batch([Record(0, world.clock.wall_ms(), b"k", value + bytes(250_000), [])])
+            found.append(batch, admit(batch), world.clock.wall_ms())
+        await world.settled()
+        assert disk.waiting
+        assert source.ready().acquired == 2
+        if how == "a nack":
+            queue_of(world).commit(0, 1, "ack1;n:50=0", member=True)
+        else:
+            queue_of(world).crashed("m")
+        disk.reads = -1_000
+        await disk.go()
+        await world.pass_time(60)
+        again = Client(world)
+        values = [value or b"" for value in (await again.read()).values()]
+        assert [value.rstrip(b"\0") for value in values] == [b"first", b"second", b"third"]
 
     run(test)
