@@ -20,6 +20,7 @@ from store.api import Delete, DropLog, Family, Put, Store, Write
 _NAME = b"t/"
 _ID = b"i/"
 _PLAIN = b"c/"
+_OVER = b"q/"
 _NEXT_PARTITION = b"next-partition-id"
 _CACHED = 20_000
 COUNT_PAGES = 100
@@ -32,11 +33,17 @@ MOST_LANES = 1_000
 """Lanes of a queue topic: a consumer has one at least, or it gets nothing."""
 
 
-class QueueOf(msgspec.Struct):
-    """Whose deliveries a queue topic has: the subscription of this name on the topic with this id."""
+class QueueOf(msgspec.Struct, omit_defaults=True):
+    """Whose deliveries a queue topic has: the subscription of this name on the topic with this id, or on all topics
+    that match a pattern; then there is no id.
+    """
 
     topic_id: bytes
     subscription: str
+    # as `semantics.patterns` reads it
+    pattern: str = ""
+    # over a pattern: what its lanes go by, and what subscriptions are made with
+    overrides: dict[str, str] = {}
 
 
 class Topic(msgspec.Struct, omit_defaults=True):
@@ -120,12 +127,22 @@ class Catalog:
             name = key[len(_NAME) :].decode()
             yield self._by_name.get(name) or _decoder.decode(value)
 
-    async def every(self) -> AsyncIterator[Topic]:
-        """All topics by name, in pages, so that a long catalog does not hold up the data path."""
-        start = ""
+    def over_patterns(self) -> list[Topic]:
+        """The queue topics over patterns."""
+        skip = len(_OVER)
+        found = [self.get(key[skip:].decode()) for key, _ in self._store.scan(Family.CATALOG, _OVER)]
+        return [topic for topic in found if topic is not None]
+
+    async def every(self, prefix: str = "") -> AsyncIterator[Topic]:
+        """All topics by name, or those whose names begin so, in pages, so that a long catalog does not hold up the data
+        path.
+        """
+        start = prefix
         while True:
             page = list(self.topics(start, PAGE))
             for topic in page:
+                if not topic.name.startswith(prefix):
+                    return
                 yield topic
             if len(page) < PAGE:
                 return
@@ -186,12 +203,15 @@ class Catalog:
     def writes_create(self, topic: Topic) -> list[Write]:
         """The rows. Of its logs nothing is written: the first append to one makes it."""
         name = topic.name.encode()
-        return [
+        writes: list[Write] = [
             Put(Family.CATALOG, _NAME + name, _encoder.encode(topic)),
             Put(Family.CATALOG, _ID + topic.topic_id, name),
             Put(Family.CATALOG, _PLAIN + plain(topic.name).encode(), name),
             self.allocation(),
         ]
+        if topic.queue is not None and topic.queue.pattern:
+            writes.append(Put(Family.CATALOG, _OVER + name, b""))
+        return writes
 
     def writes_update(self, topic: Topic, *, grown: bool = False) -> list[Write]:
         writes: list[Write] = [Put(Family.CATALOG, _NAME + topic.name.encode(), _encoder.encode(topic))]
@@ -205,6 +225,8 @@ class Catalog:
             Delete(Family.CATALOG, _ID + topic.topic_id),
             Delete(Family.CATALOG, _PLAIN + plain(topic.name).encode()),
         ]
+        if topic.queue is not None and topic.queue.pattern:
+            writes.append(Delete(Family.CATALOG, _OVER + topic.name.encode()))
         writes.extend([DropLog(partition) for partition in topic.partitions])
         return writes
 

@@ -8,7 +8,7 @@ import logging
 import re
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
 
     Follows = Callable[[Topic], tuple[list[Write], Callable[[], None]]]
-    """What is to be written when a topic is deleted, and to be called when that is durable. Nothing is appended to it
-    any more. Raises KafkaError.
+    """What is to be written with the making or the deletion of a topic, and to be called when that is durable. Nothing
+    is appended to one that is deleted any more. Raises KafkaError.
     """
 
 log = logging.getLogger("magnetar.topics")
@@ -79,6 +79,8 @@ class Topics:
         self._changed = changed
         self.followed_by: list[Follows] = []
         """who has something that goes with a topic"""
+        self.come_with: list[Follows] = []
+        """who has something that is made with a topic of `create`, whose row is not there yet"""
         # names whose creation is on its way to the disk, by what they are without dots
         self._creating: dict[str, str] = {}
         # of those that are called like partitions, what they would be partitions of
@@ -170,7 +172,11 @@ class Topics:
         partitions = self.check_create(name, partitions, configs)
         topic = self._new(name, partitions, configs, internal, partitioned or partitions > 1)
         with self._taken(name):
-            await self._write(self._catalog.writes_create(topic), name, topic)
+            theirs = [each(topic) for each in self.come_with]
+            more = [write for writes, _ in theirs for write in writes]
+            await self._write(
+                [*self._catalog.writes_create(topic), *more], name, topic, [made for _, made in theirs]
+            )
         notice(topic)
         return topic
 
@@ -341,10 +347,20 @@ class Topics:
                 self._locks[name] = lock, users - 1
 
     @step("catalog.before", "catalog.after")
-    async def _write(self, writes: list[Write], name: str, topic: Topic | None) -> None:
-        """Commit a change of the catalog. It shows at once: nobody may meet a topic whose logs are gone."""
+    async def _write(
+        self, writes: list[Write], name: str, topic: Topic | None, before: Iterable[Callable[[], None]] = ()
+    ) -> None:
+        """Commit a change of the catalog. It shows at once: nobody may meet a topic whose logs are gone. `before` that
+        these are called.
+        """
+
+        def shows() -> None:
+            for each in before:
+                each()
+            self._changed(name, topic)
+
         try:
-            await self._node.write(writes, then=lambda: self._changed(name, topic))
+            await self._node.write(writes, then=shows)
         except StoreError as error:
             raise from_store(error) from error
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
 
 TYPE = "pulsar.subscription.type"
+MODE = "pulsar.key.shared.mode"
 
 OF_THE_GROUP = "pulsar.retry.letter.topic"
 """The one of Pulsar's configs that is not a subscription's: its topic collects the retries of all the group reads."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -124,6 +124,23 @@ class Queue:
     def in_turn(self) -> Iterator[Source]:
         """The sources, whoever has waited longest first."""
         return iter(list(self.sources.values()))
+
+    def add(self, sources: Sequence[Source]) -> None:
+        """Lanes are given records of these, too: cursors that are loaded. None of them is being given anything. Raises
+        KafkaError.
+        """
+        for source in sources:
+            for each in self.at:
+                source.hold(each.consumer, ())
+            self.sources[source.id] = source
+            self.fsync = self.fsync or source.at.partition.durability == "fsync"
+        for each in self.at:
+            for source in sources:
+                if source.may_serve(each.consumer):
+                    each.give()
+                    break
+                # nobody looks at the others again for that
+                source.at.parked.add(each)
 
     def served(self, source: Source) -> None:
         """It was the turn of this one."""

@@ -5,31 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from gateway.broker.catalog import MOST_LANES, QueueOf, Topic
+from gateway.broker.catalog import QueueOf, Topic
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading, all_loaded, check_loaded
+from gateway.broker.queues import making
 from gateway.broker.queues import rows as lane_rows
 from gateway.broker.queues.building import Builder
-from gateway.broker.queues.lane import name_of as lane_name
 from gateway.broker.queues.news import News
+from gateway.broker.queues.patterned import PatternedQueues, ShareGroups, left
 from gateway.broker.queues.queue import Queue
 from gateway.broker.queues.source import Source
 from gateway.broker.queues.telling import Refusals
 from gateway.broker.subscriptions import letter_names, rows
-from gateway.broker.subscriptions.subscription import KEY_SHARED
-from gateway.config import subscription_configs
 from gateway.peer import Peer
-from gateway.promise import Promise
 from gateway.wire.errors import Error
-from semantics.subscriptions import selectors
-from semantics.subscriptions.selectors import SelectorError
-from store.api import Outcome, StoreError, Write, of_partition
+from store.api import StoreError, Write, of_partition
 from store.pending import Pending
 
 if TYPE_CHECKING:
@@ -54,23 +49,6 @@ def name_of(topic: str, subscription: str) -> str:
     return f"{topic}-{subscription}{letter_names.QUEUE}"
 
 
-def dealt(config: GroupConfig, lanes: int) -> bytes:
-    """Who owns which slots when all lanes are there, as a subscription's row keeps it; nothing for Shared. Raises
-    KafkaError INVALID_CONFIG.
-    """
-    if config.subscription.type != KEY_SHARED:
-        return b""
-    selector = selectors.make(config.mode)
-    for index in range(lanes):
-        lane = lane_name(index)
-        ranges = config.ranges.get(lane)
-        try:
-            selector.add(lane, list(ranges) if ranges is not None else None)
-        except SelectorError as error:
-            raise KafkaError(Error.INVALID_CONFIG, f"{lane} gets no slots: {error}") from error
-    return selector.dump()
-
-
 class ClassicGroups(Protocol):
     """Those whose members are the consumers. All raise KafkaError while a group is not loaded."""
 
@@ -88,14 +66,6 @@ class ClassicGroups(Protocol):
 
     async def give_way(self, group_id: str, /) -> None:
         """Delete one that has no members and has committed nothing."""
-        ...
-
-
-class ShareGroups(Protocol):
-    """Those that subscriptions have which no lanes serve."""
-
-    def giving_way(self, group_id: str, /) -> AbstractAsyncContextManager[None]:
-        """Nobody joins one of that id meanwhile, and none is left at the end. Raises KafkaError."""
         ...
 
 
@@ -123,6 +93,7 @@ class Queues:
         self._news: dict[bytes, News] = {}
         # for who asks why
         self.refusals = Refusals()
+        self.patterned = PatternedQueues(node, subscriptions, share_groups)
 
     # -- found ------------------------------------------------------------------------------------------------------
 
@@ -131,8 +102,10 @@ class Queues:
         found = self._live.get(topic.topic_id)
         if found is not None:
             if not found.gone:
+                # one over a pattern may have many topics: it looks when one of them has changed
+                over = found.topic.queue is not None and found.topic.queue.pattern
                 if found.version == self.node.catalog.version or (
-                    found.topic.partitions == topic.partitions and self._same_sources(found)
+                    found.topic.partitions == topic.partitions and (over or self._up_to_date(found))
                 ):
                     found.version = self.node.catalog.version
                     return found
@@ -186,6 +159,9 @@ class Queues:
         found = catalog.get(name_of(topic.name, group))
         if found is not None and found.queue == QueueOf(topic.topic_id, group):
             return found
+        over = self.patterned.serving(topic, group)
+        if over is not None:
+            return over
         suffix = f"-{group}{letter_names.RETRY}"
         if topic.name.endswith(suffix):
             base = catalog.get(topic.name.removesuffix(suffix))
@@ -195,18 +171,38 @@ class Queues:
 
     def of_group(self, group: str) -> list[Topic]:
         """The queue topics whose deliveries a group acknowledges. Raises StoreError."""
-        found = [self.node.catalog.get(row.queue) for row in self._subscriptions.of_group(group) if row.queue]
-        return [topic for topic in found if topic is not None]
+        catalog = self.node.catalog
+        served = dict.fromkeys(row.queue for row in self._subscriptions.of_group(group) if row.queue)
+        over = letter_names.over_pattern(catalog, group)
+        if over is not None:
+            # though no topic matches as yet
+            served[over.name] = None
+        return [topic for name in served if (topic := catalog.get(name)) is not None]
 
     def _read(self, topic: Topic) -> Iterator[tuple[Topic, Subscription]]:
-        """The topics that lanes are given records of, with the subscriptions on them: the base, and its retries.
-        Raises KafkaError.
+        """The topics that lanes are given records of, with the subscriptions on them: the base, and its retries; all
+        bases that match a pattern, each once. Raises KafkaError.
         """
         queue = topic.queue
         assert queue is not None
+        if not queue.pattern:
+            yield from self._read_base(topic, queue, queue.topic_id)
+            return
+        read: set[bytes] = set()
+        for topic_id in self.patterned.bases(queue):
+            if self.node.catalog.by_id(topic_id) is None:
+                continue
+            for found, its in self._read_base(topic, queue, topic_id):
+                if found.topic_id not in read:
+                    read.add(found.topic_id)
+                    yield found, its
+
+    def _read_base(
+        self, topic: Topic, queue: QueueOf, topic_id: bytes
+    ) -> Iterator[tuple[Topic, Subscription]]:
         node, known = self.node, self._subscriptions
-        base = node.catalog.by_id(queue.topic_id)
-        subscription = known.by_id(queue.subscription, queue.topic_id) if base is not None else None
+        base = node.catalog.by_id(topic_id)
+        subscription = known.by_id(queue.subscription, topic_id) if base is not None else None
         if base is None or subscription is None:
             raise KafkaError(
                 Error.UNKNOWN_TOPIC_OR_PARTITION,
@@ -218,13 +214,30 @@ class Queues:
         if retries is not None and following is not None:
             yield retries, following
 
-    def _same_sources(self, queue: Queue) -> bool:
+    def _up_to_date(self, queue: Queue) -> bool:
+        """Whether a queue has the sources that it is to have by now. Those that have come are added to it."""
+        wanted: list[tuple[Subscription, int]] = []
+        there: set[int] = set()
         try:
-            return set(queue.sources) == {
-                number for topic, _ in self._read(queue.topic) for number in topic.partitions
-            }
+            for topic, its in self._read(queue.topic):
+                there.update(topic.partitions)
+                wanted += [
+                    (its, index)
+                    for index, number in enumerate(topic.partitions)
+                    if number not in queue.sources
+                ]
+            if not there.issuperset(queue.sources):
+                return False
+            if wanted:
+                if any(each.giving for each in queue.at):
+                    # they look at the sources that they know
+                    return False
+                queue.add([_source(its, index) for its, index in wanted])
+                for its, _ in wanted:
+                    its.holder = queue
         except KafkaError:
             return False
+        return True
 
     def _load(self, topic: Topic) -> Queue:
         node = self.node
@@ -233,12 +246,9 @@ class Queues:
             check_loaded(store, of_partition(number))
         sources: list[Source] = []
         read = list(self._read(topic))
-        _, subscription = read[0]
+        config = self._config_of(topic, read)
         for found, its in read:
-            for index in range(len(found.partitions)):
-                at = its.partition(index)
-                at.ready()
-                sources.append(Source(at))
+            sources += [_source(its, index) for index in range(len(found.partitions))]
         # not loaded: then nobody is to find lanes without owners
         assigned = self._assigned_in(topic)
         queue = Queue(
@@ -247,7 +257,7 @@ class Queues:
             store,
             self._builder,
             sources,
-            config=lambda: subscription.config,
+            config=config,
             fsync=any(source.at.partition.durability == "fsync" for source in sources),
         )
         queue.version = node.catalog.version
@@ -257,6 +267,17 @@ class Queues:
             its.holder = queue
         queue.assigned(assigned)
         return queue
+
+    def _config_of(
+        self, topic: Topic, read: Sequence[tuple[Topic, Subscription]]
+    ) -> Callable[[], GroupConfig]:
+        """What its lanes go by: what its subscription does, or what it was made with over all that it reads."""
+        of = topic.queue
+        assert of is not None
+        if of.pattern:
+            return partial(self.node.group_configs.overridden, of.subscription, of.overrides)
+        _, subscription = read[0]
+        return lambda: subscription.config
 
     def _assigned_in(self, topic: Topic) -> dict[str, Sequence[int]]:
         """Member -> its lanes. Raises KafkaError; Loading."""
@@ -318,22 +339,12 @@ class Queues:
     ) -> Topic:
         """The queue topic of a subscription, which is made too if it is missing. Raises KafkaError."""
         node, known = self.node, self._subscriptions
-        if not 1 <= lanes <= MOST_LANES:
-            raise KafkaError(
-                Error.INVALID_PARTITIONS,
-                f"A queue topic has 1 to {MOST_LANES} lanes; {lanes} were asked for.",
-            )
+        making.check_lanes(lanes)
         base = node.topics.get(topic)
         if base.queue is not None:
             raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
         if known.get(subscription, topic) is None:
-            own = node.group_configs.own(subscription)
-            said = overrides or {}
-            pulsars = subscription_configs.as_pulsars(own, said)
-            problem = subscription_configs.check(said, own, pulsars, node.settings)
-            if problem is not None:
-                raise KafkaError(Error.INVALID_CONFIG, problem)
-            overrides = {**pulsars, **said}
+            overrides = making.configs_of_new(node, subscription, overrides or {})
             config = node.group_configs.overridden(subscription, overrides)
             starts = await known.starts(base, config)
             await known.make(subscription, topic, starts, overrides, {})
@@ -350,37 +361,40 @@ class Queues:
 
     async def _serve(self, found: Subscription, name: str, lanes: int) -> None:
         """Commit the queue topic of this name, and that it serves a subscription. Raises KafkaError."""
-        node, known, subscription = self.node, self._subscriptions, found.group
+        node, subscription = self.node, found.group
         if node.catalog.get(name) is not None:
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        if found.consumers:
-            raise KafkaError(
-                Error.NON_EMPTY_GROUP,
-                f"Subscription {subscription} has consumers of a share group: one is served by share groups or by "
-                "lanes. Stop them first.",
-            )
-        selector = dealt(found.config, lanes)
-        row = msgspec.structs.replace(await found.rewriting(), queue=name, selector=selector)
-        stored = Promise[Outcome]()
+        making.check_free(node, found, name)
+        selector = making.dealt(found.config, lanes)
+        await making.commit(
+            node,
+            name,
+            lanes,
+            QueueOf(found.topic_id, subscription),
+            [(found, lambda row: msgspec.structs.replace(row, selector=selector))],
+            [],
+            partial(self._subscriptions.configs.apply, subscription),
+        )
 
-        def more(made: Topic) -> list[Write]:
-            return [rows.writes_changed(row)]
-
-        def done(outcome: Outcome) -> None:
-            # whoever asked for it may be gone by now
-            found.rewritten(row if outcome is None else None)
-            if outcome is None:
-                known.configs.apply(subscription)
-            stored.tell(outcome)
-
-        try:
-            of = QueueOf(found.topic_id, subscription)
-            node.topics.create_with(name, lanes, {}, more, done, queue=of)
-        except BaseException:
-            found.rewritten(None)
-            raise
-        if (outcome := await stored) is not None:
-            raise from_store(outcome)
+    async def make_over(
+        self,
+        subscription: str,
+        pattern: str,
+        lanes: int,
+        overrides: Mapping[str, str],
+        reset: str | None = None,
+    ) -> Topic:
+        """The queue topic over a pattern: see `PatternedQueues.make`. Raises KafkaError."""
+        made = await self.patterned.make(subscription, pattern, lanes, overrides, reset)
+        of = made.queue
+        assert of is not None
+        for topic_id in self.patterned.bases(of):
+            found = self._subscriptions.by_id(subscription, topic_id)
+            if found is not None:
+                await self._read_retries(
+                    made, found.topic, found.config.retries_of(subscription, found.topic)
+                )
+        return made
 
     def grown(self, topic: Topic) -> None:
         """A queue topic has more lanes, durably. Those who fetch are told once that they should look for leaders, and
@@ -401,17 +415,19 @@ class Queues:
             log.info("group %s is not rebalanced: %s", of.subscription, error)
 
     def topic_changed(self, name: str) -> None:
-        """A topic is there, has grown, or is gone: queues that read it, or are to read it, are read again. Not by
-        whoever asks next: a fetch of a session waits on the lanes that it knows, and asks nobody.
+        """A topic is there, has grown, or is gone: queues that are to read it do so, and those that have read it are
+        read again. Not by whoever asks next: a fetch of a session waits on the lanes that it knows, and asks nobody.
         """
         for queue in list(self._live.values()):
-            if not queue.gone and self._may_read(queue.topic, name) and not self._same_sources(queue):
+            if not queue.gone and self._may_read(queue.topic, name) and not self._up_to_date(queue):
                 queue.throw_away(f"topic {name} has changed")
 
     def _may_read(self, topic: Topic, name: str) -> bool:
         """Whether lanes are given records of the topic of this name, if it is there."""
         queue = topic.queue
         assert queue is not None
+        if queue.pattern:
+            return self.patterned.concerns(queue, name)
         base = self.node.catalog.by_id(queue.topic_id)
         if base is None or name == base.name:
             return True
@@ -431,8 +447,9 @@ class Queues:
         from the first on: consumers that know only offsets cannot subscribe to it. Raises KafkaError.
         """
         for base, subscription in letter_names.bases(self.node.catalog, retries.name, letter_names.RETRY):
-            queue = self.node.catalog.get(name_of(base, subscription))
-            if queue is not None and queue.queue is not None:
+            found = self.node.catalog.get(base)
+            queue = self.serving(found, subscription) if found is not None else None
+            if queue is not None:
                 await self._read_retries(queue, base, retries.name)
 
     async def _read_retries(self, queue: Topic, base: str, retries: str) -> None:
@@ -444,9 +461,9 @@ class Queues:
             return
         await known.ensure(group, retries, [0] * len(there.partitions))
         live = self._live.get(queue.topic_id)
-        if live is not None:
-            # it may have looked between the two commits
-            live.version = -1
+        if live is not None and not live.gone and not self._up_to_date(live):
+            # it looked between the two commits
+            live.throw_away(f"topic {retries} has changed")
 
     def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What goes with the deletion of a topic: see `Topics.followed_by`. Raises KafkaError."""
@@ -461,7 +478,12 @@ class Queues:
             raise from_store(error) from error
         for row in found:
             its = node.catalog.get(row.queue) if row.queue else None
-            if its is not None:
+            if its is None:
+                continue
+            if its.queue is not None and its.queue.pattern:
+                # it goes on with the others
+                after.append(partial(self.patterned.went, topic))
+            else:
                 more, gone = self._deleted(its, with_subscription=True)
                 writes += [*node.catalog.writes_delete(its), *more]
                 after += [gone, partial(self._changed, its.name, None)]
@@ -478,19 +500,25 @@ class Queues:
         writes: list[Write] = [lane_rows.writes_deleted(number) for number in topic.partitions]
         of = topic.queue
         assert of is not None
-        found = self._subscriptions.by_id(of.subscription, of.topic_id)
+        over: Callable[[], None] | None = None
+        if of.pattern:
+            more, over = self.patterned.leave(of)
+            writes += more
+        found = self._subscriptions.by_id(of.subscription, of.topic_id) if not of.pattern else None
         row = None
         if found is not None and not with_subscription:
-            # lanes have no slots any more, which nobody is to wait for
-            row = msgspec.structs.replace(found.row, queue="", selector=b"")
+            row = left(found.row)
         if row is not None:
             writes.append(rows.writes_changed(row))
 
         def gone() -> None:
             self._news.pop(topic.topic_id, None)
-            changed = found is not None and row is not None and not found.gone
-            if found is not None and row is not None and changed:
-                # before the lanes go: what follows from that is written over it
+            changed = over is not None
+            # before the lanes go: what follows from that is written over it
+            if over is not None:
+                over()
+            elif found is not None and row is not None and not found.gone:
+                changed = True
                 found.row = row
             queue = self._live.pop(topic.topic_id, None)
             if queue is not None:
@@ -506,3 +534,10 @@ class Queues:
             task.add_done_callback(self._tasks.discard)
 
         return writes, gone
+
+
+def _source(subscription: Subscription, index: int) -> Source:
+    """A partition with its cursor. Raises KafkaError; Loading."""
+    at = subscription.partition(index)
+    at.ready()
+    return Source(at)

@@ -248,12 +248,26 @@ class SubscriptionConfigs:
             if problem is not None:
                 raise KafkaError(Error.INVALID_CONFIG, problem)
             changed = msgspec.structs.replace(row, properties=dict(properties))
+            self._check_alike(subscription, changed)
             with self._keep_out(group, self._check_properties(subscription, changed)):
                 try:
                     await subscription.keep(dict(properties))
                 except StoreError as error:
                     raise from_store(error) from error
                 self.apply(group)
+
+    def _check_alike(self, subscription: Subscription, new: SubscriptionRow) -> None:
+        """The lanes of a queue topic over a pattern serve many subscriptions, all of one type. Raises KafkaError."""
+        over = letter_names.over_pattern(self._node.catalog, new.group)
+        if over is None or new.queue != over.name:
+            return
+        old, its = subscription.config, self.of(new)
+        if (old.subscription.type, old.mode) != (its.subscription.type, its.mode):
+            raise KafkaError(
+                Error.INVALID_CONFIG,
+                f"Subscription {new.group} of topic {new.topic} is served by the lanes of {over.name}, and all that it "
+                "serves are alike: delete that first, which keeps the subscriptions.",
+            )
 
     def _check_properties(self, subscription: Subscription, new: SubscriptionRow) -> bool:
         """Refuse what is fixed while consumers are connected to the subscription, or to that of its retries. Whether

@@ -34,6 +34,18 @@ def bases(topics: Topics, name: str, suffix: str) -> Iterator[tuple[str, str]]:
         end = stem.rfind("-", 0, end)
 
 
+def queue_over(subscription: str) -> str:
+    """What the queue topic over a pattern is called that serves the subscriptions of this name."""
+    return f"{subscription}{QUEUE}"
+
+
+def over_pattern(topics: Topics, subscription: str) -> Topic | None:
+    """The queue topic over a pattern that serves the subscriptions of this name, None where there is none."""
+    found = topics.get(queue_over(subscription))
+    its = found.queue if found is not None else None
+    return found if its is not None and its.pattern and its.subscription == subscription else None
+
+
 def missing_base(topics: Topics, name: str) -> str | None:
     """Why a topic should not come into being only because somebody asked for it, or None."""
     for suffix in (RETRY, DLQ, QUEUE):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
-from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions import letter_names, rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
 from gateway.broker.subscriptions.counted import Counted
 from gateway.broker.subscriptions.letters import Letters
@@ -126,6 +126,10 @@ class Subscriptions:
 
     def lanes_of(self, group: str) -> str | None:
         """A queue topic that serves one of a group's subscriptions, None where none does. Raises KafkaError."""
+        over = letter_names.over_pattern(self.node.catalog, group)
+        if over is not None:
+            # though no topic matches as yet
+            return over.name
         try:
             names = [row.queue for row in self.of_group(group) if row.queue]
         except StoreError as error:
@@ -301,8 +305,13 @@ class Subscriptions:
         starts: Sequence[int],
         overrides: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
+        *,
+        queue: str = "",
+        selector: bytes = b"",
     ) -> tuple[SubscriptionRow, list[Write]]:
-        """What makes a subscription that begins at `starts`, an offset for each partition (0: its first record)."""
+        """What makes a subscription that begins at `starts`, an offset for each partition (0: its first record).
+        `queue`, `selector`: the queue topic that serves it, and what its lanes own.
+        """
         node = self.node
         number = self._next_id
         self._next_id += 1
@@ -313,8 +322,10 @@ class Subscriptions:
             topic.topic_id,
             node.clock.wall_ms(),
             "",
+            selector=selector,
             overrides=dict(overrides or {}),
             properties=dict(properties or {}),
+            queue=queue,
         )
         config = self.configs.of(row)
         row.type = config.subscription.type

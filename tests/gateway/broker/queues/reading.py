@@ -36,11 +36,13 @@ def parts(buffers: Iterable[Any]) -> dict[int, bytes | None]:
 class Client:
     """Reads one lane, from where the server says that its group goes on."""
 
-    def __init__(self, world: World, index: int = 0, topic: str = "t", group: str = "g") -> None:
+    def __init__(
+        self, world: World, index: int = 0, topic: str = "t", group: str = "g", *, name: str | None = None
+    ) -> None:
         self.world = world
         self.index = index
-        self.topic = name_of(topic, group)
-        self.position = at_of(world, index, topic, group).lane.open
+        self.topic = name or name_of(topic, group)
+        self.position = queue_of(world, self.topic).at[index].lane.open
         self.woken = 0
         self.lane: LaneAtWork | None = None
 

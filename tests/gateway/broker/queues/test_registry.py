@@ -178,27 +178,44 @@ def test_a_base_that_grows_is_read_whole(folder: Path | None) -> None:
     run(test, folder)
 
 
-def test_a_reader_that_waits_is_told_of_topics_that_are_to_be_read_too() -> None:
+def test_a_reader_that_waits_is_given_what_comes_into_topics_that_are_to_be_read_too() -> None:
     """A fetch of a session waits on the lane that it has, and asks for no other until it is woken."""
 
     async def test(world: World) -> None:
         queue = await queued(world)
         client = Client(world)
         assert await client.poll() == {}
-        for change in (
-            world.broker.topics.grow("t", 2),
-            world.broker.subscriptions.make_retries("g", "t", "t-g-RETRY"),
-            world.broker.topics.delete("t-g-RETRY"),
-        ):
-            woken, lane = client.woken, client.lane
-            await change
+        await world.broker.topics.grow("t", 2)
+        await world.broker.subscriptions.make_retries("g", "t", "t-g-RETRY")
+        await world.settled()
+        # what it holds stays with it
+        assert not queue.gone
+        for topic, index in (("t", 1), ("t-g-RETRY", 0), ("t-g-RETRY", 1)):
+            woken = client.woken
+            await world.produce(b"%d" % index, topic=topic, index=index)
             await world.settled()
-            assert queue.gone
             assert client.woken > woken
-            assert lane is not None
-            assert lane.stale
-            queue = queue_of(world)
-            await client.poll()
+            assert client.lane is not None
+            assert client.lane.high_watermark == client.position + 1
+            assert [*(await client.poll()).values()] == [b"%d" % index]
+            assert await client.poll() == {}
+
+    run(test)
+
+
+def test_a_reader_that_waits_is_told_that_a_topic_is_gone() -> None:
+    async def test(world: World) -> None:
+        queue = await queued(world)
+        await world.broker.subscriptions.make_retries("g", "t", "t-g-RETRY")
+        client = Client(world)
+        assert await client.poll() == {}
+        woken = client.woken
+        await world.broker.topics.delete("t-g-RETRY")
+        await world.settled()
+        assert queue.gone
+        assert client.woken > woken
+        assert client.lane is not None
+        assert client.lane.stale
 
     run(test)
 
@@ -241,7 +258,7 @@ def test_a_retry_topic_that_appears_is_read_too(folder: Path | None) -> None:
         client = Client(world)
         await client.poll()
         await world.broker.subscriptions.make_retries("g", "t", "t-g-RETRY")
-        assert queue_of(world) is not queue
+        assert len(queue_of(world).sources) == len(queue.sources) == 2
         await world.produce(b"again", topic="t-g-RETRY")
         assert [*(await client.read()).values()] == [b"again"]
         await client.commit()

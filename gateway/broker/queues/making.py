@@ -1,0 +1,124 @@
+"""What the making of a queue topic comes to: checks, configs, and one commit with the subscriptions that it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.broker.catalog import MOST_LANES, QueueOf, Topic
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.queues.lane import name_of as lane_name
+from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions.subscription import KEY_SHARED
+from gateway.config import subscription_configs
+from gateway.promise import Promise
+from gateway.wire.errors import Error
+from semantics.subscriptions import selectors
+from semantics.subscriptions.selectors import SelectorError
+from store.api import Outcome, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.subscriptions.subscription import Subscription
+    from gateway.config.group_configs import GroupConfig
+
+
+def check_lanes(lanes: int) -> None:
+    """Raises KafkaError INVALID_PARTITIONS for a number that no queue topic has."""
+    if not 1 <= lanes <= MOST_LANES:
+        raise KafkaError(
+            Error.INVALID_PARTITIONS,
+            f"A queue topic has 1 to {MOST_LANES} lanes; {lanes} were asked for.",
+        )
+
+
+def configs_of_new(node: Delivering, subscription: str, said: Mapping[str, str]) -> dict[str, str]:
+    """What a subscription that is made with these configs says of itself. Raises KafkaError INVALID_CONFIG."""
+    own = node.group_configs.own(subscription)
+    pulsars = subscription_configs.as_pulsars(own, said)
+    problem = subscription_configs.check(said, own, pulsars, node.settings)
+    if problem is not None:
+        raise KafkaError(Error.INVALID_CONFIG, problem)
+    return {**pulsars, **said}
+
+
+def dealt(config: GroupConfig, lanes: int) -> bytes:
+    """Who owns which slots when all lanes are there, as a subscription's row keeps it; nothing for Shared. Raises
+    KafkaError INVALID_CONFIG.
+    """
+    if config.subscription.type != KEY_SHARED:
+        return b""
+    selector = selectors.make(config.mode)
+    for index in range(lanes):
+        lane = lane_name(index)
+        ranges = config.ranges.get(lane)
+        try:
+            selector.add(lane, list(ranges) if ranges is not None else None)
+        except SelectorError as error:
+            raise KafkaError(Error.INVALID_CONFIG, f"{lane} gets no slots: {error}") from error
+    return selector.dump()
+
+
+def check_free(node: Delivering, found: Subscription, name: str) -> None:
+    """Raises KafkaError when a subscription cannot be served by the queue topic of this name now."""
+    serving = found.row.queue
+    if serving not in ("", name) and node.catalog.get(serving) is not None:
+        raise KafkaError(
+            Error.INVALID_REQUEST,
+            f"Subscription {found.group} of topic {found.topic} is served by the lanes of {serving}, and one queue "
+            f"topic serves it: delete '{serving}' first, which keeps the subscription.",
+        )
+    if found.consumers:
+        raise KafkaError(
+            Error.NON_EMPTY_GROUP,
+            f"Subscription {found.group} has consumers of a share group: one is served by share groups or by "
+            "lanes. Stop them first.",
+        )
+
+
+async def commit(
+    node: Delivering,
+    name: str,
+    lanes: int,
+    of: QueueOf,
+    served: Sequence[tuple[Subscription, Callable[[SubscriptionRow], SubscriptionRow]]],
+    new: Sequence[Write],
+    done: Callable[[], None],
+) -> None:
+    """Commit the queue topic of this name: with the changed rows of the subscriptions that there are, and the writes of
+    `new` ones. `done` is called when it shows. Raises KafkaError.
+    """
+    taken: list[tuple[Subscription, SubscriptionRow]] = []
+    stored = Promise[Outcome]()
+
+    def ended(outcome: Outcome) -> None:
+        # whoever asked for it may be gone by now
+        for found, row in taken:
+            found.rewritten(row if outcome is None else None)
+        if outcome is None:
+            done()
+        stored.tell(outcome)
+
+    def more(made: Topic) -> list[Write]:
+        return [*new, *(rows.writes_changed(row) for _, row in taken)]
+
+    held: Subscription | None = None
+    try:
+        for found, changed in served:
+            row = await found.rewriting()
+            held = found
+            taken.append((found, msgspec.structs.replace(changed(row), queue=name)))
+            held = None
+        for found, _ in taken:
+            # others had their turn
+            check_free(node, found, name)
+        node.topics.create_with(name, lanes, {}, more, ended, queue=of)
+    except BaseException:
+        for found in [*(found for found, _ in taken), *([held] if held is not None else [])]:
+            found.rewritten(None)
+        raise
+    if (outcome := await stored) is not None:
+        raise from_store(outcome)
