@@ -119,6 +119,11 @@ def check_part(what: str, text: str) -> str:
     return text
 
 
+def is_local(text: str) -> bool:
+    """Whether Kafka allows it as a topic name."""
+    return len(text) <= MAX_KAFKA_NAME and _LOCAL.match(text) is not None and text not in (".", "..")
+
+
 def check_local(text: str) -> str:
     """`text` if Kafka allows it as a topic name. Raises NamingError."""
     if not text:

@@ -84,6 +84,7 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "subscription", "explain"): subscriptions.explain,
     ("GET", "subscription", "hash"): subscriptions.hash_of,
     ("GET", "magnetar", "hash"): subscriptions.hash_of,
+    ("PUT", "magnetar", "queues/*"): subscribing.create_over,
 }
 
 

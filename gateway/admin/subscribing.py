@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.admin import groups, share_stats
-from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
 from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.topics import Found, find, named
@@ -123,6 +123,34 @@ async def create(context: Context, call: Call) -> Reply:
     if lanes:
         await broker.queues.make(topic.name, name, lanes)
     return DONE
+
+
+async def create_over(context: Context, call: Call) -> Reply:
+    """Make the queue topic over a `pattern` of topics, with so many `lanes`, and the subscription on all that match. It
+    begins at the `latest` record, or the `earliest`, of topics on which it is not there yet. (Magnetar's own.)
+    """
+    name, body = call.path[2], call.json()
+    said = body if isinstance(body, dict) else {}
+    pattern = said.get("pattern")
+    if not isinstance(pattern, str) or not pattern:
+        raise RefusedError(400, 'The body says over which topics it is, such as {"pattern": "orders-.*"}.')
+    begin = said.get("position", "latest")
+    if begin not in ("earliest", "latest"):
+        raise RefusedError(400, "The position in many topics is earliest or latest.")
+    kind = call.query.get("type", "").lower()
+    if kind not in ("", "shared", "key_shared"):
+        raise RefusedError(400, f"The type is shared or key_shared; not {kind[:40]!r}.")
+    properties = _properties(said.get("properties"))
+    if kind and properties.get(subscription_configs.TYPE, kind) != kind:
+        raise RefusedError(400, f"The type is {kind}, and {subscription_configs.TYPE} says another.")
+    lanes = call.whole_number("lanes", 1, MOST_LANES)
+    if not lanes:
+        raise RefusedError(400, "A subscription over a pattern is served by lanes: say how many.")
+    overrides = {**properties, subscription_configs.TYPE: kind} if kind else properties
+    broker = context.broker
+    made = await broker.queues.make_over(name, pattern, lanes, overrides, begin)
+    assert made.queue is not None
+    return done(topics=len(broker.queues.patterned.bases(made.queue)))
 
 
 async def properties_of(context: Context, call: Call) -> Reply:

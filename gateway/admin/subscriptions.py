@@ -79,7 +79,14 @@ async def delete(context: Context, call: Call) -> Reply:
                 412, f"{at.name} has connected consumers. Stop them first, or unsubscribe with --force."
             )
         row = broker.subscriptions.row(at.name, topic.name)
-        if row is not None and row.queue and broker.catalog.get(row.queue) is not None:
+        lanes = broker.catalog.get(row.queue) if row is not None and row.queue else None
+        if lanes is not None and lanes.queue is not None and lanes.queue.pattern:
+            raise RefusedError(
+                412,
+                f"{at.name} on {at.found.name} is one of those that {lanes.name} serves, over {lanes.queue.pattern}: "
+                f"delete '{lanes.name}' first, which keeps the subscriptions.",
+            )
+        if row is not None and lanes is not None:
             await groups.load(broker, at.name)
             readers = broker.groups.get(at.name)
             if readers is not None and len(readers.roster) and not call.flag("force"):

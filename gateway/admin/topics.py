@@ -22,7 +22,7 @@ from store.api import of_partition
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
-    from gateway.broker.catalog import Topic
+    from gateway.broker.catalog import QueueOf, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +285,20 @@ async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stat
         await groups.load(broker, of.subscription)
         base = broker.catalog.by_id(of.topic_id)
         lanes = lane_stats.of_queue(broker, found.topic)["lanes"]
+        over = {"pattern": of.pattern, "baseTopics": _base_names(broker, of)} if of.pattern else {}
         answer["magnetar"]["queue"] = {
             "baseTopic": base.name if base is not None else None,
+            **over,
             "subscription": of.subscription,
             "lanes": lanes if found.index < 0 else lanes[found.index : found.index + 1],
         }
     return answer
+
+
+def _base_names(broker: Broker, of: QueueOf) -> list[str]:
+    """The topics that match a queue topic's pattern."""
+    found = [broker.catalog.by_id(topic_id) for topic_id in broker.queues.patterned.bases(of)]
+    return sorted(topic.name for topic in found if topic is not None)
 
 
 async def internal_stats(context: Context, call: Call) -> Reply:

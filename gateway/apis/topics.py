@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.queues.patterned import CONFIG as OVER_PATTERN
+from gateway.broker.subscriptions import letter_names
 from gateway.config import topic_configs
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -40,7 +42,12 @@ async def create_topics(
                 raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
-            if (whose := broker.queues.named(asked.name)) is not None and not request.validate_only:
+            if (pattern := configs.pop(OVER_PATTERN, None)) is not None:
+                partitions, topic_id = await _over_pattern(
+                    broker, asked.name, pattern, partitions, configs, validate_only=request.validate_only
+                )
+                configs = {}
+            elif (whose := broker.queues.named(asked.name)) is not None and not request.validate_only:
                 lanes = partitions if partitions != -1 else broker.settings.integer("num.partitions")
                 topic = await broker.queues.make(*whose, lanes, configs)
                 partitions, topic_id, configs = lanes, topic.topic_id, {}
@@ -79,6 +86,30 @@ async def create_topics(
 
     results = await asyncio.gather(*(create(topic) for topic in request.topics))
     return messages.CreateTopicsResponse(topics=list({result.name: result for result in results}.values()))
+
+
+async def _over_pattern(
+    broker: Broker,
+    name: str,
+    pattern: str,
+    partitions: int,
+    configs: dict[str, str],
+    *,
+    validate_only: bool,
+) -> tuple[int, bytes]:
+    """A queue topic over a pattern: how many lanes it has, and its id. Raises KafkaError."""
+    subscription = name.removesuffix(letter_names.QUEUE)
+    if subscription in ("", name):
+        raise KafkaError(
+            Error.INVALID_REQUEST,
+            f"A queue topic over a pattern is called <subscription>{letter_names.QUEUE}; not '{name}'.",
+        )
+    lanes = partitions if partitions != -1 else broker.settings.integer("num.partitions")
+    if validate_only:
+        broker.queues.patterned.check(subscription, pattern, lanes, configs)
+        return lanes, NO_ID
+    made = await broker.queues.make_over(subscription, pattern, lanes, configs)
+    return lanes, made.topic_id
 
 
 def _partitions(broker: Broker, asked: Creatable) -> int:

@@ -132,6 +132,8 @@ class ShareGroups(Machines[ShareGroup]):
             live = self._enter(ShareGroup(group_id, self._max_size, self._node.clock.wall_ms()))
         core, version = live.core, self._topics.version
         topics, subscribed, before = None, frozenset[str](), core.topics
+        if names is not None:
+            self._topics.tell_patterns(group_id, member_id, names)
         if names is not None or core.seen != version:
             subscribed = core.subscribed()
             topics = self._topics.views(subscribed.union(names or ()))

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
 from gateway.coordinators.share_events import TopicView
+from semantics import names as topic_names
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
 
 log = logging.getLogger("magnetar.groups")
+
+_MOST_TOLD, _SHOWN = 1_000, 250
 
 Item = tuple[str, TopicView]
 """A topic that members subscribe to, as it was then."""
@@ -63,6 +67,27 @@ class ShareTopics:
         self._catalog = catalog
         self._subscriptions = subscriptions
         self._known: dict[str, _Known] = {}
+        # names that are none which somebody was told of, by group
+        self._told: dict[tuple[str, str], None] = {}
+
+    def tell_patterns(self, group_id: str, member_id: str, names: Iterable[str]) -> None:
+        """Say in the log, once, that a member waits for topics that cannot be: most likely it means a pattern."""
+        for name in names:
+            if topic_names.is_local(name) or (group_id, name) in self._told:
+                continue
+            if len(self._told) >= _MOST_TOLD:
+                del self._told[next(iter(self._told))]
+            self._told[group_id, name] = None
+            log.warning(
+                "member %s of share group %s subscribes to %r, which is no topic's name. If it is a pattern: share "
+                "groups have none (KIP-932); a queue topic over a pattern serves such a subscription to consumer "
+                "groups: magnetar-admin topics create-subscription --pattern %s -s %s --lanes 16",
+                member_id,
+                group_id,
+                name[:_SHOWN],
+                shlex.quote(name[:_SHOWN]),
+                shlex.quote(group_id),
+            )
 
     def enter(self, group_id: str) -> None:
         """The group is in memory from now on."""

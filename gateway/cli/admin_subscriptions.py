@@ -81,9 +81,10 @@ Examples:
   magnetar-admin topics create-subscription orders -s billing --type key_shared
   magnetar-admin topics create-subscription orders -s billing -p pulsar.nack.delay.ms=1000 -p team=payments
   magnetar-admin topics create-subscription orders -s billing --enable-retry
-  magnetar-admin topics create-subscription orders -s billing --type key_shared --lanes 16"""
+  magnetar-admin topics create-subscription orders -s billing --type key_shared --lanes 16
+  magnetar-admin topics create-subscription --pattern 'orders-.*' -s billing --lanes 16"""
 )
-@topic_argument
+@click.argument("topic", metavar="[TOPIC]", required=False)
 @subscription_option
 @click.option(
     "-m", "--messageId", "message_id", default="latest", show_default=True, metavar="ID",
@@ -104,11 +105,16 @@ Examples:
     help="Serve it to consumer groups: make its queue topic, <topic>-<subscription>-QUEUE, with so many lanes. Each "
     "consumer has one at least, as with partitions. Such a subscription is not for share groups.",
 )  # fmt: skip
+@click.option(
+    "--pattern", metavar="REGEX",
+    help="In place of a topic, with --lanes: all topics of the namespace whose whole name matches, also those to come. "
+    "The queue topic is called <subscription>-QUEUE.",
+)  # fmt: skip
 @common
 @pass_options
 def create_subscription(
     options: Options,
-    topic: str,
+    topic: str | None,
     subscription: str,
     message_id: str,
     kind: str | None,
@@ -116,6 +122,7 @@ def create_subscription(
     properties: tuple[str, ...],
     enable_retry: bool,
     lanes: int | None,
+    pattern: str | None,
 ) -> None:
     """Make a subscription before its consumers come, so that nothing from then on is missed.
 
@@ -123,10 +130,24 @@ def create_subscription(
     minute, and there is no ack timeout. Properties that are named like configs of share groups (pulsar.*) say otherwise
     for this subscription alone; others are kept and shown.
     """
+    if (topic is None) == (pattern is None):
+        raise Misused("Name a topic, or all that match with --pattern REGEX.")
+    query: dict[str, str | bool] = {} if kind is None else {"type": kind}
+    if pattern is not None:
+        if enable_retry:
+            raise Misused(
+                "--enable-retry is for one topic: over a pattern RETRY topics are made when there is need."
+            )
+        if kind == "failover":
+            raise Misused("A subscription that lanes serve is shared or key_shared.")
+        if lanes is None:
+            raise Misused("A subscription over a pattern is served by lanes: say how many with --lanes N.")
+        _create_over(options, pattern, subscription, message_id, {**query, "lanes": str(lanes)}, properties)
+        return
+    assert topic is not None
     body: dict[str, Any] = {**_message_id(message_id)}
     if properties:
         body["properties"] = pairs(properties)
-    query: dict[str, str | bool] = {} if kind is None else {"type": kind}
     if enable_retry:
         query["enableRetry"] = True
     if lanes is not None:
@@ -135,6 +156,32 @@ def create_subscription(
     options.told(
         f"Created the {kind + ' ' if kind else ''}subscription {subscription} of {topic}, from {message_id}.",
         action="created", topic=topic, subscription=subscription, type=kind, messageId=message_id,
+    )  # fmt: skip
+
+
+def _create_over(
+    options: Options,
+    pattern: str,
+    subscription: str,
+    position: str,
+    query: dict[str, str | bool],
+    properties: tuple[str, ...],
+) -> None:
+    """The queue topic over a pattern. Raises AdminError."""
+    if not subscription:
+        raise Misused("The name of the subscription is empty: write the group's id behind -s.")
+    if position not in ("earliest", "latest"):
+        raise Misused("Over a pattern it begins at the earliest or the latest message of each topic.")
+    body: dict[str, Any] = {"pattern": pattern, "position": position}
+    if properties:
+        body["properties"] = pairs(properties)
+    did = options.client().put(f"magnetar/queues/{segment(subscription)}", body, **query) or {}
+    over = f" ({counted(did['topics'], 'topic')} so far)" if "topics" in did else ""
+    options.told(
+        f"Created the subscription {subscription} over {pattern}{over}: read {subscription}-QUEUE in the consumer "
+        f"group {subscription}.",
+        action="created", pattern=pattern, subscription=subscription, position=position,
+        queue=f"{subscription}-QUEUE", **did,
     )  # fmt: skip
 
 

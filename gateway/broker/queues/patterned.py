@@ -238,6 +238,12 @@ class PatternedQueues:
                 "another name of the subscription.",
             )
         overrides = making.configs_of_new(node, subscription, said)
+        others = sorted(set(said) - subscription_configs.NAMES)
+        if others:
+            raise KafkaError(
+                Error.INVALID_CONFIG,
+                f"What is made on many topics has configs of subscriptions alone (pulsar.*); '{others[0]}' is none.",
+            )
         config = node.group_configs.overridden(subscription, overrides)
         overrides |= _fixed(config)
         making.dealt(config, lanes)

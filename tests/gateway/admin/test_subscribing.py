@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from gateway.admin.exchange import RESULT
 from tests.gateway.admin.billing import EARLIEST, Serve, made, take
-from tests.gateway.admin.conftest import Admin
+from tests.gateway.admin.conftest import Admin, Answer
 
 
 def test_a_subscription_is_made_listed_and_deleted(serve: Serve) -> None:
@@ -227,5 +228,71 @@ def test_a_queue_topic_has_no_subscriptions_of_its_own(serve: Serve) -> None:
             assert (answer.status, "is a queue topic" in answer.json["reason"]) == (412, True)
         stats = await admin.ask("GET", "P/orders-billing-QUEUE/partitioned-stats")
         assert (stats.status, stats.json["subscriptions"]) == (200, {})
+
+    serve(test)
+
+
+async def over(admin: Admin, query: str = "lanes=2", **body: object) -> Answer:
+    """The subscription billing over all topics orders-..."""
+    return await admin.ask(
+        "PUT", f"/admin/v2/magnetar/queues/billing?{query}", json.dumps({"pattern": "orders-.*", **body})
+    )
+
+
+def test_a_subscription_over_a_pattern_is_made_with_its_queue_topic(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        for name in ("orders-a", "orders-b", "bills"):
+            await admin.plain(name)
+            await admin.produce(name, 0, [b"a", b"b"])
+        properties = {"pulsar.nack.delay.ms": "7"}
+        answer = await over(admin, "lanes=3&type=key_shared", position="earliest", properties=properties)
+        assert (answer.status, json.loads(answer.headers[RESULT])) == (204, {"topics": 2})
+        assert len(admin.broker.topics.get("billing-QUEUE").partitions) == 3
+        for name in ("orders-a", "orders-b"):
+            (subscription,) = (await admin.ask("GET", f"P/{name}/subscriptions?details=true")).json
+            assert (subscription["subscription"], subscription["type"]) == ("billing", "Key_Shared")
+            assert subscription["overrides"]["pulsar.nack.delay.ms"] == "7"
+            its = (await admin.ask("GET", f"P/{name}/stats")).json["subscriptions"]["billing"]
+            assert its["msgBacklog"] == 2
+            assert its["magnetar"]["queue"]["topic"] == "billing-QUEUE"
+            # it is one of many
+            answer = await admin.ask("DELETE", f"P/{name}/subscription/billing")
+            assert (answer.status, "delete 'billing-QUEUE' first" in answer.json["reason"]) == (412, True)
+        assert (await admin.ask("GET", "P/bills/subscriptions")).json == []
+        queue = (await admin.ask("GET", "P/billing-QUEUE/partitioned-stats")).json["magnetar"]["queue"]
+        assert (queue["pattern"], queue["baseTopics"]) == ("orders-.*", ["orders-a", "orders-b"])
+        assert [lane["lane"] for lane in queue["lanes"]] == [0, 1, 2]
+        explained = await admin.ask("GET", "P/orders-a/subscription/billing/explain?offset=1")
+        assert "lane" in explained.json["explanation"]
+        assert (await admin.ask("DELETE", "P/billing-QUEUE/partitions")).status == 204
+        assert (await admin.ask("DELETE", "P/orders-a/subscription/billing")).status == 204
+        assert (await admin.ask("GET", "P/orders-b/subscriptions")).json == ["billing"]
+
+    serve(test)
+
+
+def test_what_cannot_be_over_a_pattern_is_told(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders-a")
+        for query, body, status, why in (
+            ("lanes=2", {"pattern": ""}, 400, "over which topics"),
+            ("lanes=2", {"pattern": 7}, 400, "over which topics"),
+            ("", {}, 400, "say how many"),
+            ("lanes=0", {}, 400, "from 1 to 1000"),
+            ("lanes=2&type=failover", {}, 400, "shared or key_shared"),
+            ("lanes=2", {"position": "17:3"}, 400, "earliest or latest"),
+            ("lanes=2", {"properties": {"team": "blue"}}, 412, "'team' is none"),
+            (
+                "lanes=2&type=shared",
+                {"properties": {"pulsar.subscription.type": "key_shared"}},
+                400,
+                "another",
+            ),
+            ("lanes=2", {"pattern": "orders-("}, 412, "a ')' is missing"),
+        ):
+            answer = await over(admin, query, **body)
+            assert (answer.status, why in answer.json["reason"]) == (status, True), answer
+        assert (await admin.ask("GET", "P/orders-a/subscriptions")).json == []
+        assert admin.broker.catalog.get("billing-QUEUE") is None
 
     serve(test)

@@ -14,6 +14,7 @@ from gateway.wire.errors import Error
 from tests.gateway.broker.asking import delete_records, errors, fetch, list_offsets, offsets, told
 from tests.gateway.broker.held import part, run, until
 from tests.gateway.broker.share_asking import share_fetch
+from tests.gateway.broker.share_members import beat
 from tests.gateway.serving import Client, batch, create, produce_body
 
 NAME = "t-g-QUEUE"
@@ -392,5 +393,106 @@ def test_patterns_of_consumers_pass_over_it() -> None:
             told = (await client.ask(ApiKey.METADATA, 9, asked(topics=topics))).topics
             assert {each.name: each.is_internal for each in told}[NAME] is True
         admin.close()
+
+    run(test)
+
+
+# -- over a pattern --------------------------------------------------------------------------------------------------
+
+
+async def make(client: Client, name: str, configs: Mapping[str, str], *, validate_only: bool = False) -> Any:
+    """CreateTopics with two partitions."""
+    request = messages.CreateTopicsRequest
+    asked = request.CreatableTopic(
+        name=name,
+        num_partitions=2,
+        replication_factor=-1,
+        assignments=[],
+        configs=[request.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    whole = request(topics=[asked], timeout_ms=1_000, validate_only=validate_only)
+    (made,) = (await client.ask(ApiKey.CREATE_TOPICS, 7, whole)).topics
+    return made
+
+
+def test_any_admin_client_makes_one_over_a_pattern() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "orders-a")
+        said = {"pulsar.queue.pattern": "orders-.*", "pulsar.subscription.type": "key_shared"}
+        for validate_only in (True, False):
+            made = await make(client, "g-QUEUE", said, validate_only=validate_only)
+            assert (made.error_code, made.num_partitions) == (0, 2), made.error_message
+            there = gateway.broker.catalog.get("g-QUEUE")
+            assert (there is None) == validate_only
+        assert there is not None
+        assert made.topic_id == there.topic_id
+        found = gateway.broker.subscriptions.get("g", "orders-a")
+        assert found is not None
+        assert found.config.subscription.type == "key_shared"
+        again = await make(client, "g-QUEUE", said)
+        assert again.error_code == Error.TOPIC_ALREADY_EXISTS
+
+    run(test)
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize(
+    ("name", "configs", "code", "why"),
+    [
+        ("g", {}, Error.INVALID_REQUEST, "is called <subscription>-QUEUE"),
+        ("-QUEUE", {}, Error.INVALID_REQUEST, "is called <subscription>-QUEUE"),
+        ("t-g-QUEUE", {}, Error.INVALID_REQUEST, "subscription g of topic 't'"),
+        ("g-QUEUE", {"pulsar.queue.pattern": "orders-["}, Error.INVALID_CONFIG, "a ']' is missing"),
+        ("g-QUEUE", {"retention.ms": "7"}, Error.INVALID_CONFIG, "'retention.ms' is none"),
+        ("g-QUEUE", {"pulsar.subscription.type": "exclusive"}, Error.INVALID_CONFIG, "shared"),
+    ],
+)
+def test_what_is_no_queue_topic_over_a_pattern_is_refused(
+    name: str, configs: dict[str, str], code: int, why: str, validate_only: bool
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        said = {"pulsar.queue.pattern": "t.*", **configs}
+        made = await make(client, name, said, validate_only=validate_only)
+        assert made.error_code == code
+        assert why in made.error_message
+        assert gateway.broker.catalog.get(name) is None
+        assert gateway.broker.subscriptions.get("g", "t") is None
+
+    run(test)
+
+
+def test_a_group_is_told_where_it_stands_in_each_topic_of_a_pattern() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t-0")
+        await gateway.broker.queues.make_over("g", "t-.", 1, {}, "earliest")
+        await create(client, "t-1", partitions=2)
+        for name in ("t-0", "t-1"):
+            await client.ask(ApiKey.PRODUCE, 9, produce_body(name, batch(b"a", b"b", b"c")))
+        answer = await fetch(client, {"g-QUEUE": {0: 0}}, max_wait=5_000)
+        got = offsets(told(answer)[0].records)
+        if got != [0, 1, 2, 3, 4, 5]:
+            answer = await fetch(client, {"g-QUEUE": {0: len(got)}}, max_wait=5_000)
+            got += offsets(told(answer)[0].records)
+        assert got == [0, 1, 2, 3, 4, 5]
+        assert await commit(client, {0: (6, "ack1;n:60000=2,5")}, topic="g-QUEUE") == {0: 0}
+        assert await committed(client, [0], topic="g-QUEUE") == [(6, "ack1;n:60000=2,5", 0)]
+        assert await committed(client, [0], topic="t-0") == [(2, "", 0)]
+        assert await committed(client, [0, 1], topic="t-1") == [(2, "", 0), (0, "", 0)]
+        # begun anew there
+        assert await commit(client, {0: (0, "")}, topic="t-0") == {0: 0}
+        assert await committed(client, [0], topic="t-0") == [(0, "", 0)]
+        assert await committed(client, [0], topic="t-1") == [(2, "", 0)]
+
+    run(test)
+
+
+def test_no_share_group_takes_a_name_whose_pattern_nothing_matches_yet() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        await gateway.broker.queues.make_over("g", "orders-.*", 1, {})
+        answer = await beat(client, "g", "m", 0, "t")
+        assert "lanes of g-QUEUE" in answer.error_message
+        assert await committed(client, [0], topic="g-QUEUE") == [(0, "", 0)]
 
     run(test)

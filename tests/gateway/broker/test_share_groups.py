@@ -27,6 +27,22 @@ def alter(gateway: Gateway, group: str, **configs: str) -> Any:
 
 
 class TestMembers:
+    def test_who_sends_a_pattern_as_a_name_is_told_so_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "orders-eu")
+            for member in ("m1", "m2"):
+                answer = await beat(client, "g", member, 0, "orders-.*", "orders-eu", "not-yet")
+                assert answer.error_code == 0
+                await beat(client, "g", member, 1, "orders-.*", "orders-eu")
+            found = [
+                each.getMessage() for each in caplog.records if "is no topic's name" in each.getMessage()
+            ]
+            (said,) = found
+            assert said.startswith("member m1 of share group g subscribes to 'orders-.*'")
+            assert "create-subscription --pattern 'orders-.*' -s g --lanes" in said
+
+        run(test)
+
     def test_who_leaves_and_who_is_silent(self) -> None:
         clock = Clock()
 

@@ -1,0 +1,128 @@
+"""Patterns over topics: they match as regular expressions do, in bounded time, and say what is wrong with them."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+
+from semantics.names import Namespace, TopicName
+from semantics.patterns import LONGEST, Pattern, PatternError
+
+PIECES = ["a", "b", "c", ".", "[ab]", "[^a]", "[a-c.]", "[^a-c]", r"\d", r"\W", r"\.", "-"]
+TIMES = ["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "{0}"]
+
+
+def drawn(source: random.Random, depth: int = 0) -> str:
+    kind = source.random()
+    if depth > 3 or kind < 0.4:
+        return source.choice(PIECES)
+    if kind < 0.6:
+        return "".join(drawn(source, depth + 1) for _ in range(source.randint(1, 3)))
+    if kind < 0.75:
+        return f"({drawn(source, depth + 1)}|{drawn(source, depth + 1)}|)"
+    return f"(?:{drawn(source, depth + 1)}){source.choice(TIMES)}"
+
+
+def test_a_whole_name_matches_as_pythons_own_says() -> None:
+    source = random.Random(7)
+    matched = 0
+    for _ in range(1_500):
+        text = drawn(source)
+        pattern, known = Pattern(text), re.compile(text)
+        for _ in range(12):
+            name = "".join(source.choices("abc.-1", k=source.randint(0, 6)))
+            expected = known.fullmatch(name) is not None
+            matched += expected
+            assert pattern.fits(name) == expected, (text, name)
+            assert not expected or name.startswith(pattern.prefix)
+    assert matched > 1_000
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix"),
+    [
+        ("orders-.*", "orders-"),
+        ("^orders-[a-z]+$", "orders-"),
+        ("orders", "orders"),
+        ("(orders-eu|orders-us)", "orders-"),
+        ("orders-?", "orders"),
+        (r"shop\.orders", "shop.orders"),
+        ("[^/]+", ""),
+        (".*-orders", ""),
+    ],
+)
+def test_how_all_that_match_begin(text: str, prefix: str) -> None:
+    assert Pattern(text).prefix == prefix
+
+
+def test_it_is_of_one_namespace() -> None:
+    home, shop = Namespace("public", "default"), Namespace("shop", "eu")
+    for text, namespace in (
+        ("orders-.*", home),
+        ("persistent://public/default/orders-.*", home),
+        ("persistent://shop/eu/orders-[^/]*", shop),
+    ):
+        pattern = Pattern(text)
+        assert (str(pattern), pattern.namespace) == (text, namespace)
+        for other in (home, shop):
+            assert pattern.matches(TopicName(other, "orders-1")) == (other == namespace)
+        assert not pattern.matches(TopicName(namespace, "orders-1", "non-persistent"))
+        assert not pattern.matches(TopicName(namespace, "my-orders-1"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(a*)*b", "(a|aa)+", "(.*a){20}", "(a?){60}a{60}", ".*a.{150}", "(a|b|ab)*c", "(x+x+)+y", "((a*)*)*"],
+)
+def test_the_time_of_a_name_is_bounded(text: str) -> None:
+    """Some of these take others longer than the universe is old."""
+    begun = time.process_time()
+    pattern = Pattern(text)
+    source = random.Random(1)
+    for letters in ("a", "ab", "x"):
+        pattern.fits("".join(source.choices(letters, k=249)))
+    assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "not empty"),
+        ("persistent://public/default/", "not empty"),
+        ("orders-(.*", "a ')' is missing (at character 11)"),
+        ("orders)", "there is no '('"),
+        ("*", "nothing before"),
+        ("a|*", "nothing before"),
+        ("[a", "a ']' is missing"),
+        ("[z-a]", "no end above its beginning"),
+        ("[[:alpha:]]", "names of classes"),
+        ("a{", "written {n}"),
+        ("a{3,2}", "2 is less than 3"),
+        ("a{9999}", "at most"),
+        ("a++", "not served"),
+        ("(?=a)b", "(?:...)"),
+        ("(?i)a", "(?:...)"),
+        (r"(a)\1", r"\\1"),
+        ("a\\", "nothing stands behind"),
+        ("a^", "at an end only"),
+        ("(a$)b", "at an end only"),
+        ("shop/orders", "no '/orders'"),
+        ("[/ ]", "no '[/ ]'"),
+        (r"\s", "and no"),
+        ("persistent://orders", "persistent://tenant/namespace/pattern"),
+        ("persistent://a.b/c/orders", "cannot be a tenant"),
+        ("non-persistent://public/default/a", "persistent topics"),
+        ("a" * (LONGEST + 1), "at most 500 characters"),
+        ("(" * 100 + ")" * 100, "deep at most"),
+        ("(((a{99}){99}){99}){99}", "too large"),
+        ("(((){250}){250}){250}", "too large"),
+        ("a{251}", "at most 250 times"),
+    ],
+)
+def test_what_is_no_pattern_says_why(text: str, why: str) -> None:
+    with pytest.raises(PatternError) as error:
+        Pattern(text)
+    assert why in str(error.value), str(error.value)
