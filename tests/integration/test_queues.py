@@ -407,3 +407,37 @@ def test_a_gateway_that_is_killed_forgets_nothing(
             again += read(consumer, lambda found: len(found) >= 1)
             commit(consumer, *[(message, "") for message in last(held + again)])
         assert not acknowledged & set(values(again))
+
+
+def test_topics_that_match_a_pattern_are_read_also_those_that_come_later(gateway: MagnetarPeer) -> None:
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap, "logger": None})
+    producer = Producer({"bootstrap.servers": gateway.bootstrap, "logger": None})
+
+    def make(name: str, **configs: str) -> None:
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        for made in admin.create_topics([NewTopic(name, 2, 1, config=named)]).values():
+            made.result()
+
+    def produce(topic: str, value: str = "") -> None:
+        producer.produce(topic, key="k", value=value or topic)
+        assert producer.flush(20) == 0
+
+    make("matched-eu")
+    produce("matched-eu", "old")
+    make("matching-QUEUE", pulsar_queue_pattern="matched-.*", pulsar_subscription_type="key_shared")
+    produce("matched-eu")
+    with Queue.reading(gateway, "matching") as consumer:
+        consumer.subscribe(["matching-QUEUE"])
+        (first,) = read(consumer, partial(at_least, 1))
+        # it has begun at the end of what was there
+        assert first.value() == b"matched-eu"
+        make("matched-us")
+        produce("matched-us")
+        (second,) = read(consumer, partial(at_least, 1))
+        assert second.value() == b"matched-us"
+        commit(consumer, (first, ""))
+        commit(consumer, (second, f"ack1;d={second.offset()}"))
+    with Queue.reading(gateway, "other") as consumer:
+        consumer.subscribe(["matched-us-matching-DLQ"])
+        (dead,) = read(consumer, partial(at_least, 1))
+        assert dead.value() == b"matched-us"
