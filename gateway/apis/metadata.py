@@ -147,7 +147,7 @@ async def _create(
             base = letter_names.base_of(broker.catalog, name)
             # nobody said how many partitions: a single one is a plain topic to Pulsar
             count, partitioned = (-1, False) if base is None else (len(base.partitions), base.partitioned)
-            await broker.queues.adopt(await broker.topics.create(name, count, {}, partitioned=partitioned))
+            await broker.topics.create(name, count, {}, partitioned=partitioned)
         except KafkaError as error:
             # Somebody else made it meanwhile, or is about to: the client asks again.
             errors[name] = (

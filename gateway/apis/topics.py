@@ -58,7 +58,6 @@ async def create_topics(
                 topic = await broker.topics.create(
                     asked.name, partitions, configs, partitioned=partitions != -1
                 )
-                await broker.queues.adopt(topic)
                 partitions, topic_id = len(topic.partitions), topic.topic_id
         except KafkaError as error:
             return _not_created(asked.name, error)

@@ -142,7 +142,7 @@ class Broker:
             lambda: self.share_groups,
             self.topic_changed,
         )
-        self.topics.come_with.append(self.queues.patterned.come)
+        self.topics.come_with.append(self.queues.come)
         self.topics.followed_by += [self.queues.follow, self.subscriptions.follow, self.fetch_sessions.follow]
         self.retention = Retention(
             self,

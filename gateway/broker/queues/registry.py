@@ -442,15 +442,22 @@ class Queues:
             return None
         return news
 
-    async def adopt(self, retries: Topic) -> None:
-        """A topic was made. When it is the RETRY topic of a subscription that lanes serve, they are given its records
-        from the first on: consumers that know only offsets cannot subscribe to it. Raises KafkaError.
+    def come(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
+        """What is made with a topic: see `Topics.come_with`. What matches a pattern has its subscription. So has the
+        RETRY topic of a subscription that lanes serve, from the first record on: consumers that know only offsets
+        cannot subscribe to it. Raises KafkaError.
         """
-        for base, subscription in letter_names.bases(self.node.catalog, retries.name, letter_names.RETRY):
-            found = self.node.catalog.get(base)
-            queue = self.serving(found, subscription) if found is not None else None
-            if queue is not None:
-                await self._read_retries(queue, base, retries.name)
+        catalog, known = self.node.catalog, self._subscriptions
+        writes, done = self.patterned.come(topic)
+        for name, group in letter_names.bases(catalog, topic.name, letter_names.RETRY):
+            base = catalog.get(name)
+            its = known.get(group, name)
+            if base is None or its is None or self.serving(base, group) is None:
+                continue
+            if its.config.retries_of(group, name) == topic.name:
+                _, more = known.writes_new(group, topic, [0] * len(topic.partitions))
+                writes += more
+        return writes, done
 
     async def _read_retries(self, queue: Topic, base: str, retries: str) -> None:
         assert queue.queue is not None
