@@ -283,7 +283,10 @@ class Sending:
                 self._producer.poll(0.1)
                 self._check_reached()
             except (self._kafka.KafkaException, ValueError) as error:
-                self._refused(number, kafka_side.reason(error))
+                # once the library knows the topic it says at once what else comes with the delivery
+                codes, said = self._kafka.KafkaError, error.args[0] if error.args else None
+                known = isinstance(said, codes) and said.code() == codes._UNKNOWN_PARTITION
+                self._refused(number, self._why(said, None) if known else kafka_side.reason(error))
                 break
         self._producer.poll(0)
 

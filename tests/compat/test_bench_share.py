@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compat.bench import report, share, share_clients
+from compat.bench import queue, report, share, share_clients
 from compat.bench.clients import ClientError
 from compat.bench.loads import Load, Metric, Turn
 from compat.bench.results import Row
@@ -127,6 +127,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return {"records_per_second": 100.0 if "key_shared" in " ".join(command) else 200.0, **times}
 
     monkeypatch.setattr(share_clients, "_figures", run)
+    monkeypatch.setattr(queue, "_queue", lambda turn, topic, kind: f"{topic}-{topic}-QUEUE")
     return found
 
 
