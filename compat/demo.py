@@ -1,4 +1,5 @@
-"""`make demo`: a tour of a minute or two. A gateway, orders, consumers, a share group, Spark, Parquet and back.
+"""`make demo`: a tour of a minute or two. A gateway, orders, consumers, a share group, a queue topic, Spark,
+Parquet and back.
 
 Everything lies in one temporary folder and goes away at the end, after Ctrl-C as well.
 `--bootstrap HOST:PORT` takes the tour on a broker that is running already; its two topics are deleted at the end.
@@ -29,6 +30,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from compat.peers.magnetar import MagnetarPeer, PeerError
+from compat.queue_tour import LANES, ship
 from compat.share_tour import CONFIGS, configure, pack
 from compat.spark import SparkMissingError, ensure_spark_jars, session
 from compat.spark.feed import Feed, Record
@@ -38,7 +40,7 @@ from compat.spark.roundtrip import environment
 ORDERS = 3_000
 PARTITIONS = 3
 PRODUCTS = {"apple": 30, "bread": 250, "cheese": 480, "dates": 620, "espresso": 190}
-STEPS = 7
+STEPS = 8
 PIPELINE_SECONDS = 600.0
 """How long an archive or a replay may take, Spark's start included."""
 STOP_SECONDS = 15.0
@@ -154,6 +156,7 @@ class Tour:
         self.produce()
         self.consume()
         self.share()
+        self.queue()
         try:
             require_java()
             ensure_spark_jars()
@@ -175,7 +178,7 @@ class Tour:
             say(f"It is asked for at {self.bootstrap}, as --bootstrap says.")
             return
         heading(1, "Start a gateway")
-        gateway = MagnetarPeer(directory=self.folder)
+        gateway = self.peer = MagnetarPeer(directory=self.folder)
         typed("magnetar " + " ".join(gateway.arguments))
         began = time.monotonic()
         self.bootstrap = self.stack.enter_context(gateway).bootstrap
@@ -284,9 +287,42 @@ class Tour:
             "written in the same commit as its rejection."
         )
 
+    def queue(self) -> None:
+        """The same for a consumer that knows only offsets."""
+        heading(5, "Ship them by a queue topic: nacks and dead letters for any consumer of any age")
+        if not self.own:
+            say("It is left out on a broker that is running already: only Magnetar has queue topics.")
+            return
+        group = "shipping"
+        queue, letters = f"{self.orders}-{group}-QUEUE", f"{self.orders}-{group}-DLQ"
+        created = (
+            *("topics", "create-subscription", self.orders, "-s", group, "-m", "earliest"),
+            *("--type", "key_shared", "--lanes", str(LANES), "-p", "pulsar.max.redeliver.count=1"),
+        )
+        typed("magnetar-admin " + " ".join(created))
+        self.peer.admin(*created)
+        try:
+            shipped = ship(
+                self.bootstrap,
+                queue,
+                group,
+                ORDERS,
+                lambda message: json.loads(message.value() or b"")["order"] == 1234,
+            )
+        except TimeoutError:
+            raise DemoError("the queue topic had not given all orders after 60 s.") from None
+        (lane, first, begin), (_, second, end) = shipped.nacked
+        count = sum(len(records) for records in self.feed.records(letters).values())
+        say(
+            f"One consumer of {LANES} lanes did {shipped.orders:,} orders and committed offsets, as ever. One order it "
+            f'could not do: delivery {first} of lane {lane}. It committed with the metadata "{shipped.metadata}", and '
+            f"got it again {end - begin:.1f} s later, as delivery {second}. Nacked twice, it is in {letters}, which "
+            f"holds {count} dead letter. `make demo-queue` shows a whole day."
+        )
+
     def spark(self) -> None:
         """Count by product with the stock source."""
-        heading(5, "Read them with Spark's stock Kafka source")
+        heading(6, "Read them with Spark's stock Kafka source")
         code = f'''\
             orders = (spark.read.format("kafka")
                 .option("kafka.bootstrap.servers", "{self.bootstrap}").option("subscribe", "{self.orders}")
@@ -319,7 +355,7 @@ class Tour:
 
     def archive(self) -> None:
         """Topic to Parquet."""
-        heading(6, "Archive the topic as Parquet")
+        heading(7, "Archive the topic as Parquet")
         output = self.folder / "archive"
         self._pipeline(
             *("archive", "--bootstrap", self.bootstrap, "--topic", self.orders, "--output", str(output)),
@@ -333,7 +369,7 @@ class Tour:
 
     def replay(self) -> None:
         """Parquet to another topic."""
-        heading(7, f"Replay the archive into another topic: {self.again}")
+        heading(8, f"Replay the archive into another topic: {self.again}")
         self._pipeline(
             *("replay", "--input", str(self.folder / "archive"), "--bootstrap", self.bootstrap),
             *("--suffix", ".again", "--create-topics"),

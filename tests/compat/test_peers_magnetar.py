@@ -41,6 +41,17 @@ def test_address_and_data_stay_over_a_stop_and_a_kill(tmp_path: Path) -> None:
     assert (tmp_path / "data").is_dir()
 
 
+def test_what_the_admin_command_prints_and_what_it_refuses(tmp_path: Path) -> None:
+    with MagnetarPeer(directory=tmp_path) as peer:
+        peer.admin("topics", "create-partitioned-topic", "orders", "--partitions", "3")
+        assert "orders" in peer.admin("topics", "list")
+        with pytest.raises(
+            PeerError, match=r"(?s)^magnetar-admin topics stats nowhere: .*/nowhere"
+        ) as failed:
+            peer.admin("topics", "stats", "nowhere")
+        assert failed.value.code
+
+
 def test_another_checkout_runs_its_own_code_in_its_own_environment(tmp_path: Path) -> None:
     peer = MagnetarPeer(directory=tmp_path / "data", checkout=tmp_path)
     assert peer.folder == tmp_path

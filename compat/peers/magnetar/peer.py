@@ -13,10 +13,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from compat.peers.process import Peer, free_port
+from compat.peers.process import Peer, PeerError, free_port
 from compat.tools import PROJECT
 
 MODULE = "gateway.cli.main"
+ADMIN_MODULE = "gateway.cli.admin"
 
 
 class MagnetarPeer(Peer):
@@ -109,6 +110,14 @@ class MagnetarPeer(Peer):
         """`magnetar store verify` over its data; it must not run."""
         command = [sys.executable, "-m", MODULE, "store", "verify", "--data", str(self.data)]
         return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+    def admin(self, *arguments: str) -> str:
+        """What `magnetar-admin` with these arguments prints. Raises `PeerError` when it says no."""
+        command = [sys.executable, "-m", ADMIN_MODULE, *arguments, "--admin-url", self.admin_url]
+        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise PeerError(f"magnetar-admin {' '.join(arguments)}: {done.stderr.strip()}", done.returncode)
+        return done.stdout
 
     def answers(self) -> bool:
         """Whether it has said its last address: it serves clients and the admin API then."""

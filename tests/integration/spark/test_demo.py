@@ -49,10 +49,12 @@ def test_the_whole_tour(tmp_path: Path) -> None:
 
     assert process.returncode == 0, said + errors
     for words in (
-        "[1/7] Start a gateway",
+        "[1/8] Start a gateway",
         "3,000 orders were acknowledged",
         "committed offsets add up to 3,000",
         "orders-packing-DLQ holds 3 dead letters",
+        "did 2,999 orders",
+        "orders-shipping-DLQ, which holds 1 dead letter",
         "the counts are those that were produced",
         "archived 3,000 records",
         "the same keys, values and headers, in the same order",
@@ -67,7 +69,7 @@ def test_ctrl_c_cleans_up(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            if "[3/7]" in line:
+            if "[3/8]" in line:
                 break
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=60)[1]
