@@ -1,0 +1,1 @@
+"""`make demo-queue`: a day in the life of a queue topic, with eight members in three languages. See README.md."""
