@@ -37,8 +37,11 @@ test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; some t
 	$(BIN)/python -m compat.tools
 	$(BIN)/pytest -n 2 --dist loadfile --durations 15
 
-demo: $(VENV)/.dev ## a tour of five minutes or less: produce, consume, Spark, archive, replay
+demo: $(VENV)/.dev ## a tour of five minutes or less: produce, consume, queues, Spark, archive, replay
 	$(BIN)/python -m compat.demo
+
+demo-queue: $(VENV)/.dev ## a day of a queue topic in a minute: a crash, poison, a gateway kill; draws .cache/demo-queue.svg
+	$(BIN)/python -m compat.day $(ARGS)
 
 bench: $(VENV)/.dev ## Magnetar and real Apache Kafka side by side, by turns; writes docs/PERFORMANCE.md
 	$(BIN)/python -m compat.bench $(ARGS)
@@ -84,4 +87,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run check test demo bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore pythons drain
+.PHONY: compare help run check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore pythons drain
