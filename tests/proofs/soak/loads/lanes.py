@@ -57,7 +57,6 @@ class Sender(Load):
                 "pulsar.subscription.type": "key_shared",
                 "pulsar.max.redeliver.count": str(LIMIT - 1),
                 "pulsar.nack.delay.ms": "50",
-                "share.auto.offset.reset": "earliest",
             }
             wire.create(QUEUE, LANES, configs)
 
