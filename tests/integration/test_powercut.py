@@ -40,6 +40,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
     assert tally.images > 30, "a recovery was cut too"
     assert tally.failed == []
     assert tally.seen["dead letters"], "images with dead letters"
+    assert tally.seen["settled by lanes"], "images with what lanes have settled"
     assert (tally.lossy == 0) == (policy == "fsync"), "under os some images lost something"
     assert served.look(made, served.some(chosen, 1)).failed == []
 
@@ -60,6 +61,12 @@ def test_a_gateway_that_buries_in_two_commits_is_found_out(tmp_path: Path) -> No
     tally = examined(made, chosen)
     assert any("dead letter" in problem for _, problems in tally.failed for problem in problems)
     _made_again(made, next(cut for cut in chosen if str(cut) in dict(tally.failed)), tmp_path / "image")
+
+
+def test_a_gateway_that_stores_lanes_apart_from_cursors_is_found_out(tmp_path: Path) -> None:
+    made = recording.record(tmp_path / "recording", "fsync", 0.7, 7, broken="lanes-in-two")
+    tally = examined(made, worst(made, 10, 7))
+    assert any("lane" in problem for _, problems in tally.failed for problem in problems)
 
 
 def _made_again(made: recording.Recording, cut: Cut, target: Path) -> None:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gateway.broker.commit import Commit
+from gateway.broker.participant import Gathered
+from gateway.broker.queues.lane import LaneAtWork
 from gateway.cli.main import main
 from semantics.subscriptions import due
 from semantics.subscriptions import recovery as cursor_recovery
@@ -107,9 +110,30 @@ def bury_in_two() -> None:
     sabotage.bury_in_two(0.05)
 
 
+def lanes_in_two() -> None:
+    """What a lane is given and has settled is one commit, and what cursors say of it another one."""
+    writes = LaneAtWork.writes
+
+    def apart(self: LaneAtWork, commit: Gathered) -> None:
+        own = Gathered()
+        writes(self, own)
+        later = partial(self.queue.node.turn.write, own.writes, lambda outcome: None)
+        self.queue.node.loop.call_later(0.05, later)
+
+    LaneAtWork.writes = apart  # type: ignore[method-assign]
+
+
 BREAKS = {
     each.__name__.replace("_", "-"): each
-    for each in (no_wal_sync, no_segment_sync, no_folder_sync, os_for_fsync, answer_first, bury_in_two)
+    for each in (
+        no_wal_sync,
+        no_segment_sync,
+        no_folder_sync,
+        os_for_fsync,
+        answer_first,
+        bury_in_two,
+        lanes_in_two,
+    )
 }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from gateway.wire import messages, records
 from gateway.wire.api_keys import ApiKey
 from tests.proofs.powercut.asking import Connection, check, produce_request
+from tests.proofs.powercut.lane_load import lanes
 from tests.proofs.powercut.share_load import share
 from tests.proofs.powercut.world import Batch, Commit, Topic, Trim, World
 
@@ -276,6 +277,7 @@ class Load:
         events = await create(control, world, "events", 4, synced, internal__segment__bytes="20000")
         blobs = await create(control, world, "blobs", 2, either, internal__segment__bytes="400000", **also)
         tasks = await create(control, world, "tasks", 2, either, **also)
+        pieces = await create(control, world, "pieces", 2, either, **also)
         parts = [
             self._produce(
                 [(orders, 0), (orders, 2), (orders, 4), (vital, 0), (vital, 1)], depth=5, known=True
@@ -289,6 +291,7 @@ class Load:
             self._churn(),
             self._trims(events),
             self._share(tasks),
+            self._lanes(pieces),
         ]
         running = [asyncio.ensure_future(part) for part in parts]
         ending = asyncio.ensure_future(self._until(seconds))
@@ -357,6 +360,9 @@ class Load:
         await share(
             await self._connection(), await self._connection(), self.world, topic, self._enough, self._buried
         )
+
+    async def _lanes(self, topic: Topic) -> None:
+        await lanes(await self._connection(), await self._connection(), self.world, topic, self._enough)
 
     async def _churn(self) -> None:
         """Topics come, get a batch and go; names come again."""

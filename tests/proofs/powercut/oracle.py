@@ -22,7 +22,8 @@ from store import rocksdb
 from store.api import Append, Durability, Family, StoreError
 from store.rocksdb import RocksStore
 from store.rocksdb.verify import verify
-from tests.proofs.powercut import share_oracle
+from tests.proofs.powercut import lane_oracle, share_oracle
+from tests.proofs.powercut.lane_load import queue_of
 from tests.proofs.powercut.world import Batch, Topic, World
 from tests.store.making import content
 from tests.store.rocksdb.faults import crash
@@ -127,7 +128,7 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
         lives.setdefault(each.name, []).append(each)
     # made by the gateway, when the first record dies
     letters = share_oracle.dead_letters(world.shared.name) if world.shared is not None else ""
-    for name in rows.keys() - lives.keys() - {letters}:
+    for name in rows.keys() - lives.keys() - {letters} - lane_oracle.names(world.laned):
         verdict.wrong(f"topic {name} was never created")
     logs: dict[int, Found] = {}
     ends: dict[tuple[str, int], int] = {}
@@ -149,6 +150,9 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
             _dedup(f"{name}-{index}", store, partition, found, topic.batches[index], known, verdict)
             _positions(store, partition, found, verdict)
     await _shares(store, world, cut, rows, logs, verdict)
+    await _lanes(store, world, cut, rows, logs, verdict)
+    if world.laned is not None and (queue := rows.get(queue_of(world.laned.name))) is not None:
+        ends |= lane_oracle.ends(store, queue)
     _offsets(store, world, cut, ends, verdict)
     _chain(store, world, verdict)
     if verdict.lost_batches + verdict.lost_commits > before and not store.notices and not told:
@@ -183,6 +187,25 @@ async def _shares(
     of_topic = [logs[partition] for partition in row.partitions]
     lost = share_oracle.look(store, world, cut, topic, row, of_topic, letters, verdict.problems, verdict.seen)
     verdict.lost_commits += lost
+
+
+async def _lanes(
+    store: RocksStore, world: World, cut: int, rows: dict[str, Row], logs: dict[int, Found], verdict: Verdict
+) -> None:
+    topic = world.laned
+    row = rows.get(topic.name) if topic is not None else None
+    if topic is None or row is None or any(partition not in logs for partition in row.partitions):
+        return
+    letters = []
+    dead = rows.get(lane_oracle.dead_letters(topic.name))
+    for partition in dead.partitions if dead is not None else ():
+        found = logs[partition] = await _read(store, partition)
+        letters.append(found)
+    queue = rows.get(queue_of(topic.name))
+    of_topic = [logs[partition] for partition in row.partitions]
+    verdict.lost_commits += lane_oracle.look(
+        store, world, cut, topic, row, queue, of_topic, letters, verdict.problems, verdict.seen
+    )
 
 
 def _alive(row: Row | None, history: list[Topic], world: World, cut: int, verdict: Verdict) -> Topic | None:

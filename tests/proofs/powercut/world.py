@@ -48,6 +48,25 @@ class Verdict(NamedTuple):
     key: Key | None = None
 
 
+class Given(NamedTuple):
+    """What a lane had at an offset: (partition, offset) of a record. `key`: the fetch."""
+
+    lane: int
+    at: int
+    place: tuple[int, int]
+    key: Key
+
+
+class Said(NamedTuple):
+    """A commit of a lane, and what it says of records."""
+
+    lane: int
+    offset: int
+    acked: tuple[tuple[int, int], ...]
+    nacked: tuple[tuple[int, int], ...]
+    key: Key
+
+
 class Trim(NamedTuple):
     offset: int
     key: Key
@@ -92,6 +111,11 @@ class World:
     subscribed: Key | None = None
     # partition -> offset -> deliveries, in order
     verdicts: defaultdict[int, dict[int, list[Verdict]]] = field(default_factory=_by_partition)
+    # what the lanes of a queue topic read, when that was told to be there, and what its consumer was told
+    laned: Topic | None = None
+    queued: Key | None = None
+    given: list[Given] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
     # place of each answer among the events
     answered: dict[Key, int] = field(default_factory=dict)
 
