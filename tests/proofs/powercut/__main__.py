@@ -174,7 +174,8 @@ def self_check(folder: Path, seed: int, jobs: int) -> bool:
         with contextlib.closing(cuts.all_of(made, worst(made, 40, seed), jobs)) as parts:
             for part in parts:
                 tally.merge(part)
-        found = bool(tally.failed) and bool(early)
+        # of lanes the order says nothing
+        found = bool(tally.failed) and (bool(early) or name == "lanes-in-two")
         click.echo(
             f"self-check, {name}: {len(early)} answers too early or commits in two, "
             f"{len(tally.failed)} of {tally.images} images wrong"
