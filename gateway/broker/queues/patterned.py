@@ -55,7 +55,8 @@ class Patterned:
 
     __slots__ = ("bases", "lanes", "name", "of", "pattern")
 
-    def __init__(self, of: QueueOf, pattern: Pattern, lanes: int) -> None:
+    def __init__(self, of: QueueOf, pattern: Pattern | None, lanes: int) -> None:
+        """`pattern` None: it cannot be read, and no topic comes."""
         self.name = letter_names.queue_over(of.subscription)
         self.of = of
         self.pattern = pattern
@@ -96,12 +97,12 @@ class PatternedQueues:
         """One that the store has."""
         of = topic.queue
         assert of is not None
+        pattern: Pattern | None = None
         try:
             pattern = Pattern(of.pattern)
         except PatternError as error:
-            # written by a gateway that knows more: it serves what it has, and no topic comes to it
+            # written by a gateway that knows more: it serves what it has
             log.error("no topic comes to %s: %s", topic.name, error)
-            return
         over = self._over[of.subscription] = Patterned(of, pattern, len(topic.partitions))
         for row in rows.of_group(self._node.store, of.subscription):
             if row.queue == topic.name:
@@ -129,6 +130,7 @@ class PatternedQueues:
         return (
             name.endswith(f"-{queue.subscription}{letter_names.RETRY}")
             or name == self._config(over).retry_letter_topic
+            or over.pattern is None
             or over.pattern.matches(names.from_kafka(name))
         )
 
@@ -137,11 +139,9 @@ class PatternedQueues:
 
     def _takes(self, over: Patterned, topic: Topic) -> bool:
         """Whether a topic is one of those that it is to be over. Raises KafkaError, StoreError."""
-        if (
-            topic.internal
-            or topic.queue is not None
-            or not over.pattern.matches(names.from_kafka(topic.name))
-        ):
+        if topic.internal or topic.queue is not None or over.pattern is None:
+            return False
+        if not over.pattern.matches(names.from_kafka(topic.name)):
             return False
         if letter_names.base_of(self._node.catalog, topic.name) is not None:
             return False
@@ -277,9 +277,8 @@ class PatternedQueues:
         await node.write((), Durability.OS)
         config = self._config(over)
         begin = config if reset is None else config._replace(offset_reset=OffsetReset(reset))
-        found = [
-            each.name async for each in node.catalog.every(over.pattern.prefix) if self._takes(over, each)
-        ]
+        prefix = over.pattern.prefix if over.pattern is not None else ""
+        found = [each.name async for each in node.catalog.every(prefix) if self._takes(over, each)]
         served: list[tuple[Subscription, Callable[[SubscriptionRow], SubscriptionRow]]] = []
         new: list[Write] = []
         topics: list[Topic] = []

@@ -9,8 +9,10 @@ import pytest
 
 from gateway.broker.catalog import Topic
 from gateway.broker.errors import KafkaError
+from gateway.broker.queues import patterned
 from gateway.broker.queues.queue import Queue
 from gateway.wire.errors import Error
+from semantics.patterns import PatternError
 from semantics.subscriptions.states import Ending
 from store import memory
 from tests.gateway.broker.queues.reading import Client, FailingStore, numbers, queue_of
@@ -371,5 +373,41 @@ def test_letters_go_to_the_topics_of_the_topic_that_they_are_from() -> None:
         serving = world.broker.queues.serving(retries, "g")
         assert serving is not None
         assert serving.name == NAME
+
+    run(test)
+
+
+def test_a_pattern_that_this_gateway_cannot_read_serves_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a later gateway has written."""
+
+    async def test(world: World) -> None:
+        await world.topic("orders-a")
+        await over(world)
+
+        def unread(text: str) -> object:
+            raise PatternError("no")
+
+        monkeypatch.setattr(patterned, "Pattern", unread)
+        await world.crash()
+        await world.topic("orders-b")
+        assert bases(queue_of(world, NAME)) == ["orders-a"]
+        await world.broker.topics.grow("orders-a", 2)
+        await world.produce(b"a", topic="orders-a", index=1)
+        assert values(await reader(world).read()) == [b"a"]
+        await world.broker.topics.delete("orders-a")
+        assert bases(queue_of(world, NAME)) == []
+
+    run(test)
+
+
+def test_retries_that_an_administrator_makes_are_read() -> None:
+    async def test(world: World) -> None:
+        await world.topic("orders-a")
+        await over(world)
+        client = reader(world)
+        assert await client.poll() == {}
+        await world.broker.create_topic("orders-a-g-RETRY", 1, {})
+        await world.produce(b"again", topic="orders-a-g-RETRY")
+        assert values(await client.read()) == [b"again"]
 
     run(test)
