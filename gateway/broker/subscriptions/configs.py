@@ -83,6 +83,10 @@ class Known(Protocol):
         """What the store has of a group. Raises StoreError."""
         ...
 
+    def lanes_of(self, group: str, /) -> str | None:
+        """A queue topic that serves one of a group's subscriptions."""
+        ...
+
     def in_use(self, group: str, topic_id: bytes, /) -> Subscription | None:
         """The subscription if somebody uses it."""
         ...
@@ -145,7 +149,10 @@ class SubscriptionConfigs:
     def _has_lanes(self, row: SubscriptionRow) -> bool:
         """Whether it is served by the lanes of a queue topic, its own or that of its base. Raises KafkaError."""
         base = self.base_of(row)
-        if base is not None and base != row.topic:
+        if base == row.topic:
+            # retries with a name of their own are of all that the group reads
+            return self._known.lanes_of(row.group) is not None
+        if base is not None:
             found = self._known.row(row.group, base)
             if found is not None:
                 row = found

@@ -150,3 +150,26 @@ def test_rows_are_gone_when_all_is_done(folder: Path | None) -> None:
         assert not list(world.broker.store.scan(Family.DUE))
 
     run(test, folder)
+
+
+def test_a_retry_topic_with_a_name_of_its_own_is_held_by_lanes_too(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.configure(
+            "g", pulsar__retry__letter__topic="later", share__record__lock__duration__ms="15000"
+        )
+        await queued(world)
+        await world.produce(*numbers(0, 2))
+        client = Client(world)
+        await client.read()
+        await client.commit("ack1;r:0=1")
+        await world.settled()
+        assert world.subscription(topic="later").config.subscription.lanes
+        client = Client(world)
+        assert given(await client.read()) == [1]
+        # no lock runs out
+        await world.pass_time(100_000)
+        assert await client.read() == {}
+        await client.commit()
+        assert world.at(topic="later").ready().start == 1
+
+    run(test, folder)
