@@ -33,8 +33,9 @@ class Dock:
         self.lock = threading.Lock()
         self.wrong: list[str] = []
         self.oracle = QueueOracle(LIMIT, self.wrong.append)
-        self.sent: dict[int, int] = {}
+        # of each lane the highest offset of a commit that was answered, and the first open one as it was told last
         self.acked: dict[int, int] = {}
+        self.opened: dict[int, int] = {}
         # nobody publishes any more
         self.complete = threading.Event()
         self.drained = threading.Event()
@@ -111,11 +112,12 @@ class Sender(Load):
         with dock.lock:
             acked = dict(dock.acked)
         found = wire.committed(GROUP)
-        with dock.lock:
-            sent = dict(dock.sent)
         for lane in range(LANES):
-            place = QUEUE, lane
-            oracle.committed(GROUP, place, found.get(place, -1), acked.get(lane, -1), sent.get(lane, -1))
+            # the first open delivery: all below is settled, and stays so
+            at, least = found.get((QUEUE, lane), -1), max(acked.get(lane, 0), dock.opened.get(lane, 0))
+            dock.opened[lane] = at
+            if at < least:
+                dock.wrong.append(f"lane {lane} is open at {at}, and was settled below {least}")
         if dock.drained.is_set() and not dock.judged:
             dock.judged = True
             places = [(QUEUE, lane) for lane in range(LANES)]
@@ -257,7 +259,6 @@ class Member(Load):
         said = f"ack1;n={','.join(map(str, nacks))}" if nacks else ""
         with dock.lock:
             dock.oracle.sent(commit)
-            dock.sent[lane] = max(dock.sent.get(lane, -1), offset)
         try:
             (answer,) = consumer.commit(
                 offsets=[TopicPartition(QUEUE, lane, offset, metadata=said)], asynchronous=False
