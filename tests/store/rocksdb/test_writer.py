@@ -242,20 +242,23 @@ class Slow:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.heard = 0
+        self.lock = threading.Lock()  # the writer's thread calls while the test says that it goes on
+        self.hears, self.goes_on = True, False
         self.kept: list[tuple[Any, ...]] = []
 
     def call_soon_threadsafe(self, *call: Any) -> None:
-        self.heard += 1
-        if self.heard == 1:
-            self.loop.call_soon_threadsafe(*call)
-        else:
-            self.kept.append(call)
+        with self.lock:
+            if self.hears:
+                self.loop.call_soon_threadsafe(*call)
+            else:
+                self.kept.append(call)
+            self.hears = self.goes_on
 
     def go_on(self) -> None:
-        self.heard = 0
-        for call in self.kept:
-            self.loop.call_soon_threadsafe(*call)
+        with self.lock:
+            self.hears = self.goes_on = True
+            for call in self.kept:
+                self.loop.call_soon_threadsafe(*call)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.loop, name)
