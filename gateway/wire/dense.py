@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Buffer, Header, assemble
 from gateway.wire.opened import Opened, Range
@@ -24,7 +24,22 @@ if TYPE_CHECKING:
 
 _WIDEST = 10
 """bytes of a varint"""
+_LARGEST_STEP = 255
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
+
+
+class Dealt(NamedTuple):
+    """The records of a batch that one of several is to have, as a batch of their own."""
+
+    place: int
+    first: int
+    """the offset that the first of them has in the log"""
+    following: int
+    """the offset there behind the last"""
+    steps: bytes
+    """how many offsets lie between each and the next"""
+    batch: bytes
+    """its base offset and its leader epoch are 0: neither is part of its CRC"""
 
 
 class Parts:
@@ -96,6 +111,69 @@ class Parts:
             b"".join(parts),
         )
 
+    def deal(self, batch: Buffer, places: NDArray[np.uint16]) -> list[Dealt]:
+        """All records, each to its place: `places` has one for each offset of the batch, 0 for nobody's. What is made
+        of a place's records are batches as of `dense`, a new one wherever more than 255 offsets lie in between.
+        """
+        import numpy as np
+
+        found, count = self._header, self._header.count
+        if not count:
+            return []
+        payload: Buffer = (
+            memoryview(batch)[HEADER_SIZE : found.size] if self._payload is None else self._payload
+        )
+        deltas = np.arange(count) if self._deltas is None else np.array(self._deltas, np.int64)
+        order = np.argsort(places[deltas], kind="stable")
+        its, numbers = places[deltas[order]], deltas[order]
+        steps = numbers[1:] - numbers[:-1] - 1
+        edges = [0, *(((its[1:] != its[:-1]) | (steps > _LARGEST_STEP)).nonzero()[0] + 1).tolist(), count]
+        begins = np.array(edges[:-1])
+        lengths = np.diff(edges)
+        starts = np.frombuffer(self._starts, np.uint32)
+        image = _renumbered(
+            payload,
+            np.frombuffer(self._places, np.uint32)[order].astype(np.int64),
+            np.frombuffer(self._behind, np.uint32)[order].astype(np.int64),
+            np.arange(count) - np.repeat(begins, lengths),
+        )
+        records = [
+            image[begin:end]
+            for begin, end in zip(starts[:-1][order].tolist(), starts[1:][order].tolist(), strict=True)
+        ]
+        stamps = np.maximum.reduceat(np.frombuffer(self._stamps, np.int64)[order], begins).tolist()
+        said = (steps & 255).astype(np.uint8).tobytes()
+        firsts, lasts = numbers[begins].tolist(), numbers[np.array(edges[1:]) - 1].tolist()
+        base, attributes = found.base_offset, found.attributes & ~CODEC_MASK
+        appended = found.max_timestamp if found.attributes & LOG_APPEND_TIME else None
+        made: list[Dealt] = []
+        for nth, place in enumerate(its[begins].tolist()):
+            if not place:
+                continue
+            begin, end = edges[nth], edges[nth + 1]
+            if appended is None:
+                newest = max(_EARLIEST, min(found.base_timestamp + stamps[nth], _LATEST))
+            else:
+                newest = appended
+            head = Header(
+                0,
+                0,
+                0,
+                2,
+                0,
+                attributes,
+                end - begin - 1,
+                found.base_timestamp,
+                newest,
+                found.producer_id,
+                found.producer_epoch,
+                found.base_sequence,
+                end - begin,
+            )
+            part = assemble(head, b"".join(records[begin:end]))
+            made.append(Dealt(place, base + firsts[nth], base + lasts[nth] + 1, said[begin : end - 1], part))
+        return made
+
     def _picked(self, ranges: Sequence[Range]) -> list[int]:
         """The numbers of the records whose offsets are in the ranges."""
         base, count, deltas = self._header.base_offset, self._header.count, self._deltas
@@ -112,6 +190,26 @@ class Parts:
             for first, last in ranges
             for number in range(max(first - base, 0), min(last - base + 1, count))
         ]
+
+
+def _renumbered(
+    payload: Buffer, at: NDArray[np.int64], behind: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> bytes:
+    """The records with these offset deltas in the places of theirs, as wide as they were."""
+    import numpy as np
+
+    data = np.frombuffer(payload, np.uint8).copy()
+    widths, values = behind - at, numbers << 1
+    narrowest, widest = int(widths.min()), int(widths.max())
+    for nth in range(widest):
+        more = widths > nth + 1
+        byte = values >> 7 * nth & 127 | more.astype(np.int64) << 7
+        if nth < narrowest:
+            data[at + nth] = byte
+        else:
+            wide = widths > nth
+            data[at[wide] + nth] = byte[wide]
+    return data.tobytes()
 
 
 @lru_cache

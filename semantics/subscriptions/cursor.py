@@ -348,6 +348,15 @@ class Cursor:
         """
         return held.slots_of(self._records, ranges)
 
+    def place_of(self, consumer: str) -> int:
+        """A number for who owns slots, as `places` has it; 0 for who owns none, and under Shared."""
+        keyed = self._records.keyed
+        return keyed.place_of(consumer) if keyed is not None else 0
+
+    def places(self, first: int, end: int) -> NDArray[np.uint16]:
+        """Key_Shared: of each offset of [first, end) whose slot it has; 0 for nobody's, and for what is settled."""
+        return held.places(self._records, first, end)
+
     def in_slots(
         self, consumer: str, ranges: held.Ranges, slots: Collection[int] | None
     ) -> list[tuple[int, int]]:

@@ -5,12 +5,17 @@ record: it was trimmed, expired, or skipped by an administrator. So what it does
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from semantics.subscriptions.acknowledging import ACCEPT, REJECT, acknowledge
 from semantics.subscriptions.chunks import BACKOFF_RUN
 from semantics.subscriptions.leases import held_by, pack
 from semantics.subscriptions.records import GONE, NACKED, Records
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BACKOFF, DONE, Refusal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Ranges = Sequence[tuple[int, int]]
 """(first, last), ascending and disjoint"""
@@ -121,6 +126,20 @@ def slots_of(records: Records, ranges: Ranges) -> set[int] | None:
             return None
         for chunk, at, stop in records.window.pieces(first, last + 1):
             found.update(chunk.slot_plane()[at:stop])
+    return found
+
+
+def places(records: Records, first: int, end: int) -> NDArray[np.uint16]:
+    """Key_Shared: of each offset of [first, end) whose slot it has; 0 for nobody's, and for what is settled."""
+    import numpy as np
+
+    found = np.zeros(end - first, np.uint16)
+    keyed = records.keyed
+    if keyed is not None:
+        for chunk, at, stop in records.window.pieces(first, min(end, keyed.read)):
+            if chunk.slots is not None:
+                its = np.frombuffer(chunk.slots, np.uint16)[at:stop]
+                found[chunk.base + at - first : chunk.base + stop - first] = keyed.places(its)
     return found
 
 

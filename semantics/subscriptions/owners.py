@@ -7,12 +7,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from semantics.subscriptions.chunks import MASK, SHIFT, Window
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SEVERAL = "\0several"
 """the holder of a slot of which more than one consumer has records, from when out of order was allowed"""
@@ -107,6 +111,16 @@ class Keyed:
 
     def owner_of(self, slot: int) -> str | None:
         return self._owners.owner_of(slot)
+
+    def place_of(self, consumer: str) -> int:
+        """A number for who owns slots, as `places` has it; 0 for who owns none."""
+        return self._owners.index.get(consumer, 0)
+
+    def places(self, slots: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """Of each of these slots whose it is; 0 for nobody's."""
+        import numpy as np
+
+        return np.frombuffer(self._owners.places, np.uint16)[slots]
 
     def ranges(self) -> Iterable[tuple[int, int, str]]:
         """Who owns what, as a selector says it."""

@@ -2,7 +2,8 @@
 
 A batch that a lane was given whole leaves as it is stored: only its base offset and its leader epoch are others, and
 these lie outside its CRC. Of a batch that was dealt to several lanes each gets a batch of its records, with offsets
-that follow each other (`gateway.wire.dense`). What was trimmed from the source meanwhile is passed over.
+that follow each other (`gateway.wire.dense`). Under Key_Shared it is cut for all of them when the first one asks
+(`dealt.py`). What was trimmed from the source meanwhile is passed over.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import logging
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.queues.dealt import ROOM, DealtBatches
 from gateway.broker.queues.headers import told
 from gateway.broker.subscriptions.stored import Stored, walk
-from gateway.wire.dense import Parts
+from gateway.wire.dense import Dealt, Parts
 from gateway.wire.opened import Opened
 from gateway.wire.unreadable import Unreadable
 from semantics.lanes.lane import Piece
 from store.pending import Asking
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from gateway.broker.partition import Partition
     from store.api import Buffer
 
@@ -30,16 +35,38 @@ log = logging.getLogger("magnetar.queues")
 _BASE, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
 _CONTROL = 0x20
 _LEAST_BYTES = 4096
+_NAMED = 4096
+"""deliveries of a run that are named at once"""
+_MOST_DEALT = 10_000
+"""records of a batch that is cut for all lanes at once: some milliseconds"""
 KEPT_BYTES = 16 * 1024 * 1024
 """of batches that are cut for one lane after the other"""
+
+
+class Sharing(Protocol):
+    """Which other lanes have records of the batches that a lane reads, under Key_Shared."""
+
+    @property
+    def place(self) -> int:
+        """A number for the lane, not 0."""
+        ...
+
+    def places(self, first: int, end: int, /) -> NDArray[np.uint16]:
+        """Of each of these offsets whose it is, as the keys say; 0 for nobody's."""
+        ...
+
+    def opened(self, base: int, /) -> Opened | None:
+        """The batch that begins at this offset, if it is open."""
+        ...
 
 
 class Builder:
     """One for all lanes of a node."""
 
-    def __init__(self, limit: int, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, limit: int, kept_bytes: int = KEPT_BYTES, dealt_bytes: int = ROOM) -> None:
         """`limit`: bytes that a batch may unfold to."""
-        self._limit = limit
+        self.limit = limit
+        self.dealt = DealtBatches(dealt_bytes)
         self._kept: OrderedDict[tuple[int, int], Parts] = OrderedDict()
         self._room = kept_bytes
 
@@ -54,124 +81,28 @@ class Builder:
         whole_first: bool,
         whole: Callable[[int, int], bool],
         with_headers: bool = False,
+        sharing: Sharing | None = None,
     ) -> Asking[tuple[list[Buffer], int, int]]:
         """(buffers, bytes, the lane offset behind what they have) of the deliveries of a piece, as far as `max_bytes`
         go. `record_bytes`: what one takes, on the whole; `whole_first`: the first batch comes whatever it has;
-        `whole`: whether all of [begin, end) of the lane is to be read; `with_headers`: see `headers.py`.
+        `whole`: whether all of [begin, end) of the lane is to be read; `with_headers`: see `headers.py`; `sharing`:
+        None where any lane may have any record.
 
         Raises StoreError, and IndexError when the log was opened anew.
         """
-        run, at = piece.run, piece.begin
-        ranges = piece.ranges()
-        out: list[Buffer] = []
-        size = index = 0
-        while index < len(ranges):
-            first, last = ranges[index]
-            start = source.log_start
-            if first < start:
-                # it was trimmed
-                at += min(last + 1, start) - first
-                if last < start:
-                    index += 1
-                    continue
-                ranges[index] = first, last = start, last
-            room = max(max_bytes - size, 0)
-            first_of_all = whole_first and not out
-            if not room and not first_of_all:
-                break
-            want = min(room, max(int(record_bytes * (ranges[-1][1] + 1 - first)), _LEAST_BYTES))
-            stored = walk((yield from _read(source, first, want, first_of_all)), first)
-            if not stored and want < room:
-                stored = walk((yield from _read(source, first, room, first_of_all)), first)
-            if not stored:
-                break
-            for batch in stored:
-                if out and size >= max_bytes:
-                    # those before have unfolded to more than was read
-                    return out, size, at
-                parts: list[tuple[int, int]] = []
-                base = at
-                while index < len(ranges) and ranges[index][0] < batch.next:
-                    first, last = ranges[index]
-                    if first < batch.base:
-                        # nothing is stored there
-                        gone = min(last + 1, batch.base) - first
-                        if not parts:
-                            base += gone
-                        at += gone
-                        if last < batch.base:
-                            index += 1
-                            continue
-                        first = batch.base
-                    end = min(last, batch.next - 1)
-                    parts.append((first, end))
-                    at += end - first + 1
-                    if last > end:
-                        ranges[index] = end + 1, last
-                        break
-                    index += 1
-                if not parts or batch.attributes & _CONTROL:
-                    continue
-                if (
-                    not with_headers
-                    and run.steps is None
-                    and run.first <= batch.base
-                    and batch.next - 1 <= run.last
-                    and batch.count == batch.next - batch.base
-                    and whole(run.at + batch.base - run.first, run.at + batch.next - run.first)
-                ):
-                    out += _patched(batch, run.at + batch.base - run.first, leader_epoch)
-                    size += batch.size
-                    continue
-                piece_of = (
-                    self._told(source, batch, parts, base, leader_epoch, run.failed)
-                    if with_headers
-                    else self._cut(source, batch, parts, base, leader_epoch)
-                )
-                if piece_of:
-                    out.append(piece_of)
-                    size += len(piece_of)
-        return out, size, at
+        build = _Build(self, source, piece, leader_epoch, max_bytes, whole_first)
+        return build.run(record_bytes, whole, with_headers, None if with_headers else sharing)
 
-    def _cut(
-        self, source: Partition, batch: Stored, parts: list[tuple[int, int]], base: int, leader_epoch: int
-    ) -> bytes:
-        """Some records of a batch, at lane offset `base` and behind it; nothing when it cannot be opened."""
-        key = source.id, batch.base
-        raw = batch.raw()
-        try:
-            found = self._kept.get(key)
-            if found is None:
-                found = Parts(Opened(bytes(raw), self._limit))
-                self._keep(key, found)
-            else:
-                self._kept.move_to_end(key)
-            return found.dense(raw, parts, base, leader_epoch)
-        except Unreadable as error:
-            log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
-        except ValueError:
-            # compaction, or whoever made the batch, left these out
-            pass
-        return b""
-
-    def _told(
-        self,
-        source: Partition,
-        batch: Stored,
-        parts: list[tuple[int, int]],
-        base: int,
-        leader_epoch: int,
-        failed: int,
-    ) -> bytes:
-        """The same with headers."""
-        try:
-            return told(source, batch, parts, base, leader_epoch, failed, self._limit)
-        except Unreadable as error:
-            log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
-        except ValueError:
-            # as in `_cut`
-            pass
-        return b""
+    def parts(self, source: int, batch: Stored, opened: Opened | None = None) -> Parts:
+        """Where the records of a batch are. Raises Unreadable."""
+        key = source, batch.base
+        found = self._kept.get(key)
+        if found is None:
+            found = Parts(opened if opened is not None else Opened(bytes(batch.raw()), self.limit))
+            self._keep(key, found)
+        else:
+            self._kept.move_to_end(key)
+        return found
 
     def _keep(self, key: tuple[int, int], parts: Parts) -> None:
         self._kept[key] = parts
@@ -179,6 +110,236 @@ class Builder:
         while self._room < 0 and len(self._kept) > 1:
             _, gone = self._kept.popitem(last=False)
             self._room += gone.size
+
+
+class _Build:
+    """What is made of one piece."""
+
+    __slots__ = (
+        "_at",
+        "_builder",
+        "_first_of_all",
+        "_full",
+        "_leader_epoch",
+        "_max_bytes",
+        "_out",
+        "_piece",
+        "_size",
+        "_source",
+    )
+
+    def __init__(
+        self,
+        builder: Builder,
+        source: Partition,
+        piece: Piece,
+        leader_epoch: int,
+        max_bytes: int,
+        whole_first: bool,
+    ) -> None:
+        self._builder = builder
+        self._source = source
+        self._piece = piece
+        self._leader_epoch = leader_epoch
+        self._max_bytes = max_bytes
+        # True while what comes next comes whatever it has
+        self._first_of_all = whole_first
+        self._out: list[Buffer] = []
+        self._size = 0
+        self._at = piece.begin
+        self._full = False
+
+    def run(
+        self,
+        record_bytes: float,
+        whole: Callable[[int, int], bool],
+        with_headers: bool,
+        sharing: Sharing | None,
+    ) -> Asking[tuple[list[Buffer], int, int]]:
+        """See `Builder.build`."""
+        end = self._piece.end
+        while not self._full and self._at < end:
+            before = self._at
+            if sharing is not None:
+                self._dealt(sharing.place)
+            if not self._full and self._at < end:
+                yield from self._read_on(record_bytes, whole, with_headers, sharing)
+            if self._at == before:
+                break
+        return self._out, self._size, self._at
+
+    # -- what was made before ---------------------------------------------------------------------------------------
+
+    def _dealt(self, place: int) -> None:
+        """What others have had cut for this lane, as far as it goes."""
+        run, dealt, source = self._piece.run, self._builder.dealt, self._source
+        offset = run.offsets(self._at, self._at + 1)[0]
+        while self._at < self._piece.end and offset >= source.log_start:
+            part = dealt.find(source.id, place, offset)
+            if part is None or not self._is_next(part):
+                return
+            if not self._room_for(len(part.batch)):
+                self._full = True
+                return
+            behind = self._at + len(part.steps) + 1
+            self._add(_under(part.batch, self._at, self._leader_epoch), len(part.batch))
+            dealt.taken(source.id, place, offset)
+            self._at = behind
+            offset = part.following
+            if run.steps is not None and behind < run.end:
+                offset += run.steps[behind - run.at - 1]
+
+    def _is_next(self, part: Dealt) -> bool:
+        """Whether it has the next deliveries and nothing else; it begins with the next one."""
+        run, number = self._piece.run, len(part.steps)
+        begin = self._at - run.at
+        if self._at + number >= self._piece.end:
+            return False
+        if run.steps is None:
+            return part.following - part.first == number + 1
+        return run.steps[begin : begin + number] == part.steps
+
+    def _deal(self, batch: Stored, wanted: int, sharing: Sharing) -> None:
+        """Cut a batch for all lanes, if this one is to have all that is its own in it, and so most others are."""
+        dealt, source = self._builder.dealt, self._source.id
+        if batch.count > _MOST_DEALT or dealt.has(source, batch.base):
+            return
+        places = sharing.places(batch.base, batch.next)
+        if int((places == sharing.place).sum()) != wanted:
+            return
+        try:
+            parts = self._builder.parts(source, batch, sharing.opened(batch.base))
+            dealt.add(source, batch.base, parts.deal(batch.raw(), places))
+        except Unreadable:
+            # whoever cuts its own part says so
+            return
+
+    # -- what is read now -------------------------------------------------------------------------------------------
+
+    def _read_on(
+        self,
+        record_bytes: float,
+        whole: Callable[[int, int], bool],
+        with_headers: bool,
+        sharing: Sharing | None,
+    ) -> Asking[None]:
+        """Read once, and make what that has."""
+        run, source = self._piece.run, self._source
+        # to name all of a long run takes long, and most of it may be dealt
+        stop = self._piece.end if sharing is None else min(self._piece.end, self._at + _NAMED)
+        ranges = run.ranges(self._at, stop)
+        index = self._passed_over(ranges, source.log_start)
+        if index == len(ranges):
+            return
+        first = ranges[index][0]
+        room = max(self._max_bytes - self._size, 0)
+        if not room and not self._first_of_all:
+            self._full = True
+            return
+        want = min(room, max(int(record_bytes * (ranges[-1][1] + 1 - first)), _LEAST_BYTES))
+        stored = walk((yield from _read(source, first, want, self._first_of_all)), first)
+        if not stored and want < room:
+            stored = walk((yield from _read(source, first, room, self._first_of_all)), first)
+        for batch in stored:
+            if self._out and self._size >= self._max_bytes:
+                # those before have unfolded to more than was read
+                self._full = True
+                return
+            parts: list[tuple[int, int]] = []
+            base = at = self._at
+            while index < len(ranges) and ranges[index][0] < batch.next:
+                first, last = ranges[index]
+                if first < batch.base:
+                    # nothing is stored there
+                    gone = min(last + 1, batch.base) - first
+                    if not parts:
+                        base += gone
+                    at += gone
+                    if last < batch.base:
+                        index += 1
+                        continue
+                    first = batch.base
+                end = min(last, batch.next - 1)
+                parts.append((first, end))
+                at += end - first + 1
+                if last > end:
+                    ranges[index] = end + 1, last
+                    break
+                index += 1
+            if not parts or batch.attributes & _CONTROL:
+                self._at = at
+                continue
+            if (
+                not with_headers
+                and run.steps is None
+                and run.first <= batch.base
+                and batch.next - 1 <= run.last
+                and batch.count == batch.next - batch.base
+                and whole(run.at + batch.base - run.first, run.at + batch.next - run.first)
+            ):
+                raw = memoryview(batch.buffer)[batch.position : batch.position + batch.size]
+                self._add(_under(raw, run.at + batch.base - run.first, self._leader_epoch), batch.size)
+                self._at = at
+                continue
+            if sharing is not None and base == self._at:
+                self._deal(batch, at - base, sharing)
+                part = self._builder.dealt.find(source.id, sharing.place, parts[0][0])
+                if part is not None and self._is_next(part):
+                    self._add(_under(part.batch, base, self._leader_epoch), len(part.batch))
+                    self._builder.dealt.taken(source.id, sharing.place, part.first)
+                    self._at = at
+                    continue
+            made = (
+                self._told(batch, parts, base, run.failed) if with_headers else self._cut(batch, parts, base)
+            )
+            if made:
+                self._add([made], len(made))
+            self._at = at
+
+    def _passed_over(self, ranges: list[tuple[int, int]], start: int) -> int:
+        """Pass over what was trimmed: how many of the ranges."""
+        index = 0
+        while index < len(ranges) and ranges[index][0] < start:
+            first, last = ranges[index]
+            self._at += min(last + 1, start) - first
+            if last >= start:
+                ranges[index] = start, last
+                break
+            index += 1
+        return index
+
+    def _cut(self, batch: Stored, parts: list[tuple[int, int]], base: int) -> bytes:
+        """Some records of a batch, at lane offset `base` and behind it; nothing when it cannot be opened."""
+        try:
+            found = self._builder.parts(self._source.id, batch)
+            return found.dense(batch.raw(), parts, base, self._leader_epoch)
+        except Unreadable as error:
+            log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
+        except ValueError:
+            # compaction, or whoever made the batch, left these out
+            pass
+        return b""
+
+    def _told(self, batch: Stored, parts: list[tuple[int, int]], base: int, failed: int) -> bytes:
+        """The same with headers."""
+        try:
+            return told(self._source, batch, parts, base, self._leader_epoch, failed, self._builder.limit)
+        except Unreadable as error:
+            log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
+        except ValueError:
+            # as in `_cut`
+            pass
+        return b""
+
+    # -- the answer -------------------------------------------------------------------------------------------------
+
+    def _room_for(self, size: int) -> bool:
+        return self._first_of_all or self._size + size <= self._max_bytes
+
+    def _add(self, buffers: list[Buffer], size: int) -> None:
+        self._out += buffers
+        self._size += size
+        self._first_of_all = False
 
 
 def _read(source: Partition, offset: int, want: int, whole_first: bool) -> Asking[list[Buffer]]:
@@ -189,7 +350,7 @@ def _read(source: Partition, offset: int, want: int, whole_first: bool) -> Askin
     return data
 
 
-def _patched(batch: Stored, base: int, leader_epoch: int) -> list[Buffer]:
+def _under(batch: Buffer, base: int, leader_epoch: int) -> list[Buffer]:
     """A whole batch under another base offset and leader epoch: neither is part of its CRC."""
-    raw = memoryview(batch.buffer)[batch.position : batch.position + batch.size]
+    raw = memoryview(batch)
     return [_BASE.pack(base) + bytes(raw[8:12]) + _EPOCH.pack(leader_epoch), raw[16:]]

@@ -191,6 +191,7 @@ class LaneAtWork:
                 whole_first=whole_first and not found,
                 whole=lane.whole,
                 with_headers=queue.says(piece.run, source),
+                sharing=source.sharing(self.consumer),
             )
             found += made
             size += length

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.wire.opened import Opened
 from semantics.lanes.marks import Verb
 from semantics.subscriptions.states import Ending
 from store.pending import Asking
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.lanes.marks import Mark
     from semantics.subscriptions.cursor import Cursor
@@ -17,6 +21,26 @@ if TYPE_CHECKING:
 
 Ranges = Sequence[tuple[int, int]]
 """(first, last), ascending and disjoint"""
+
+
+class OfLane:
+    """See `building.Sharing`."""
+
+    __slots__ = ("_at", "_cursor", "place")
+
+    def __init__(self, at: SubscriptionPartition, cursor: Cursor, place: int) -> None:
+        self._at = at
+        self._cursor = cursor
+        self.place = place
+
+    def places(self, first: int, end: int) -> NDArray[np.uint16]:
+        """See `Sharing`."""
+        return self._cursor.places(first, end)
+
+    def opened(self, base: int) -> Opened | None:
+        """See `Sharing`."""
+        found = self._at.reader.scanner.holding(self._at, base)
+        return found if isinstance(found, Opened) and found.header.base_offset == base else None
 
 
 class Source:
@@ -107,6 +131,14 @@ class Source:
     def in_slots(self, lane: str, ranges: Ranges, slots: Collection[int] | None) -> list[tuple[int, int]]:
         """What of these the lane holds in one of these slots, or in one that is not known. None: in any."""
         return self.at.ready().in_slots(lane, ranges, slots)
+
+    def sharing(self, lane: str) -> OfLane | None:
+        """Which other lanes have records of the batches that this one reads; None under Shared, or without a cursor."""
+        at, cursor = self.at, self.at.cursor
+        if not at.key_shared or cursor is None:
+            return None
+        place = cursor.place_of(lane)
+        return OfLane(at, cursor, place) if place else None
 
     def failures(self, offset: int) -> int:
         """How often a record has failed by now."""

@@ -7,12 +7,16 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from gateway.broker.partition import Partition
-from gateway.broker.queues.building import Builder
+from gateway.broker.queues.building import Builder, Sharing
+from gateway.broker.queues.dealt import ROOM
 from gateway.wire import delivery as wire
 from gateway.wire.compression import GZIP, ZSTD
+from gateway.wire.opened import Opened
 from semantics.lanes.lane import Lane, Piece
 from store.pending import drive
 from tests.gateway.broker.queues.reading import numbers, parts
@@ -20,6 +24,20 @@ from tests.gateway.broker.subscriptions.disk import Disk
 from tests.gateway.broker.subscriptions.world import World, run
 
 EPOCH = 4
+
+
+class Of:
+    """A lane that is one of some, of which each has the offsets of its number, modulo how many there are."""
+
+    def __init__(self, lane: int, lanes: int = 3) -> None:
+        self.place = lane + 1
+        self.lanes = lanes
+
+    def places(self, first: int, end: int) -> NDArray[np.uint16]:
+        return (np.arange(first, end) % self.lanes + 1).astype(np.uint16)
+
+    def opened(self, base: int) -> Opened | None:
+        return None
 
 
 class Built:
@@ -62,12 +80,22 @@ async def build(
     *,
     whole_first: bool = True,
     builder: Builder | None = None,
+    sharing: Sharing | None = None,
     record_bytes: float = 100.0,
     whole: Callable[[int, int], bool] = lambda begin, end: True,
 ) -> Built:
     builder = builder or Builder(1 << 20)
     found = drive(
-        builder.build(partition, wanted, EPOCH, max_bytes, record_bytes, whole_first=whole_first, whole=whole)
+        builder.build(
+            partition,
+            wanted,
+            EPOCH,
+            max_bytes,
+            record_bytes,
+            whole_first=whole_first,
+            whole=whole,
+            sharing=sharing,
+        )
     )
     return Built(*(found if isinstance(found, tuple) else await found))
 
@@ -226,6 +254,103 @@ def test_a_batch_is_opened_once_for_all_lanes_and_little_is_kept(monkeypatch: py
         for _ in range(2):
             await build(partition, piece((1, 1), (11, 11), (21, 21)), builder=large)
         assert opened[5:] == [0, 10, 20]
+
+    run(test)
+
+
+def every(lane: int, end: int, lanes: int = 3, first: int = 0) -> Piece:
+    """What a lane of some is given of [first, end)."""
+    return piece(*((offset, offset) for offset in range(first, end) if offset % lanes == lane))
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+def test_who_asks_first_has_a_batch_cut_for_all(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: World) -> None:
+        partition = await source(world, 10, 10, 10, codec=codec)
+        builder = Builder(1 << 20)
+        for lane in range(3):
+            built = await build(partition, every(lane, 30), builder=builder, sharing=Of(lane))
+            assert built.values == [b"%d" % n for n in range(lane, 30, 3)]
+            assert list(built.records) == list(range(100, 110))
+            assert built.behind == 110
+            for _, _, header in wire.headers_of([b"".join(map(bytes, built.buffers))]):
+                assert header.leader_epoch == EPOCH
+            # nobody reads it again
+            monkeypatch.setattr(partition.log, "read", None)
+        assert builder.dealt.room == ROOM, "all have had their parts"
+        monkeypatch.undo()
+        built = await build(partition, every(1, 30), builder=builder, sharing=Of(1))
+        assert built.values == [b"%d" % n for n in range(1, 30, 3)], "who asks again is sent the same"
+
+    run(test)
+
+
+def test_who_has_others_than_its_keys_say_gets_what_it_was_given() -> None:
+    async def test(world: World) -> None:
+        partition = await source(world, 12, 12, 12)
+        builder = Builder(1 << 20)
+        await build(partition, every(0, 36), builder=builder, sharing=Of(0))
+        for wanted in (
+            piece((1, 1), (4, 4), (5, 5), (7, 7), (10, 10)),  # one more
+            piece((1, 1), (7, 7), (10, 10), (13, 13)),  # one less
+            every(1, 30, first=4),  # from the middle on, and up to the middle
+            piece((1, 4)),
+        ):
+            built = await build(partition, wanted, builder=builder, sharing=Of(1))
+            expected = [offset for first, last in wanted.ranges() for offset in range(first, last + 1)]
+            assert built.values == [b"%d" % offset for offset in expected]
+            assert list(built.records) == [100 + at for at in range(len(expected))]
+
+    run(test)
+
+
+@pytest.mark.parametrize("room", [0, 1_500])
+def test_what_there_was_no_room_for_is_cut_again(room: int) -> None:
+    async def test(world: World) -> None:
+        partition = await source(world, *[10] * 6)
+        builder = Builder(1 << 20, dealt_bytes=room)
+        for lane in (2, 0, 1):
+            built = await build(partition, every(lane, 60), builder=builder, sharing=Of(lane))
+            assert built.values == [b"%d" % n for n in range(lane, 60, 3)]
+        assert builder.dealt.room > room - 2_000
+
+    run(test)
+
+
+def test_what_was_cut_for_a_lane_ends_where_its_answer_does() -> None:
+    async def test(world: World) -> None:
+        partition = await source(world, *[10] * 6)
+        builder, wanted = Builder(1 << 20), every(1, 60)
+        await build(partition, every(0, 60), builder=builder, sharing=Of(0))
+        found: list[bytes | None] = []
+        at, pieces = 100, 0
+        while at < 120:
+            built = await build(
+                partition, wanted._replace(begin=at), 230, builder=builder, sharing=Of(1), whole_first=True
+            )
+            assert list(built.records) == list(range(at, built.behind))
+            assert built.size <= 230
+            found += built.values
+            at, pieces = built.behind, pieces + 1
+        assert found == [b"%d" % n for n in range(1, 60, 3)]
+        assert pieces > 2
+        await build(partition, every(0, 60), builder=builder, sharing=Of(0))
+        nothing = await build(partition, wanted, 10, builder=builder, sharing=Of(1), whole_first=False)
+        assert (nothing.behind, nothing.buffers) == (100, [])
+
+    run(test)
+
+
+def test_what_was_trimmed_is_not_sent_though_it_was_cut() -> None:
+    async def test(world: World) -> None:
+        partition = await source(world, 10, 10, 10)
+        builder = Builder(1 << 20)
+        await build(partition, every(0, 30), builder=builder, sharing=Of(0))
+        monkeypatch = pytest.MonkeyPatch()
+        with monkeypatch.context() as patch:
+            patch.setattr(Partition, "log_start", property(lambda partition: 15))
+            built = await build(partition, every(1, 30), builder=builder, sharing=Of(1))
+        assert built.records == {100 + n: b"%d" % (3 * n + 1) for n in range(5, 10)}
 
     run(test)
 
