@@ -14,12 +14,16 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from semantics.lanes.marks import Mark, Marks, MarksError, Verb, check
 from semantics.lanes.ranges import Ranges
 from semantics.lanes.runs import Run, runs_of
 from semantics.lanes.window import LaneWindow
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _STATE = struct.Struct(">BQQQI3I")
 _RANGE = struct.Struct(">QQ")
@@ -78,6 +82,19 @@ def by_source(pieces: Iterable[Piece]) -> dict[int, list[tuple[int, int]]]:
                 joined.append((first, last))
         found[source] = joined
     return found
+
+
+def columns(pieces: Iterable[Piece]) -> dict[int, NDArray[np.int64]]:
+    """Source -> offsets, ascending: `by_source` for many that are not many in a row."""
+    import numpy as np
+
+    found: dict[int, list[NDArray[np.int64]]] = {}
+    for run, begin, end in pieces:
+        found.setdefault(run.source, []).append(run.column(begin, end))
+    return {
+        source: np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0]
+        for source, parts in found.items()
+    }
 
 
 class Lane:

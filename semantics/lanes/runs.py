@@ -10,6 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _RUN = struct.Struct(">IQIHB")
 _STEPS, _AHEAD = 1, 2
@@ -83,8 +88,21 @@ class Run:
         page = number // _PAGE
         return self._sums[page] + sum(steps[page * _PAGE : number])
 
+    def column(self, begin: int, end: int) -> NDArray[np.int64]:
+        """The same by columns, for many."""
+        import numpy as np
+
+        skipped, length, steps = begin - self.at, end - begin, self.steps
+        if steps is None:
+            return np.arange(self.first + skipped, self.first + skipped + length)
+        found = np.empty(length, np.int64)
+        found[0] = self.first + skipped + self._stepped(skipped, steps)
+        found[1:] = np.frombuffer(steps, np.uint8)[skipped : skipped + length - 1]
+        found[1:] += 1
+        return np.cumsum(found, out=found)
+
     def ranges(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """The same as (first, last)."""
+        """`offsets` as (first, last)."""
         if self.steps is None:
             first = self.first + begin - self.at
             return [(first, first + end - begin - 1)]

@@ -310,6 +310,10 @@ class Cursor:
         """Accept what a consumer holds of (first, last), ascending; what it does not hold is passed over."""
         held.settle(self._records, consumer, ranges, now, wall)
 
+    def settle_many(self, consumer: str, offsets: NDArray[np.int64], now: int, wall: int) -> None:
+        """`settle` for many single offsets, ascending: by columns under Key_Shared."""
+        held.settle_many(self._records, consumer, offsets, now, wall)
+
     def reject(self, consumer: str, ranges: held.Ranges, now: int, wall: int) -> None:
         """The same; they are to be dead letters."""
         held.reject(self._records, consumer, ranges, now, wall)

@@ -20,7 +20,7 @@ from gateway.broker.queues.lane import LaneAtWork, name_of
 from gateway.broker.queues.source import Source
 from gateway.config.group_table import ALL, REDELIVERED
 from gateway.wire.errors import Error
-from semantics.lanes.lane import LaneError, by_source
+from semantics.lanes.lane import LaneError, by_source, columns
 from semantics.lanes.lanes import Failed, Lanes
 from semantics.lanes.marks import Mark, Marks, Verb, parse
 from semantics.lanes.runs import RunError
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from store.api import Store
 
 log = logging.getLogger("magnetar.queues")
+
+_MANY = 64
+"""acknowledged at once, from which on it is done by columns"""
 
 
 class Queue:
@@ -171,9 +174,7 @@ class Queue:
         ladder = any(self.lanes.suspects(number).number for number in range(len(self.at)))
         settled = self.lanes.commit(index, offset, marks, self.node.clock.monotonic_ms(), member=member)
         name = at.consumer
-        for source_id, ranges in by_source(settled.acked).items():
-            if (source := self.sources.get(source_id)) is not None:
-                source.settle(name, ranges)
+        self._settle(name, settled.acked)
         for piece, mark in settled.marked:
             if (source := self.sources.get(piece.run.source)) is not None:
                 source.mark(name, piece.ranges(), mark)
@@ -187,6 +188,16 @@ class Queue:
             at.touch()
             for each in self.at if ladder else (at,):
                 each.give()
+
+    def _settle(self, lane: str, acked: list[Piece]) -> None:
+        if not self.lanes.shared and sum([piece.number for piece in acked]) >= _MANY:
+            for source_id, offsets in columns(acked).items():
+                if (source := self.sources.get(source_id)) is not None:
+                    source.settle_many(lane, offsets)
+            return
+        for source_id, ranges in by_source(acked).items():
+            if (source := self.sources.get(source_id)) is not None:
+                source.settle(lane, ranges)
 
     def _take_back(self, at: LaneAtWork, offset: int, marked: Iterable[tuple[Piece, Mark]]) -> None:
         """The client goes back to `offset`: what it was sent from there on of the keys that it has nacked is delivered

@@ -89,6 +89,11 @@ class Source:
         cursor, now, wall = self._cursor()
         cursor.settle(lane, ranges, now, wall)
 
+    def settle_many(self, lane: str, offsets: NDArray[np.int64]) -> None:
+        """`settle` for many single offsets, ascending."""
+        cursor, now, wall = self._cursor()
+        cursor.settle_many(lane, offsets, now, wall)
+
     def mark(self, lane: str, ranges: Ranges, mark: Mark) -> None:
         """They are nacked, dead, or go to the retry letter topic."""
         self._recall(lane)

@@ -9,7 +9,7 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from semantics.lanes.lane import Lane, LaneError, Piece, by_source
+from semantics.lanes.lane import Lane, LaneError, Piece, by_source, columns
 from semantics.lanes.marks import Mark, Marks, MarksError, Verb, parse
 from semantics.lanes.runs import Run, decode, encode
 from tests.examples import examples
@@ -37,6 +37,16 @@ def records(pieces: list[Piece]) -> list[tuple[int, int]]:
         for first, last in ranges
         for offset in range(first, last + 1)
     ]
+
+
+def test_by_columns_it_is_the_same() -> None:
+    lane = Lane()
+    lane.give(1, [(10, 12, 0), (20, 20, 0)])
+    lane.give(2, [(7, 7, 0)])
+    lane.give(1, [(3, 4, 1), (600, 600, 1), (602, 602, 1)])
+    pieces = list(lane.pieces(1, 8))
+    found = {source: offsets.tolist() for source, offsets in columns(pieces).items()}
+    assert found == {1: [3, 4, 11, 12, 20, 600], 2: [7]}
 
 
 def test_a_commit_acknowledges_what_lies_below() -> None:

@@ -45,6 +45,7 @@ def test_each_delivery_is_of_its_record(
         end = data.draw(st.integers(begin + 1, run.end))
         some = offsets[begin - run.at : end - run.at]
         assert list(run.offsets(begin, end)) == some
+        assert run.column(begin, end).tolist() == some
         ranges = run.ranges(begin, end)
         assert [offset for first, last in ranges for offset in range(first, last + 1)] == some
         assert all(other[0] > one[1] + 1 for one, other in pairwise(ranges))

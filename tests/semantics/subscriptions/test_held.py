@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.semantics.subscriptions.driving import Driver, Owners
@@ -36,6 +37,56 @@ def test_what_was_skipped_meanwhile_is_passed_over(kind: str) -> None:
     # what another consumer says of them does nothing
     driver.cursor.settle("b", [(0, 9)], driver.now, driver.wall)
     assert driver.cursor.acquired == 3
+
+
+@pytest.mark.parametrize("after", ["", "a skip", "a nack", "a restart", "slots that moved"])
+def test_by_columns_the_same_is_settled(kind: str, after: str) -> None:
+    seen = []
+    for many in (False, True):
+        driver = lanes(type=kind)
+        slots = [n % 7 for n in range(2_000)]
+        driver.feed(2_000, slots if kind == "key_shared" else None)
+        driver.poll("a")
+        match after:
+            case "a skip":
+                driver.cursor.skip(30, 2_000)
+            case "a nack":
+                driver.cursor.nack("a", [(51, 60)], 5_000, driver.now, driver.wall)
+            case "a restart":
+                driver.commit()
+                driver.restart()
+                driver.cursor.hold_again("a", [(0, 1_999)], driver.now)
+            case "slots that moved" if kind == "key_shared":
+                driver.cursor.reassign(Owners((0, 65_536, "b")), driver.now)
+        offsets = [*range(0, 90, 3), *range(1_000, 1_500)]
+        if many:
+            driver.cursor.settle_many("a", np.array(offsets), driver.now, driver.wall)
+        else:
+            driver.cursor.settle("a", [(at, at) for at in offsets], driver.now, driver.wall)
+        driver.cursor.settle_many("b", np.array(offsets), driver.now, driver.wall)
+        cursor = driver.cursor
+        draining = [(each.slot, each.in_hand) for each in cursor.draining()]
+        seen.append(
+            ([cursor.look(at) for at in range(2_000)], cursor.start, cursor.acquired, cursor.totals, draining)
+        )
+    assert seen[0] == seen[1]
+    assert seen[0][1] > 0
+
+
+def test_places_are_those_of_slots() -> None:
+    driver = lanes(type="key_shared")
+    driver.cursor.reassign(Owners((0, 10, "a"), (10, 20, "b"), (20, 30, "c")), 0)
+    driver.feed(6, [1, 11, 40, 12, 2, 21])
+    places = {name: driver.cursor.place_of(name) for name in ("a", "b", "c", "nobody")}
+    assert places["nobody"] == 0
+    assert len(set(places.values())) == 4
+    a, b, c = places["a"], places["b"], places["c"]
+    assert driver.cursor.places(0, 8).tolist() == [a, b, 0, b, a, c, 0, 0]
+    assert driver.cursor.places(1, 3).tolist() == [b, 0]
+    driver.poll("a")
+    driver.cursor.settle("a", [(0, 0)], driver.now, driver.wall)
+    assert driver.cursor.places(0, 3).tolist() == [0, b, 0]
+    assert lanes(type="shared").cursor.place_of("a") == 0
 
 
 def test_a_nack_waits_as_long_as_it_says(kind: str) -> None:
