@@ -245,6 +245,12 @@ def assemble(found: Header, payload: Buffer) -> bytes:
     )
 
 
+def sealed(fields: tuple[int, int, int, int, int, int, int, int], payload: Buffer) -> bytes:
+    """A batch at offset 0 with leader epoch 0: `fields` are those between the CRC and the records, as in `Header`."""
+    checked = _AFTER_CRC(*fields) + payload
+    return _OFFSET_TO_CRC(0, len(checked) + 9, 0, 2, _crc32c(checked)) + checked
+
+
 def reencode(batch: bytes, codec: int, limit: int = compression.LIMIT, level: int | None = None) -> bytes:
     """The same batch with its records compressed by another codec (`compression.type`).
 

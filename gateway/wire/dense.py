@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gateway.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Buffer, Header, assemble
 from gateway.wire.opened import Opened, Range
@@ -24,22 +24,7 @@ if TYPE_CHECKING:
 
 _WIDEST = 10
 """bytes of a varint"""
-_LARGEST_STEP = 255
-_EARLIEST, _LATEST = -(2**63), 2**63 - 1
-
-
-class Dealt(NamedTuple):
-    """The records of a batch that one of several is to have, as a batch of their own."""
-
-    place: int
-    first: int
-    """the offset that the first of them has in the log"""
-    following: int
-    """the offset there behind the last"""
-    steps: bytes
-    """how many offsets lie between each and the next"""
-    batch: bytes
-    """its base offset and its leader epoch are 0: neither is part of its CRC"""
+EARLIEST, LATEST = -(2**63), 2**63 - 1
 
 
 class Parts:
@@ -91,7 +76,7 @@ class Parts:
         else:
             stamps = self._stamps
             newest = max([stamps[index] for index in picked])
-            newest = max(_EARLIEST, min(found.base_timestamp + newest, _LATEST))
+            newest = max(EARLIEST, min(found.base_timestamp + newest, LATEST))
         return assemble(
             Header(
                 base,
@@ -111,69 +96,6 @@ class Parts:
             b"".join(parts),
         )
 
-    def deal(self, batch: Buffer, places: NDArray[np.uint16]) -> list[Dealt]:
-        """All records, each to its place: `places` has one for each offset of the batch, 0 for nobody's. What is made
-        of a place's records are batches as of `dense`, a new one wherever more than 255 offsets lie in between.
-        """
-        import numpy as np
-
-        found, count = self._header, self._header.count
-        if not count:
-            return []
-        payload: Buffer = (
-            memoryview(batch)[HEADER_SIZE : found.size] if self._payload is None else self._payload
-        )
-        deltas = np.arange(count) if self._deltas is None else np.array(self._deltas, np.int64)
-        order = np.argsort(places[deltas], kind="stable")
-        its, numbers = places[deltas[order]], deltas[order]
-        steps = numbers[1:] - numbers[:-1] - 1
-        edges = [0, *(((its[1:] != its[:-1]) | (steps > _LARGEST_STEP)).nonzero()[0] + 1).tolist(), count]
-        begins = np.array(edges[:-1])
-        lengths = np.diff(edges)
-        starts = np.frombuffer(self._starts, np.uint32)
-        image = _renumbered(
-            payload,
-            np.frombuffer(self._places, np.uint32)[order].astype(np.int64),
-            np.frombuffer(self._behind, np.uint32)[order].astype(np.int64),
-            np.arange(count) - np.repeat(begins, lengths),
-        )
-        records = [
-            image[begin:end]
-            for begin, end in zip(starts[:-1][order].tolist(), starts[1:][order].tolist(), strict=True)
-        ]
-        stamps = np.maximum.reduceat(np.frombuffer(self._stamps, np.int64)[order], begins).tolist()
-        said = (steps & 255).astype(np.uint8).tobytes()
-        firsts, lasts = numbers[begins].tolist(), numbers[np.array(edges[1:]) - 1].tolist()
-        base, attributes = found.base_offset, found.attributes & ~CODEC_MASK
-        appended = found.max_timestamp if found.attributes & LOG_APPEND_TIME else None
-        made: list[Dealt] = []
-        for nth, place in enumerate(its[begins].tolist()):
-            if not place:
-                continue
-            begin, end = edges[nth], edges[nth + 1]
-            if appended is None:
-                newest = max(_EARLIEST, min(found.base_timestamp + stamps[nth], _LATEST))
-            else:
-                newest = appended
-            head = Header(
-                0,
-                0,
-                0,
-                2,
-                0,
-                attributes,
-                end - begin - 1,
-                found.base_timestamp,
-                newest,
-                found.producer_id,
-                found.producer_epoch,
-                found.base_sequence,
-                end - begin,
-            )
-            part = assemble(head, b"".join(records[begin:end]))
-            made.append(Dealt(place, base + firsts[nth], base + lasts[nth] + 1, said[begin : end - 1], part))
-        return made
-
     def _picked(self, ranges: Sequence[Range]) -> list[int]:
         """The numbers of the records whose offsets are in the ranges."""
         base, count, deltas = self._header.base_offset, self._header.count, self._deltas
@@ -190,26 +112,6 @@ class Parts:
             for first, last in ranges
             for number in range(max(first - base, 0), min(last - base + 1, count))
         ]
-
-
-def _renumbered(
-    payload: Buffer, at: NDArray[np.int64], behind: NDArray[np.int64], numbers: NDArray[np.int64]
-) -> bytes:
-    """The records with these offset deltas in the places of theirs, as wide as they were."""
-    import numpy as np
-
-    data = np.frombuffer(payload, np.uint8).copy()
-    widths, values = behind - at, numbers << 1
-    narrowest, widest = int(widths.min()), int(widths.max())
-    for nth in range(widest):
-        more = widths > nth + 1
-        byte = values >> 7 * nth & 127 | more.astype(np.int64) << 7
-        if nth < narrowest:
-            data[at + nth] = byte
-        else:
-            wide = widths > nth
-            data[at[wide] + nth] = byte[wide]
-    return data.tobytes()
 
 
 @lru_cache
@@ -234,23 +136,34 @@ def _places(opened: Opened) -> tuple[array[int], array[int], array[int], array[i
     numbers = opened.deltas()
     data = np.frombuffer(opened.payload, np.uint8)
     starts = np.frombuffer(opened.starts(), np.uint32).astype(np.int64)
-    try:
-        _, at = _varints(data, starts[:-1])
-        # behind the attributes
-        stamps, at = _varints(data, at + 1)
-        deltas, behind = _varints(data, at)
-    except IndexError:
-        raise damaged("the end of the records") from None
-    expected = np.arange(len(at), dtype=np.uint64) if numbers is None else np.array(numbers, np.uint64)
-    if (behind >= starts[1:]).any() or (deltas != expected << np.uint64(1)).any():
-        raise damaged("the order of offsets")
-    signed = (stamps >> np.uint64(1)).view(np.int64) ^ -(stamps & np.uint64(1)).view(np.int64)
+    expected = np.arange(len(starts) - 1) if numbers is None else np.array(numbers, np.int64)
+    at, behind, stamps = located(data, starts[:-1], starts[1:], expected)
     return (
         opened.starts(),
         array("I", at.astype(np.uint32).tobytes()),
         array("I", behind.astype(np.uint32).tobytes()),
-        array("q", signed.tobytes()),
+        array("q", stamps.tobytes()),
     )
+
+
+def located(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], deltas: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of records that lie between these places where the offset delta stands, what lies behind that, and the timestamp
+    delta in ms. `deltas`: the offset deltas as they should be. Raises Unreadable.
+    """
+    import numpy as np
+
+    try:
+        _, at = _varints(data, starts)
+        # behind the attributes
+        stamps, at = _varints(data, at + 1)
+        found, behind = _varints(data, at)
+    except IndexError:
+        raise damaged("the end of the records") from None
+    if (behind >= ends).any() or (found != deltas.astype(np.uint64) << np.uint64(1)).any():
+        raise damaged("the order of offsets")
+    return at, behind, (stamps >> np.uint64(1)).view(np.int64) ^ -(stamps & np.uint64(1)).view(np.int64)
 
 
 def _varints(data: NDArray[np.uint8], at: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

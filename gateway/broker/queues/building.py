@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import logging
 import struct
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.queues.dealt import ROOM, DealtBatches
 from gateway.broker.queues.headers import told
 from gateway.broker.subscriptions.stored import Stored, walk
-from gateway.wire.dense import Dealt, Parts
+from gateway.wire.dealing import Dealt, deal
+from gateway.wire.dense import Parts
 from gateway.wire.opened import Opened
 from gateway.wire.unreadable import Unreadable
 from semantics.lanes.lane import Piece
@@ -35,10 +37,12 @@ log = logging.getLogger("magnetar.queues")
 _BASE, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
 _CONTROL = 0x20
 _LEAST_BYTES = 4096
-_NAMED = 4096
-"""deliveries of a run that are named at once"""
-_MOST_DEALT = 10_000
-"""records of a batch that is cut for all lanes at once: some milliseconds"""
+_NAMED = 512
+"""deliveries of a run that are named at once where most are dealt"""
+_MOST_DEALT = 8_192
+"""records that are cut for all lanes for one answer: some milliseconds' work"""
+_SPAN = 65_536
+"""offsets of batches that are dealt at once"""
 KEPT_BYTES = 16 * 1024 * 1024
 """of batches that are cut for one lane after the other"""
 
@@ -93,12 +97,12 @@ class Builder:
         build = _Build(self, source, piece, leader_epoch, max_bytes, whole_first)
         return build.run(record_bytes, whole, with_headers, None if with_headers else sharing)
 
-    def parts(self, source: int, batch: Stored, opened: Opened | None = None) -> Parts:
+    def parts(self, source: int, batch: Stored) -> Parts:
         """Where the records of a batch are. Raises Unreadable."""
         key = source, batch.base
         found = self._kept.get(key)
         if found is None:
-            found = Parts(opened if opened is not None else Opened(bytes(batch.raw()), self.limit))
+            found = Parts(Opened(bytes(batch.raw()), self.limit))
             self._keep(key, found)
         else:
             self._kept.move_to_end(key)
@@ -122,6 +126,7 @@ class _Build:
         "_full",
         "_leader_epoch",
         "_max_bytes",
+        "_may_deal",
         "_out",
         "_piece",
         "_size",
@@ -148,6 +153,8 @@ class _Build:
         self._size = 0
         self._at = piece.begin
         self._full = False
+        # records
+        self._may_deal = _MOST_DEALT
 
     def run(
         self,
@@ -164,6 +171,8 @@ class _Build:
                 self._dealt(sharing.place)
             if not self._full and self._at < end:
                 yield from self._read_on(record_bytes, whole, with_headers, sharing)
+                if sharing is not None:
+                    self._dealt(sharing.place)
             if self._at == before:
                 break
         return self._out, self._size, self._at
@@ -199,20 +208,46 @@ class _Build:
             return part.following - part.first == number + 1
         return run.steps[begin : begin + number] == part.steps
 
-    def _deal(self, batch: Stored, wanted: int, sharing: Sharing) -> None:
-        """Cut a batch for all lanes, if this one is to have all that is its own in it, and so most others are."""
-        dealt, source = self._builder.dealt, self._source.id
-        if batch.count > _MOST_DEALT or dealt.has(source, batch.base):
+    def _deal(self, stored: Sequence[Stored], sharing: Sharing) -> None:
+        """Cut batches for all lanes: those of which this one has all that is its own, as then most others have."""
+        dealt, source, run = self._builder.dealt, self._source.id, self._piece.run
+        batches: list[Stored] = []
+        end = stored[0].base + _SPAN
+        for each in stored:
+            if each.count > _MOST_DEALT or each.attributes & _CONTROL or dealt.has(source, each.base):
+                continue
+            if each.count > self._may_deal or each.next > end:
+                break
+            self._may_deal -= each.count
+            batches.append(each)
+        if not batches:
             return
-        places = sharing.places(batch.base, batch.next)
-        if int((places == sharing.place).sum()) != wanted:
-            return
+        import numpy as np
+
+        base = batches[0].base
+        edges = np.array([[each.base, each.next] for each in batches])
+        places = sharing.places(base, batches[-1].next)
+        offsets = run.column(self._at, min(self._piece.end, self._at + len(places)))
+        wanted = np.diff(np.searchsorted(offsets, edges))[:, 0]
+        mine = np.concatenate(([0], np.cumsum(places == sharing.place)))
+        its = np.diff(mine[edges - base])[:, 0]
+        chosen = ((wanted == its) & (wanted > 0)).nonzero()[0].tolist()
+        found: list[tuple[Opened, NDArray[np.uint16]]] = []
+        for nth in chosen:
+            each = batches[nth]
+            try:
+                opened = sharing.opened(each.base) or Opened(bytes(each.raw()), self._builder.limit)
+                opened.starts()
+            except Unreadable:
+                # whoever cuts its own part says so
+                continue
+            found.append((opened, places[each.base - base : each.next - base]))
         try:
-            parts = self._builder.parts(source, batch, sharing.opened(batch.base))
-            dealt.add(source, batch.base, parts.deal(batch.raw(), places))
+            made = deal(found) if found else []
         except Unreadable:
-            # whoever cuts its own part says so
-            return
+            made = [_alone(*each) for each in found]
+        for (opened, _), parts in zip(found, made, strict=True):
+            dealt.add(source, opened.header.base_offset, parts)
 
     # -- what is read now -------------------------------------------------------------------------------------------
 
@@ -223,23 +258,34 @@ class _Build:
         with_headers: bool,
         sharing: Sharing | None,
     ) -> Asking[None]:
-        """Read once, and make what that has."""
+        """Read once, and make what that has, up to where something is dealt already."""
         run, source = self._piece.run, self._source
-        # to name all of a long run takes long, and most of it may be dealt
+        # to name all of a long run takes long, and most of it is dealt
         stop = self._piece.end if sharing is None else min(self._piece.end, self._at + _NAMED)
-        ranges = run.ranges(self._at, stop)
-        index = self._passed_over(ranges, source.log_start)
-        if index == len(ranges):
+        first = run.offsets(self._at, self._at + 1)[0]
+        if first < source.log_start:
+            # it was trimmed
+            self._at += bisect_left(run.offsets(self._at, stop), source.log_start)
             return
-        first = ranges[index][0]
         room = max(self._max_bytes - self._size, 0)
         if not room and not self._first_of_all:
             self._full = True
             return
-        want = min(room, max(int(record_bytes * (ranges[-1][1] + 1 - first)), _LEAST_BYTES))
+        last = run.offsets(stop - 1, stop)[0]
+        want = min(room, max(int(record_bytes * (last + 1 - first)), _LEAST_BYTES))
         stored = walk((yield from _read(source, first, want, self._first_of_all)), first)
         if not stored and want < room:
             stored = walk((yield from _read(source, first, room, self._first_of_all)), first)
+        if not stored:
+            return
+        if sharing is not None:
+            if self._out and self._may_deal <= 0:
+                # enough for one answer: others have their turns
+                self._full = True
+                return
+            self._deal(stored, sharing)
+        ranges = run.ranges(self._at, stop)
+        index = 0
         for batch in stored:
             if self._out and self._size >= self._max_bytes:
                 # those before have unfolded to more than was read
@@ -281,32 +327,17 @@ class _Build:
                 self._add(_under(raw, run.at + batch.base - run.first, self._leader_epoch), batch.size)
                 self._at = at
                 continue
-            if sharing is not None and base == self._at:
-                self._deal(batch, at - base, sharing)
+            if sharing is not None:
+                self._at = base
                 part = self._builder.dealt.find(source.id, sharing.place, parts[0][0])
                 if part is not None and self._is_next(part):
-                    self._add(_under(part.batch, base, self._leader_epoch), len(part.batch))
-                    self._builder.dealt.taken(source.id, sharing.place, part.first)
-                    self._at = at
-                    continue
+                    return
             made = (
                 self._told(batch, parts, base, run.failed) if with_headers else self._cut(batch, parts, base)
             )
             if made:
                 self._add([made], len(made))
             self._at = at
-
-    def _passed_over(self, ranges: list[tuple[int, int]], start: int) -> int:
-        """Pass over what was trimmed: how many of the ranges."""
-        index = 0
-        while index < len(ranges) and ranges[index][0] < start:
-            first, last = ranges[index]
-            self._at += min(last + 1, start) - first
-            if last >= start:
-                ranges[index] = start, last
-                break
-            index += 1
-        return index
 
     def _cut(self, batch: Stored, parts: list[tuple[int, int]], base: int) -> bytes:
         """Some records of a batch, at lane offset `base` and behind it; nothing when it cannot be opened."""
@@ -340,6 +371,14 @@ class _Build:
         self._out += buffers
         self._size += size
         self._first_of_all = False
+
+
+def _alone(opened: Opened, places: NDArray[np.uint16]) -> list[Dealt]:
+    """What is made of one batch, which may be damaged."""
+    try:
+        return deal([(opened, places)])[0]
+    except Unreadable:
+        return []
 
 
 def _read(source: Partition, offset: int, want: int, whole_first: bool) -> Asking[list[Buffer]]:

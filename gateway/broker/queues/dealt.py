@@ -1,6 +1,6 @@
 """Batches that were cut for all lanes at once, and wait for their lanes to ask.
 
-Of a stored batch each lane of Key_Shared has a few records. Who asks first has it cut for all (`gateway.wire.dense`),
+Of a stored batch each lane of Key_Shared has a few records. Who asks first has it cut for all (`gateway.wire.dealing`),
 since most of what that costs does not grow with the number of lanes, and since nobody then reads and walks the batch
 again. What was made for a lane goes when the lane has had it; what is too much goes before, the oldest first, and is
 cut anew from the log for whoever asks then.
@@ -11,15 +11,26 @@ What lies here is never what is right or wrong: whoever takes a part holds its o
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gateway.wire.dense import Dealt
+    from gateway.wire.dealing import Dealt
 
 ROOM = 32 * 1024 * 1024
 _PART_BYTES = 300
 """what a part takes beside its batch"""
+
+
+class _Batch:
+    """What was made of one."""
+
+    __slots__ = ("left", "name", "parts")
+
+    def __init__(self, name: tuple[int, int], parts: Sequence[Dealt]) -> None:
+        self.name = name
+        self.parts = [(part.place, part.first) for part in parts]
+        self.left = len(parts)
 
 
 class DealtBatches:
@@ -31,10 +42,10 @@ class DealtBatches:
         """`room`: bytes."""
         self.room = room
         """bytes that may still come"""
-        # (source, place, first offset) -> what begins there, and the base offset of its batch
-        self._parts: dict[tuple[int, int, int], tuple[Dealt, int]] = {}
-        # (source, base offset) -> keys of the parts of it that are here
-        self._batches: OrderedDict[tuple[int, int], set[tuple[int, int, int]]] = OrderedDict()
+        # (source, place, first offset) -> what begins there, and the batch that it is of
+        self._parts: dict[tuple[int, int, int], tuple[Dealt, _Batch]] = {}
+        # (source, base offset) -> a batch of which parts are here, the oldest first
+        self._batches: OrderedDict[tuple[int, int], _Batch] = OrderedDict()
 
     def find(self, source: int, place: int, offset: int) -> Dealt | None:
         """What begins at an offset of a source for a place."""
@@ -45,29 +56,31 @@ class DealtBatches:
         """Whether something of a batch is here."""
         return (source, base) in self._batches
 
-    def add(self, source: int, base: int, parts: Iterable[Dealt]) -> None:
+    def add(self, source: int, base: int, parts: Sequence[Dealt]) -> None:
         """What was made of a batch."""
-        self._drop((source, base))
-        keys = self._batches[source, base] = set()
+        name = source, base
+        self._drop(name)
+        if not parts:
+            return
+        batch = self._batches[name] = _Batch(name, parts)
         for part in parts:
-            key = source, part.place, part.first
-            keys.add(key)
-            self._parts[key] = part, base
+            self._parts[source, part.place, part.first] = part, batch
             self.room -= len(part.batch) + _PART_BYTES
         while self.room < 0 and len(self._batches) > 1:
             self._drop(next(iter(self._batches)))
 
     def taken(self, source: int, place: int, offset: int) -> None:
         """Nobody asks for this one again, as a rule."""
-        key = source, place, offset
-        part, base = self._parts.pop(key)
+        part, batch = self._parts.pop((source, place, offset))
         self.room += len(part.batch) + _PART_BYTES
-        left = self._batches[source, base]
-        left.remove(key)
-        if not left:
-            del self._batches[source, base]
+        batch.left -= 1
+        if not batch.left:
+            self._batches.pop(batch.name, None)
 
-    def _drop(self, batch: tuple[int, int]) -> None:
-        for key in self._batches.pop(batch, ()):
-            part, _ = self._parts.pop(key)
-            self.room += len(part.batch) + _PART_BYTES
+    def _drop(self, name: tuple[int, int]) -> None:
+        batch = self._batches.pop(name, None)
+        if batch is None:
+            return
+        for place, first in batch.parts:
+            if (name[0], place, first) in self._parts:
+                self.taken(name[0], place, first)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 from aiokafka.record.memory_records import MemoryRecords as AioRecords
 from hypothesis import given, settings
@@ -54,45 +53,6 @@ def test_some_records_are_read_at_offsets_that_follow_each_other(
     assert head.max_timestamp == max(listed[n][0] for n in chosen)
     # and what opens batches here reads it, too
     assert [tuple(found) for found in Opened(part).records()] == expected
-
-
-@pytest.mark.parametrize("codec", [0, 1])
-@settings(max_examples=examples(100), deadline=None)
-@given(st.data(), contents)
-def test_what_is_dealt_to_all_at_once_is_what_each_would_have_been_sent(
-    codec: int, data: st.DataObject, listed: list[Any]
-) -> None:
-    count = len(listed) * data.draw(st.sampled_from([1, 1, 256]))
-    listed *= count // len(listed)
-    # with offsets that compaction has left out, now and then many at once
-    gap = data.draw(st.sampled_from([0, 0, 1, 300]))
-    offsets = [BASE + n + gap * (n // 3) for n in range(count)]
-    batch = build_batch(
-        [Record(offset - BASE, *row) for offset, row in zip(offsets, listed, strict=True)],
-        BASE,
-        codec,
-        log_append_time=data.draw(st.sampled_from([None, NOW + 99])),
-    )
-    places = np.array(
-        data.draw(
-            st.lists(st.integers(0, 3), min_size=offsets[-1] - BASE + 1, max_size=offsets[-1] - BASE + 1)
-        )
-        if count < 200
-        else random.Random(count).choices(range(4), k=offsets[-1] - BASE + 1),
-        np.uint16,
-    )
-    parts = Parts(Opened(batch))
-    found: dict[int, list[int]] = {}
-    for dealt in parts.deal(batch, places):
-        its = [dealt.first + at + sum(dealt.steps[:at]) for at in range(len(dealt.steps) + 1)]
-        assert its[-1] + 1 == dealt.following
-        assert dealt.batch == parts.dense(batch, ranges_of(its), 0, 0)
-        found.setdefault(dealt.place, []).extend(its)
-    expected: dict[int, list[int]] = {}
-    for offset in offsets:
-        if place := int(places[offset - BASE]):
-            expected.setdefault(place, []).append(offset)
-    assert found == expected
 
 
 def test_wide_deltas_stay_as_wide() -> None:
