@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
+
+from semantics.taken import Taken
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,6 +125,8 @@ class Run:
 
 def runs_of(at: int, source: int, acquired: Sequence[tuple[int, int, int]], ahead: bool = False) -> list[Run]:
     """Ascending (first, last, failed) of a source as runs from lane offset `at` on."""
+    if isinstance(acquired, Taken):
+        return _of_columns(at, source, acquired, ahead)
     found: list[Run] = []
     steps: list[bytes] = []
     begin, before, tally, count = acquired[0][0], acquired[0][0] - 1, acquired[0][2], 0
@@ -146,6 +150,26 @@ def runs_of(at: int, source: int, acquired: Sequence[tuple[int, int, int]], ahea
         count += last - first + 1
         before = last
     close()
+    return found
+
+
+def _of_columns(at: int, source: int, taken: Taken, ahead: bool) -> list[Run]:
+    import numpy as np
+
+    offsets, failed = taken.offsets, taken.failed
+    steps = offsets[1:] - offsets[:-1] - 1
+    breaks = steps > _LARGEST_STEP
+    if failed is not None:
+        breaks |= failed[1:] != failed[:-1]
+    edges = [0, *(breaks.nonzero()[0] + 1).tolist(), len(offsets)]
+    said = (steps & _LARGEST_STEP).astype(np.uint8).tobytes()
+    found: list[Run] = []
+    for begin, end in pairwise(edges):
+        its = said[begin : end - 1]
+        count = 0 if failed is None else min(int(failed[begin]), MOST_FAILED)
+        found.append(
+            Run(at + begin, source, int(offsets[begin]), end - begin, count, its if any(its) else None, ahead)
+        )
     return found
 
 

@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from semantics.taken import Taken
+
 
 class Cursor:
     """The machine, as the gateway sees it. `now` is monotonic ms, `wall` ms since 1970.
@@ -236,6 +238,10 @@ class Cursor:
     def poll(self, consumer: str, limit: int, now: int, wall: int) -> list[Acquired]:
         """Up to `limit` records for an attached consumer, ascending, locked from now on. KeyError if it is not."""
         return self._deliveries.poll(consumer, limit, now)
+
+    def take_many(self, consumer: str, limit: int, now: int) -> Taken | None:
+        """`poll` by columns, under Key_Shared; None for nothing."""
+        return self._deliveries.take_many(consumer, limit, now)
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]], now: int) -> None:
         """Acquired and not sent: AVAILABLE again, as if never taken. What it does not hold is passed over."""

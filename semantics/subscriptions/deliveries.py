@@ -13,6 +13,8 @@ from semantics.subscriptions.strict import Strict
 
 if TYPE_CHECKING:
     from semantics.subscriptions.in_order import InOrder
+    from semantics.subscriptions.leases import Lease
+    from semantics.taken import Taken
 
 DOUBT_MS = 30_000
 """ms for which a record stays locked when its consumer's connection broke, perhaps with the answer that gave it."""
@@ -127,25 +129,52 @@ class Deliveries:
     def poll(self, consumer: str, limit: int, now: int) -> list[Acquired]:
         """Up to `limit` records, ascending, locked from now on. KeyError if the consumer is not attached."""
         records = self._records
-        leases, window, config = records.leases, records.window, records.config
-        who = leases.consumers[consumer]
-        room = min(limit, config.max_locks - window.n[ACQUIRED], config.receiver_queue - who.in_hand)
-        if room <= 0 or not window.n[AVAILABLE]:
+        room = self._room_of(consumer, limit)
+        if not room:
             return []
         dispatcher = records.shared or records.keyed
         assert dispatcher is not None
-        lease = leases.open(who, now + config.lock_ms)
-        before = lease.remaining
+        lease, before = self._open(consumer, now)
         taken = dispatcher.take(lease, room)
+        self._given(lease, before, sum([last + 1 - first for first, last, count in taken if count]))
+        return taken
+
+    def take_many(self, consumer: str, limit: int, now: int) -> Taken | None:
+        """`poll` by columns under Key_Shared; None for nothing."""
+        keyed = self._records.keyed
+        assert keyed is not None
+        if not (room := self._room_of(consumer, limit)):
+            return None
+        lease, before = self._open(consumer, now)
+        taken = keyed.take_many(lease, room)
+        failed = taken.failed if taken is not None else None
+        self._given(lease, before, int((failed > 0).sum()) if failed is not None else 0)
+        return taken
+
+    def _room_of(self, consumer: str, limit: int) -> int:
+        records = self._records
+        window, config = records.window, records.config
+        who = records.leases.consumers[consumer]
+        room = min(limit, config.max_locks - window.n[ACQUIRED], config.receiver_queue - who.in_hand)
+        return room if room > 0 and window.n[AVAILABLE] else 0
+
+    def _open(self, consumer: str, now: int) -> tuple[Lease, int]:
+        """A lease, and how much it holds already."""
+        leases = self._records.leases
+        lease = leases.open(leases.consumers[consumer], now + self._records.config.lock_ms)
+        return lease, lease.remaining
+
+    def _given(self, lease: Lease, before: int, again: int) -> None:
+        """What was put into a lease that held so many, `again` of them not for the first time."""
+        records = self._records
         if not lease.remaining:
-            leases.close(lease)
+            records.leases.close(lease)
         totals = records.totals
         totals["delivered"] += lease.remaining - before
-        totals["redelivered"] += sum([last + 1 - first for first, last, count in taken if count])
-        if config.lanes and taken:
+        totals["redelivered"] += again
+        if records.config.lanes and lease.remaining > before:
             # the rows of a lane name them: after a load they must be known here, too
             records.changed = True
-        return taken
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:
         """Acquired and not sent: AVAILABLE again, as if never taken. What it does not hold is passed over."""

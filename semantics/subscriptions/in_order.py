@@ -27,6 +27,7 @@ from semantics.subscriptions.leases import Lease, Leases
 from semantics.subscriptions.owners import Owners
 from semantics.subscriptions.slots import BLOCKED, DRAINING, PARKED, Queue, SlotQueues
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Acquired
+from semantics.taken import Taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,14 +120,24 @@ class InOrder(SlotQueues):
 
     def take(self, lease: Lease, room: int) -> list[Acquired]:
         """Up to `room` of its records for this lease's consumer, ascending."""
+        offsets = self._taken(lease, room)
+        return [] if offsets is None else self._hand_out(offsets, lease)
+
+    def take_many(self, lease: Lease, room: int) -> Taken | None:
+        """The same by columns, None for nothing."""
+        offsets = self._taken(lease, room)
+        return None if offsets is None else Taken(offsets, self._hand_over(offsets, lease)[2])
+
+    def _taken(self, lease: Lease, room: int) -> NDArray[np.int64] | None:
+        """Which they are; they are in no queue any more."""
         place = self._owners.index.get(lease.consumer.name)
         if place is None or room <= 0:
-            return []
+            return None
         if self._back:
             self._fetch()
         queue = self._queues[place]
         if not len(queue):
-            return []
+            return None
         offsets, slots = self._in_order(queue)
         marks = np.frombuffer(self._marks, np.uint8)
         total, left, scanned = len(offsets), room, 0
@@ -159,9 +170,10 @@ class InOrder(SlotQueues):
         queue.slots = array("H", rest_slots.tobytes())
         queue.head, queue.heap = 0, []
         if not len(picks):
-            return []
+            return None
         self._took(lease, len(picks), len(picks))
-        return self._hand_out(offsets[picks], lease)
+        found: NDArray[np.int64] = offsets[picks]
+        return found
 
     def _free(
         self, offsets: NDArray[np.int64], slots: NDArray[np.uint16], marks: NDArray[np.uint8]

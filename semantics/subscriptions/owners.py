@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from semantics.subscriptions.chunks import MASK, SHIFT, Window
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease
-from semantics.subscriptions.states import ACQUIRED, AVAILABLE
+from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Acquired
+from semantics.taken import Taken
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,6 +89,14 @@ class Keyed:
     def rebuild(self) -> None:
         """Make the queues from the planes."""
         raise NotImplementedError
+
+    def take(self, lease: Lease, room: int) -> list[Acquired]:
+        """Up to `room` of its records for this lease's consumer, ascending."""
+        raise NotImplementedError
+
+    def take_many(self, lease: Lease, room: int) -> Taken | None:
+        """The same by columns, None for nothing."""
+        return Taken.of(self.take(lease, room))
 
     def adopt(self, owners: Owners, since: dict[int, int]) -> None:
         """Go on where another dispatcher of the same records was."""

@@ -152,6 +152,18 @@ class SlotQueues(Keyed):
 
     def _hand_out(self, offsets: NDArray[np.int64], lease: Lease) -> list[Acquired]:
         """These, ascending, are ACQUIRED under the lease from now on."""
+        firsts, lasts, counts, starts = self._hand_over(offsets, lease)
+        tallies = [0] * len(starts) if counts is None else counts[starts].tolist()
+        return [
+            _acquired(Acquired, each) for each in zip(firsts.tolist(), lasts.tolist(), tallies, strict=True)
+        ]
+
+    def _hand_over(
+        self, offsets: NDArray[np.int64], lease: Lease
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None, NDArray[np.intp]]:
+        """The same: where runs begin and end, how often each of the offsets failed (None: none has), and the numbers of
+        those with which runs begin.
+        """
         import numpy as np
 
         numbers = offsets >> SHIFT
@@ -179,10 +191,7 @@ class SlotQueues(Keyed):
         firsts = offsets[starts]
         lasts = offsets[np.append(starts[1:], len(offsets)) - 1]
         lease.runs.frombytes((firsts << SHIFT | (lasts - firsts)).tobytes())
-        tallies = [0] * len(starts) if counts is None else counts[starts].tolist()
-        return [
-            _acquired(Acquired, each) for each in zip(firsts.tolist(), lasts.tolist(), tallies, strict=True)
-        ]
+        return firsts, lasts, counts, starts
 
     # -- what happens to records -----------------------------------------------------------------------------
 

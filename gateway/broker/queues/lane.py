@@ -18,6 +18,7 @@ from gateway.broker.participant import Gathered, Stage
 from gateway.broker.queues import rows
 from gateway.promise import Promise
 from gateway.wire.batch import empty_batch
+from semantics.taken import number_of
 from store.api import Corrupt, Durability, Outcome, Piece, Store, StoreError
 from store.pending import Asking, Pending, drive
 
@@ -336,7 +337,7 @@ class LaneAtWork:
                 if queue.gone:
                     return
                 if acquired:
-                    given = sum(last - first for first, last, _ in acquired) + len(acquired)
+                    given = number_of(acquired)
                     left -= given
                     size += int(given * source.at.reader.record_bytes)
                     found.append((source.id, acquired))

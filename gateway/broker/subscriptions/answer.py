@@ -40,6 +40,15 @@ class Answer:
         # bytes of the buffers
         self.size = 0
 
+    @property
+    def given(self) -> Sequence[Acquired]:
+        """All that was acquired."""
+        return self.acquired
+
+    def clear(self) -> None:
+        """It was given back."""
+        self.acquired.clear()
+
     def add(self, acquired: Acquired, pieces: Sequence[tuple[Buffer, int, int]], size: int) -> None:
         """A range, and the stored batches that are all of it: (buffer, begin, end) each, `size` bytes together."""
         self.acquired.append(acquired)

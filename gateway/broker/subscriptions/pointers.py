@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from gateway.broker.subscriptions.stored import Stored
     from semantics.subscriptions.states import Acquired
+    from semantics.taken import Taken
     from store.api import Buffer
 
 
@@ -45,3 +46,39 @@ class Pointers:
     def assemble(self, stored: list[Stored], ranges: list[Acquired]) -> int:
         """The same."""
         return self.from_opened(ranges)
+
+    @property
+    def given(self) -> Sequence[Acquired]:
+        """All that was acquired."""
+        return self.acquired
+
+    def clear(self) -> None:
+        """It was given back."""
+        self.acquired.clear()
+
+
+class Columns(Pointers):
+    """The same of many single records, by columns: what `take` was told."""
+
+    __slots__ = ("_taken",)
+
+    def __init__(self, sized: Sized) -> None:
+        super().__init__(sized)
+        self._taken: Taken | None = None
+
+    @property
+    def given(self) -> Sequence[Acquired]:
+        """All that was acquired."""
+        return self._taken or ()
+
+    def take(self, taken: Taken | None) -> int:
+        """What lies behind all before. How many records."""
+        if not taken:
+            return 0
+        self._taken = self._taken.behind(taken) if self._taken else taken
+        self.size += int(taken.records * self._sized.record_bytes)
+        return taken.records
+
+    def clear(self) -> None:
+        """It was given back."""
+        self._taken = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import telling
 from gateway.broker.subscriptions.answer import Answer
-from gateway.broker.subscriptions.pointers import Pointers
+from gateway.broker.subscriptions.pointers import Columns, Pointers
 from gateway.broker.subscriptions.stored import Plain, Stored, pick, skim, walk
 from gateway.broker.subscriptions.telling import Told
 from semantics.subscriptions.states import Acquired, Batch
@@ -124,7 +124,7 @@ class Reader:
 
     def take(self, consumer: str, limit: int, max_bytes: int) -> Pending[Delivery]:
         """The same for who keeps what was acquired, and reads it when it is asked for: the delivery has no buffers."""
-        answer = Pointers(self)
+        answer = Columns(self) if self._at.key_shared else Pointers(self)
         found = drive(Fetching(self._at, self, consumer, limit, max_bytes, limit, answer).run())
         return found if type(found) is Delivery else self._serving(cast("Awaitable[Delivery]", found))
 
@@ -193,7 +193,7 @@ class Fetching:
 
     def in_hand(self) -> list[tuple[int, int]]:
         """What is acquired, in the answer or still to be read: ranges of offsets."""
-        return [each[:2] for each in (*self._answer.acquired, *self._rest)]
+        return [each[:2] for each in (*self._answer.given, *self._rest)]
 
     def run(self) -> Asking[Delivery]:
         at, reader, consumer, answer = self._at, self._reader, self.consumer, self._answer
@@ -206,16 +206,11 @@ class Fetching:
         clock = at.node.clock
         now = self._now = clock.monotonic_ms()
         self._wall = clock.wall_ms()
-        acquired = answer.acquired
         taken = passed = turn = 0
         problem: KafkaError | None = None
         try:
             if cursor.available:
-                self._rest = cursor.poll(consumer, self._limit, now, self._wall)
-                if self._rest:
-                    problem = yield from self._redeliver()
-                    for each in acquired:
-                        taken += each[1] - each[0] + 1
+                taken, problem = yield from self._again()
             while (
                 taken < self._limit
                 and (answer.size < self._max_bytes or not answer.size)
@@ -249,6 +244,7 @@ class Fetching:
         if not self._valid():
             # thrown away, or the consumer went, while a disk was asked: what was acquired is not held any more
             return NOTHING
+        acquired = answer.given
         if not acquired:
             if problem is not None:
                 raise problem
@@ -261,7 +257,7 @@ class Fetching:
         ranges = self.in_hand()
         if ranges and self._valid():
             self._cursor.give_back(self.consumer, ranges, self._now)
-        self._answer.acquired.clear()
+        self._answer.clear()
         self._rest = []
 
     def _valid(self) -> bool:
@@ -274,7 +270,7 @@ class Fetching:
         at, reader = self._at, self._reader
         reader.begin_wait(self)
         # their lock would run while nobody has them
-        held = bool(self._answer.acquired or self._rest)
+        held = bool(self._answer.given or self._rest)
         if held:
             at.withhold(self.consumer, self._now)
         try:
@@ -314,6 +310,17 @@ class Fetching:
         return data if sum(map(len, data)) <= room else []
 
     # -- what the cursor has seen before --------------------------------------------------------------------------
+
+    def _again(self) -> Asking[tuple[int, KafkaError | None]]:
+        """Take of what was looked at before: how many records; what went wrong."""
+        cursor, answer = self._cursor, self._answer
+        if isinstance(answer, Columns):
+            return answer.take(cursor.take_many(self.consumer, self._limit, self._now)), None
+        self._rest = cursor.poll(self.consumer, self._limit, self._now, self._wall)
+        if not self._rest:
+            return 0, None
+        problem = yield from self._redeliver()
+        return sum([last - first for first, last, _ in answer.acquired]) + len(answer.acquired), problem
 
     def _redeliver(self) -> Asking[KafkaError | None]:
         """Read what was acquired within the window (`rest`); what cannot be sent is given back. What went wrong."""
@@ -443,9 +450,21 @@ class Fetching:
             del stored[slow:]
         reader.measured(stored[-1].size, stored[-1].next - stored[-1].base)
         cursor.feed(telling.told(at, reader.scanner, stored, offset, self._wall), self._now, self._wall)
+        if isinstance(answer, Columns):
+            return self._take_many(answer, offset, want)
         limit = want if keys else self._whole(want, records)
         ranges = cursor.poll(self.consumer, limit, self._now, self._wall)
         return self._take(stored, offset, ranges)
+
+    def _take_many(self, answer: Columns, offset: int, want: int) -> int:
+        """Of batches that begin at `offset`, by columns: how many records."""
+        taken = self._cursor.take_many(self.consumer, want, self._now)
+        if taken and taken.offsets[0] < offset:
+            # as in `_take`
+            self._cursor.give_back(self.consumer, [each[:2] for each in taken], self._now)
+            self._at.parked.serve_soon()
+            return 0
+        return answer.take(taken)
 
     def _take_plain(self, data: list[Buffer], offset: int, want: int, plain: Plain) -> int:
         """Batches of which there is nothing to tell: how many of their records are taken."""
