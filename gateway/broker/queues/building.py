@@ -12,7 +12,7 @@ import logging
 import struct
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.queues.dealt import ROOM, DealtBatches
@@ -23,6 +23,7 @@ from gateway.wire.dense import Parts
 from gateway.wire.opened import Opened
 from gateway.wire.unreadable import Unreadable
 from semantics.lanes.lane import Piece
+from store.batch import LENGTH_OVERHEAD
 from store.pending import Asking
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.queues")
 
-_BASE, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
+_HEAD = struct.Struct(">qii")  # base offset, length, leader epoch
 _CONTROL = 0x20
 _LEAST_BYTES = 4096
 _NAMED = 512
@@ -181,32 +182,49 @@ class _Build:
 
     def _dealt(self, place: int) -> None:
         """What others have had cut for this lane, as far as it goes."""
-        run, dealt, source = self._piece.run, self._builder.dealt, self._source
-        offset = run.offsets(self._at, self._at + 1)[0]
-        while self._at < self._piece.end and offset >= source.log_start:
-            part = dealt.find(source.id, place, offset)
-            if part is None or not self._is_next(part):
-                return
-            if not self._room_for(len(part.batch)):
+        source, piece = self._source, self._piece
+        waiting = self._builder.dealt.waiting(source.id, place)
+        if not waiting:
+            return
+        run, end, at, size = piece.run, piece.end, self._at, self._size
+        steps, begin = run.steps, run.at
+        offset = run.offsets(at, at + 1)[0]
+        start = source.log_start
+        firsts: list[int] = []
+        while at < end and offset >= start and (found := waiting.get(offset)) is not None:
+            part = found[0]
+            batch = part.batch
+            behind = self._behind(part, at)
+            if behind is None:
+                break
+            if size + len(batch) > self._max_bytes and not self._first_of_all:
                 self._full = True
-                return
-            behind = self._at + len(part.steps) + 1
-            self._add(_under(part.batch, self._at, self._leader_epoch), len(part.batch))
-            dealt.taken(source.id, place, offset)
-            self._at = behind
+                break
+            self._first_of_all = False
+            size += len(batch)
+            self._out += _under(batch, at, self._leader_epoch)
+            firsts.append(offset)
+            at = behind
             offset = part.following
-            if run.steps is not None and behind < run.end:
-                offset += run.steps[behind - run.at - 1]
+            if steps is not None and at < run.end:
+                offset += steps[at - begin - 1]
+        if firsts:
+            self._builder.dealt.taken(source.id, place, firsts)
+            self._at, self._size = at, size
 
-    def _is_next(self, part: Dealt) -> bool:
-        """Whether it has the next deliveries and nothing else; it begins with the next one."""
-        run, number = self._piece.run, len(part.steps)
-        begin = self._at - run.at
-        if self._at + number >= self._piece.end:
-            return False
+    def _is_dealt(self, place: int, offset: int) -> bool:
+        """Whether `_dealt` goes on with what begins at an offset."""
+        found = self._builder.dealt.waiting(self._source.id, place).get(offset)
+        return found is not None and self._behind(found[0], self._at) is not None
+
+    def _behind(self, part: Dealt, at: int) -> int | None:
+        """Where a part that begins at `at` ends, if it has what the lane was given there and nothing else."""
+        run, behind = self._piece.run, at + len(part.steps) + 1
+        if behind > self._piece.end:
+            return None
         if run.steps is None:
-            return part.following - part.first == number + 1
-        return run.steps[begin : begin + number] == part.steps
+            return behind if part.following - part.first == behind - at else None
+        return behind if run.steps[at - run.at : behind - run.at - 1] == part.steps else None
 
     def _deal(self, stored: Sequence[Stored], sharing: Sharing) -> None:
         """Cut batches for all lanes: those of which this one has all that is its own, as then most others have."""
@@ -216,7 +234,10 @@ class _Build:
         for each in stored:
             if each.count > _MOST_DEALT or each.attributes & _CONTROL or dealt.has(source, each.base):
                 continue
-            if each.count > self._may_deal or each.next > end:
+            if each.next > end:
+                break
+            if each.count > self._may_deal:
+                self._may_deal = 0
                 break
             self._may_deal -= each.count
             batches.append(each)
@@ -329,8 +350,7 @@ class _Build:
                 continue
             if sharing is not None:
                 self._at = base
-                part = self._builder.dealt.find(source.id, sharing.place, parts[0][0])
-                if part is not None and self._is_next(part):
+                if self._is_dealt(sharing.place, parts[0][0]):
                     return
             made = (
                 self._told(batch, parts, base, run.failed) if with_headers else self._cut(batch, parts, base)
@@ -364,10 +384,7 @@ class _Build:
 
     # -- the answer -------------------------------------------------------------------------------------------------
 
-    def _room_for(self, size: int) -> bool:
-        return self._first_of_all or self._size + size <= self._max_bytes
-
-    def _add(self, buffers: list[Buffer], size: int) -> None:
+    def _add(self, buffers: Iterable[Buffer], size: int) -> None:
         self._out += buffers
         self._size += size
         self._first_of_all = False
@@ -389,7 +406,6 @@ def _read(source: Partition, offset: int, want: int, whole_first: bool) -> Askin
     return data
 
 
-def _under(batch: Buffer, base: int, leader_epoch: int) -> list[Buffer]:
+def _under(batch: Buffer, base: int, leader_epoch: int) -> tuple[bytes, memoryview]:
     """A whole batch under another base offset and leader epoch: neither is part of its CRC."""
-    raw = memoryview(batch)
-    return [_BASE.pack(base) + bytes(raw[8:12]) + _EPOCH.pack(leader_epoch), raw[16:]]
+    return _HEAD.pack(base, len(batch) - LENGTH_OVERHEAD, leader_epoch), memoryview(batch)[16:]

@@ -11,7 +11,7 @@ What lies here is never what is right or wrong: whoever takes a part holds its o
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class _Batch:
         self.left = len(parts)
 
 
+Waiting = dict[int, tuple["Dealt", _Batch]]
+"""First offset -> what begins there, and the batch that it is of"""
+
+
 class DealtBatches:
     """For all lanes of a node. A source is the store's id of a partition."""
 
@@ -42,15 +46,14 @@ class DealtBatches:
         """`room`: bytes."""
         self.room = room
         """bytes that may still come"""
-        # (source, place, first offset) -> what begins there, and the batch that it is of
-        self._parts: dict[tuple[int, int, int], tuple[Dealt, _Batch]] = {}
+        self._parts: dict[tuple[int, int], Waiting] = {}
+        """(source, place) -> what waits for it"""
         # (source, base offset) -> a batch of which parts are here, the oldest first
         self._batches: OrderedDict[tuple[int, int], _Batch] = OrderedDict()
 
-    def find(self, source: int, place: int, offset: int) -> Dealt | None:
-        """What begins at an offset of a source for a place."""
-        found = self._parts.get((source, place, offset))
-        return found[0] if found is not None else None
+    def waiting(self, source: int, place: int) -> Waiting:
+        """What waits for a lane. To be read only."""
+        return self._parts.get((source, place)) or {}
 
     def has(self, source: int, base: int) -> bool:
         """Whether something of a batch is here."""
@@ -64,23 +67,27 @@ class DealtBatches:
             return
         batch = self._batches[name] = _Batch(name, parts)
         for part in parts:
-            self._parts[source, part.place, part.first] = part, batch
+            self._parts.setdefault((source, part.place), {})[part.first] = part, batch
             self.room -= len(part.batch) + _PART_BYTES
         while self.room < 0 and len(self._batches) > 1:
             self._drop(next(iter(self._batches)))
 
-    def taken(self, source: int, place: int, offset: int) -> None:
-        """Nobody asks for this one again, as a rule."""
-        part, batch = self._parts.pop((source, place, offset))
-        self.room += len(part.batch) + _PART_BYTES
-        batch.left -= 1
-        if not batch.left:
-            self._batches.pop(batch.name, None)
+    def taken(self, source: int, place: int, firsts: Iterable[int]) -> None:
+        """A lane has had what begins at these offsets. Nobody asks for it again, as a rule."""
+        waiting = self._parts[source, place]
+        for first in firsts:
+            part, batch = waiting.pop(first)
+            self.room += len(part.batch) + _PART_BYTES
+            batch.left -= 1
+            if not batch.left:
+                self._batches.pop(batch.name, None)
+        if not waiting:
+            del self._parts[source, place]
 
     def _drop(self, name: tuple[int, int]) -> None:
         batch = self._batches.pop(name, None)
         if batch is None:
             return
         for place, first in batch.parts:
-            if (name[0], place, first) in self._parts:
-                self.taken(name[0], place, first)
+            if first in self.waiting(name[0], place):
+                self.taken(name[0], place, (first,))

@@ -304,6 +304,37 @@ def test_who_has_others_than_its_keys_say_gets_what_it_was_given() -> None:
     run(test)
 
 
+def test_for_single_records_nothing_is_cut_for_others() -> None:
+    async def test(world: World) -> None:
+        partition = await source(world, 12, 12)
+        builder = Builder(1 << 20)
+        built = await build(partition, piece((4, 4), (13, 13)), builder=builder, sharing=Of(1))
+        assert built.values == [b"4", b"13"]
+        assert builder.dealt.room == ROOM
+
+    run(test)
+
+
+def test_for_one_answer_no_more_is_cut_than_takes_some_milliseconds() -> None:
+    async def test(world: World) -> None:
+        partition = await source(world, *[1_000] * 20)
+        builder, wanted = Builder(1 << 20), every(1, 20_000)
+        found: list[bytes | None] = []
+        answers = []
+        at = 100
+        while at < wanted.end:
+            built = await build(partition, wanted._replace(begin=at), builder=builder, sharing=Of(1))
+            assert list(built.records) == list(range(at, built.behind))
+            found += built.values
+            answers.append(len(built.values))
+            at = built.behind
+        assert found == [b"%d" % n for n in range(1, 20_000, 3)]
+        assert all(2_600 < number < 2_800 for number in answers[:-1])
+        assert len(answers) == 3
+
+    run(test)
+
+
 @pytest.mark.parametrize("room", [0, 1_500])
 def test_what_there_was_no_room_for_is_cut_again(room: int) -> None:
     async def test(world: World) -> None:
