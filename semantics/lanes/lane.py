@@ -12,7 +12,7 @@ and reads pass over it.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -164,7 +164,9 @@ class Lane:
         return news
 
     def pieces(self, begin: int, end: int) -> Iterator[Piece]:
-        """The runs of [begin, end), as far as there are any."""
+        """The runs of [begin, end), as far as there are any. Whoever asks may wait between two of them, and the lane be
+        given more or forget some meanwhile.
+        """
         at = max(bisect_right(self._ats, begin) - 1, 0)
         while at < len(self.runs):
             run = self.runs[at]
@@ -173,15 +175,16 @@ class Lane:
             first, stop = max(begin, run.at), min(end, run.end)
             if first < stop:
                 yield Piece(run, first, stop)
-            at += 1
+            if at < len(self.runs) and self.runs[at] is run:
+                at += 1
+            else:
+                at = bisect_left(self._ats, run.end)
 
     def readable(self, begin: int, end: int) -> Iterator[Piece]:
         """The same without what is void."""
-        if not len(self._void):
-            yield from self.pieces(begin, end)
-            return
-        for first, stop in self._void.outside(begin, end):
-            yield from self.pieces(first, stop)
+        while begin < end and (found := next(self._void.outside(begin, end), None)) is not None:
+            first, begin = found
+            yield from self.pieces(first, begin)
 
     def whole(self, begin: int, end: int) -> bool:
         """Whether nothing of [begin, end) is void."""

@@ -159,6 +159,23 @@ def test_what_was_trimmed_is_not_there() -> None:
     assert lane.start == 11
 
 
+def test_who_waits_between_two_runs_misses_none_when_others_are_forgotten() -> None:
+    lane = Lane()
+    for number in range(12):
+        lane.give(1, [(10 * number, 10 * number + 1, 0)])
+    lane.void(15, 16)
+    lane.commit(8, Marks(), NOW)
+    found = lane.readable(8, 24)
+    assert next(found).begin == 8
+    lane.trim(8)
+    assert [(piece.begin, piece.end) for piece in found] == [
+        (10, 12),
+        (12, 14),
+        (14, 15),
+        *((at, at + 2) for at in range(16, 24, 2)),
+    ]
+
+
 @pytest.mark.parametrize("state", [b"", b"\1", b"\2" + bytes(40), Lane().state() + b"\0"])
 def test_a_row_that_is_not_whole_is_refused(state: bytes) -> None:
     with pytest.raises(LaneError):

@@ -405,6 +405,34 @@ def test_what_is_open_is_not_forgotten() -> None:
     run(test)
 
 
+def test_nothing_is_left_out_of_a_fetch_during_which_others_are_forgotten() -> None:
+    """Who commits behind what it was sent would acknowledge what it was not."""
+
+    async def test(world: World) -> None:
+        await queued(world)
+        client = Client(world)
+        for number in range(16):
+            await world.produce(b"%d" % number)
+            await client.read()
+        await client.commit(offset=4)
+        world.broker.queues.keep()
+        partition = world.at().partition
+        disk = Disk(partition.log)
+        partition.log = disk
+        again = Client(world)
+        poll = asyncio.ensure_future(again.poll())
+        await turn()
+        assert disk.waiting
+        world.clock.now += 3_600_000
+        world.broker.queues.keep()
+        assert at_of(world).log_start == 4
+        disk.cold = False
+        await disk.go()
+        assert [*(await poll).values()] == numbers(4, 16)
+
+    run(test)
+
+
 async def turn(times: int = 1) -> None:
     for _ in range(times):
         await asyncio.sleep(0)
