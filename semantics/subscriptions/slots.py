@@ -196,9 +196,9 @@ class SlotQueues(Keyed):
     # -- what happens to records -----------------------------------------------------------------------------
 
     def settled(self, chunk: Chunk, first: int, end: int) -> None:
-        """[first, end) was ACQUIRED and is DONE."""
+        """[first, end) was ACQUIRED and is DONE. A lane may hold what was not read since a load: it has no slot yet."""
         slots, marks = chunk.slot_plane(), self._marks
-        for at in range(first, end):
+        for at in range(first, min(end, self.read - chunk.base)):
             slot = slots[at]
             if marks[slot] == HELD:
                 marks[slot] = 0

@@ -121,6 +121,25 @@ def test_one_record_of_a_key_is_open_at_a_time(folder: Path | None) -> None:
     run(test, folder)
 
 
+def test_what_was_in_hand_before_a_restart_is_committed_before_anything_is_read(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind="key_shared", pulsar__queue__in__hand__per__key="1")
+        await world.produce(*numbers(0, 6), key=[b"k%d" % (n % 2) for n in range(6)])
+        client = Client(world)
+        assert given(await client.read()) == [0, 1]
+        await world.crash()
+        client.lane = None
+        await client.commit()
+        assert world.at().ready().start == 2
+        assert given(await client.read()) == [2, 3]
+        await client.commit("ack1;n:50=2")
+        assert given(await client.read()) == [5]
+        await world.pass_time(50)
+        assert given(await client.read()) == [2]
+
+    run(test, folder)
+
+
 def test_it_can_change_while_records_are_in_hand() -> None:
     async def test(world: World) -> None:
         await queued(world, kind="key_shared")
