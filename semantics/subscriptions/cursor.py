@@ -38,9 +38,9 @@ The states of an offset, and what moves it from one to the next (`records.py` do
 
 ACQUIRED is not stored: after a crash of the process what was in hand is AVAILABLE again with its count unchanged, so
 no message dies before its last delivery. A record that woke from DELAYED is DELAYED again unless a later row of its
-chunk says otherwise, and the first tick wakes it again. DONE may be stored in a log (recovery.py). The durable read
-position goes with every other row, so that a delay is looked for once; Key_Shared reads again from the start for the
-slots of its records, and what is known stays.
+chunk says otherwise, and the first tick wakes it again; of what lanes are given it says so. DONE may be stored in a log
+(recovery.py). The durable read position goes with every other row, so that a delay is looked for once; Key_Shared reads
+again from the start for the slots of its records, and what is known stays.
 """
 
 from __future__ import annotations

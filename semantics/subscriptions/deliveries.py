@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from semantics.subscriptions.chunks import SHIFT
 from semantics.subscriptions.key_shared import KeyShared
 from semantics.subscriptions.leases import UNSENT, held, held_by
 from semantics.subscriptions.records import GONE, TIMED_OUT, Records
@@ -173,8 +174,10 @@ class Deliveries:
         totals["delivered"] += lease.remaining - before
         totals["redelivered"] += again
         if records.config.lanes and lease.remaining > before:
-            # the rows of a lane name them: after a load they must be known here, too
+            # the rows of a lane name them: after a load they must be known here, too, and not wait for their time
             records.changed = True
+            if woken := records.window.woken:
+                records.window.dirty |= woken.intersection([run >> 2 * SHIFT for run in lease.runs])
 
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:
         """Acquired and not sent: AVAILABLE again, as if never taken. What it does not hold is passed over."""

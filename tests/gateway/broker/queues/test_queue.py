@@ -88,6 +88,30 @@ def test_what_a_commit_names_is_nacked_dead_or_acknowledged(kind: str) -> None:
     run(test)
 
 
+@KINDS
+def test_a_delayed_record_that_was_in_hand_before_a_restart_is_acknowledged(
+    kind: str, folder: Path | None
+) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind)
+        now = world.clock.wall_ms()
+        # the second keeps others waiting
+        for value, wait in ((b"0", 5_000), (b"1", 5_000_000)):
+            await world.produce(value, key=value, headers=[("pulsar-deliver-at", b"%d" % (now + wait))])
+        client = Client(world)
+        assert await client.read() == {}
+        await world.pass_time(6_000)
+        assert given(await client.read()) == [0]
+        await world.crash()
+        assert at_of(world).lane.opened == 1
+        client.lane = None
+        await client.commit()
+        assert world.at().ready().start == 1
+        assert await client.read() == {}
+
+    run(test, folder)
+
+
 def test_a_record_that_is_nacked_too_often_is_a_dead_letter(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await queued(world, limit=3)
