@@ -6,7 +6,8 @@ before the last, and become suspects; they come again in ever smaller windows. T
 while its consumer has nothing else, on none of its lanes: who crashes then was alone with the guilty one.
 
 A leave keeps what is open where it is. The first record that was open counts one delivery by the same rule, since it is
-what the consumer had in work: so a record that makes its consumer close in good order dies, too.
+what the consumer had in work: so a record that makes its consumer close in good order dies, too. When only its last
+delivery is left, what is open behind it is taken back, for it is to be alone.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ class Failed(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """What a crash does."""
+    """What a crash does, or a leave."""
 
     failed: list[Failed]
     returned: list[tuple[int, Piece]]
-    """lane and deliveries that nobody was sent: available again, with the count that they had"""
+    """lane and deliveries that are available again, with the count that they have: nobody was sent them, or who was has
+    left in good order
+    """
 
 
 class Lanes:
@@ -156,18 +159,35 @@ class Lanes:
         """Whether a member with these lanes can have had one delivery only."""
         return sum(self.lanes[number].in_hand for number in numbers) == 1
 
-    def leave(self, member: str) -> list[Failed]:
-        """A member says that it goes: what counts one delivery. All stays open where it is."""
+    def leave(self, member: str, failed_now: Callable[[int, int], int]) -> Crash:
+        """A member says that it goes: what counts one delivery, the first of each lane that it was sent. All stays open
+        where it is, but where that record has come to its last delivery and was not alone: its lane begins anew, so
+        that it is alone the next time. `failed_now`: as for `crash`.
+        """
         numbers = self.of(member)
         alone = self._alone(numbers)
+        most = None if alone or not self.limit else self.limit - 1
         first: list[Failed] = []
+        returned: list[tuple[int, Piece]] = []
         for number in numbers:
             lane = self.lanes[number]
             piece = lane.first_sent()
             if piece is not None:
-                first.append(Failed(number, piece, None))
+                first.append(Failed(number, piece, most))
+                source, ranges = piece.run.source, piece.ranges()
+                count = failed_now(source, ranges[0][0]) + 1
+                if most is not None and count >= most:
+                    ended = lane.end_all()
+                    returned += [(number, each) for each in (*ended.served, *ended.returned)]
+                    self._suspects[number].add(source, ranges, most)
+                elif self.limit and count >= self.limit:
+                    self._suspects[number].remove(source, ranges)
             lane.let_go()
             self.owners[number] = None
-        if not alone and self.limit:
-            return [each._replace(most=self.limit - 1) for each in first]
-        return first
+        return Crash(first, returned)
+
+    def release(self, member: str) -> None:
+        """A member has its lanes no more, and nothing counts for that."""
+        for number in self.of(member):
+            self.lanes[number].let_go()
+            self.owners[number] = None

@@ -262,25 +262,39 @@ class Queue:
         numbers = self.lanes.of(member)
         crash = self.lanes.crash(member, self._failures)
         self._fail(crash.failed)
-        for number, piece in crash.returned:
-            if (source := self.sources.get(piece.run.source)) is not None:
-                source.give_back(name_of(number), piece.ranges())
+        self._give_back(crash.returned)
         for number in numbers:
             self.at[number].touch()
         for each in self.at:
             each.give()
 
     def left(self, member: str) -> None:
-        """A member has said that it goes: what is open stays, and the first of it counts a delivery. Raises
-        KafkaError.
+        """A member has said that it goes: what is open stays, and the first of it counts a delivery, if leaves count.
+        Raises KafkaError.
         """
         self._ready()
-        for number, piece, most in self.lanes.leave(member):
+        if not self._config().subscription.leave_counts:
+            self.lanes.release(member)
+            return
+        numbers = self.lanes.of(member)
+        leave = self.lanes.leave(member, self._failures)
+        for number, piece, most in leave.failed:
             source = self.sources.get(piece.run.source)
             if source is not None and source.count(name_of(number), piece.ranges(), most):
                 at = self.at[number]
                 at.lane.close(piece.begin, piece.end)
                 at.touch()
+        if leave.returned:
+            self._give_back(leave.returned)
+            for number in numbers:
+                self.at[number].touch()
+            for each in self.at:
+                each.give()
+
+    def _give_back(self, returned: Iterable[tuple[int, Piece]]) -> None:
+        for number, piece in returned:
+            if (source := self.sources.get(piece.run.source)) is not None:
+                source.give_back(name_of(number), piece.ranges())
 
     def _fail(self, failed: Iterable[Failed]) -> None:
         for number, piece, most in failed:

@@ -214,22 +214,26 @@ def test_a_quick_member_gets_on() -> None:
 
 
 def test_one_that_leaves_at_a_record_leaves_at_it_five_times_at_most() -> None:
-    """Its window is full of others, so the record counts up to the last delivery, and dies when it was alone."""
-    lane = Lane()
-    lanes = Lanes([lane], LIMIT, shared=True)
-    lane.give(1, [(0, 9, 0)])
-    lane.serve(0, 10)
-    for _ in range(3):
-        lanes.owners[0] = "m"
-        [found] = lanes.leave("m")
-        assert (found.piece.ranges(), found.most) == ([(0, 0)], LIMIT - 1)
-        assert lane.opened == 10
-    # alone
-    lanes.owners[0] = "m"
-    lane.commit(0, Marks(), 0)
-    lane.close(1, 10)
-    [found] = lanes.leave("m")
-    assert found.most is None
+    """Its window is full of others, so the record counts up to the last delivery, and is given alone then."""
+    world = World(10, 2, [Member("m", [0, 1], 10, 5.0)])
+    lanes, source, (member,) = world.lanes, world.source, world.members
+    for times in range(LIMIT):
+        world.join(member)
+        world.fetch(member)
+        assert sum(lane.opened for lane in lanes.lanes) == (10 if times < LIMIT - 1 else 1)
+        leave = lanes.leave("m", lambda _, offset: source.failed[offset])
+        for number, piece, most in leave.failed:
+            [(offset, _)] = piece.ranges()
+            assert offset == 0
+            source.failed[0] += 1
+            if times == LIMIT - 1:
+                assert most is None
+                lanes.lanes[number].close(piece.begin, piece.end)
+                return
+            assert most == LIMIT - 1
+        for _, piece in leave.returned:
+            source.back(piece.ranges(), failed=False, most=None)
+    raise AssertionError("it is alive")
 
 
 def test_lanes_of_others_are_left_alone_by_a_crash() -> None:
@@ -282,7 +286,7 @@ def test_what_was_served_before_a_restart_is_in_hand_still(how: str) -> None:
     # its last delivery, and not by itself
     lane.give(1, [(5, 5, LIMIT - 1)])
     lane.serve(5, 6)
-    found = lanes.crash("m", lambda source, offset: LIMIT - 1).failed if how == "crash" else lanes.leave("m")
+    found = (lanes.crash if how == "crash" else lanes.leave)("m", lambda source, offset: LIMIT - 1).failed
     assert [(each.piece.ranges(), each.most) for each in found] == [([(5, 5)], LIMIT - 1)]
 
 
@@ -293,7 +297,7 @@ def test_what_was_served_to_another_before_a_restart_is_in_nobodys_hands() -> No
     lane = Lane.load(before.state(), before.runs)
     lanes = Lanes([lane, Lane()], LIMIT, shared=True)
     lanes.owners = ["m", "n"]
-    assert lanes.leave("m") == []
+    assert lanes.leave("m", lambda source, offset: 0).failed == []
     lanes.owners = ["n", "n"]
     lane.give(1, [(1, 1, 0)])
     lane.serve(0, 1)

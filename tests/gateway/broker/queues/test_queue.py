@@ -362,6 +362,51 @@ def test_a_record_alone_whose_consumers_leave_dies_at_its_limit(folder: Path | N
     run(test, folder)
 
 
+@KINDS
+def test_a_record_whose_consumers_leave_dies_at_its_limit_though_others_are_open_behind_it(
+    kind: str, folder: Path | None
+) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind, limit=3)
+        await world.produce(*numbers(0, 10), key=KEYS[:10])
+        poison: set[int] = set()
+        for _ in range(3):
+            own(world, [0])
+            client = Client(world)
+            # it fails at the first, and closes in good order: nothing is committed
+            poison.add(given(await client.read())[0])
+            client.leave()
+            queue_of(world).left("m0")
+            await world.settled()
+        await world.settled()
+        [dead] = await world.read("t-g-DLQ")
+        assert poison == {int(dead.value or b"-1")}
+        own(world, [0])
+        found: list[int] = []
+        client = Client(world)
+        while came := given(await client.read()):
+            found += came
+            await client.commit()
+        assert sorted(found) == sorted(set(range(10)) - poison)
+        assert world.at().ready().start == 10
+
+    run(test, folder)
+
+
+def test_a_leave_counts_nothing_where_leaves_do_not_count() -> None:
+    async def test(world: World) -> None:
+        queue = await queued(world, pulsar__leave__counts="false")
+        await world.produce(*numbers(0, 3))
+        own(world, [0])
+        await Client(world).read()
+        queue.left("m0")
+        (source,) = queue.sources.values()
+        assert source.failures(0) == 0
+        assert (queue.lanes.owners, at_of(world).lane.opened) == ([None], 3)
+
+    run(test)
+
+
 def test_after_the_gateway_was_restarted_nobody_is_blamed_for_what_was_not_sent_since() -> None:
     async def test(world: World) -> None:
         await queued(world, limit=2)
