@@ -169,7 +169,7 @@ class Answer(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """A member is gone: it was lost, or it has said so."""
+    """A member is gone: it was lost, or it has said so, or, being static, is here again under another id."""
 
     member_id: str
     crashed: bool

@@ -207,6 +207,8 @@ class ClassicGroup(GroupState):
             self._answer(member.sync, SyncAnswer(Code.FENCED_INSTANCE_ID))
             member.sync = None
         self.roster.rename(member, event.new_member_id)
+        # a static member does not say that it goes: whoever was here before has lost what it had in work
+        self._effects.append(Gone(former, crashed=False))
         if former in self._unsynced:
             self._unsynced.remove(former)
             self._unsynced.add(member.member_id)

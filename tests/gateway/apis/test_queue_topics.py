@@ -188,7 +188,27 @@ def test_a_member_commits_while_it_is_one_and_its_crash_counts() -> None:
     run(test)
 
 
-async def join(client: Client, topic: str, *lanes: int) -> tuple[str, int]:
+def test_a_record_at_which_a_static_member_dies_each_time_is_a_dead_letter() -> None:
+    """It is back under its name before anybody misses it."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 5)
+        await gateway.broker.subscriptions.configs.alter_properties(
+            "g", "t", {"pulsar.max.redeliver.count": "2"}
+        )
+        for times in range(3):
+            await join(client, NAME, 0, instance="i")
+            position, _, _ = (await committed(client, [0]))[0]
+            assert (await read(client, offset=position))[0] == position, times
+        await join(client, NAME, 0, instance="i")
+        await until(lambda: gateway.broker.catalog.get("t-g-DLQ") is not None)
+        position, _, _ = (await committed(client, [0]))[0]
+        assert len(await read(client, offset=position)) == 4
+
+    run(test)
+
+
+async def join(client: Client, topic: str, *lanes: int, instance: str | None = None) -> tuple[str, int]:
     """The only member of group g, with these lanes; its id and generation."""
     asked = messages.JoinGroupRequest
     protocol = asked.JoinGroupRequestProtocol(
@@ -201,7 +221,10 @@ async def join(client: Client, topic: str, *lanes: int) -> tuple[str, int]:
         "protocol_type": "consumer",
         "protocols": [protocol],
     }
-    joined = await client.ask(ApiKey.JOIN_GROUP, 3, asked(member_id="", **body))
+    version = 3 if instance is None else 5
+    joined = await client.ask(
+        ApiKey.JOIN_GROUP, version, asked(member_id="", group_instance_id=instance, **body)
+    )
     assert joined.error_code == 0
     given = b"\0\1\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode()
     given += len(lanes).to_bytes(4, "big") + b"".join(lane.to_bytes(4, "big") for lane in lanes) + b"\xff" * 4
@@ -212,6 +235,7 @@ async def join(client: Client, topic: str, *lanes: int) -> tuple[str, int]:
         3,
         sync(
             group_id="g",
+            group_instance_id=instance,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
             assignments=[assignment],

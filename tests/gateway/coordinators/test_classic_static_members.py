@@ -6,6 +6,7 @@ import pytest
 
 from gateway.coordinators.classic_events import (
     Assigned,
+    Gone,
     JoinAnswer,
     SyncAnswer,
 )
@@ -23,8 +24,8 @@ def test_a_static_member_comes_back_without_a_rebalance(bench: ClassicBench) -> 
     bench.told.clear()
     answer = bench.join("b2", instance_id="ib")
     assert answer is not None
-    # nobody is gone: what b had is b2's
-    assert bench.told == [Assigned(1)]
+    # what b had is b2's, but nobody has in hand what b had
+    assert bench.told == [Gone("id-b", crashed=False), Assigned(1)]
     assert (answer.error, answer.generation, answer.member_id, answer.leader) == (0, 1, "id-b2", "id-a")
     assert bench.group.state is State.STABLE
     assert [member.member_id for member in row_of(bench.writes).members] == ["id-a", "id-b2"]
