@@ -104,6 +104,7 @@ class Lane:
         "_ats",
         "_before",
         "_seen",
+        "_shown",
         "_void",
         "closed",
         "end",
@@ -129,6 +130,8 @@ class Lane:
         """at or above `open`, since the gateway started"""
         # what is open below that may have been served before the gateway started, to the consumer that has it still
         self._before = start
+        # at or above `open`: what may have been sent to somebody, whoever that was
+        self._shown = Ranges()
         # of what was given ahead: what was served, for good
         self._seen = Ranges()
         self._void = Ranges()
@@ -151,7 +154,8 @@ class Lane:
 
     def serve(self, begin: int, end: int) -> bool:
         """[begin, end) is sent to somebody. Whether the lane's row is to say so."""
-        self.served.add(max(begin, self.open), min(end, self.end))
+        for sent in (self.served, self._shown):
+            sent.add(max(begin, self.open), min(end, self.end))
         return self.shown(begin, end)
 
     def shown(self, begin: int, end: int) -> bool:
@@ -256,11 +260,17 @@ class Lane:
         self.open = self.closed.reach(self.open)
         self.closed.remove(0, self.open)
         self.served.remove(0, self.open)
+        self._shown.remove(0, self.open)
 
     def void(self, begin: int, end: int) -> None:
         """[begin, end) is taken back, and not read any more."""
         self._void.add(begin, end)
         self.close(begin, end)
+
+    def unsent_and_open(self, begin: int) -> Iterator[tuple[int, int]]:
+        """What lies at `begin` or above and was sent to nobody ever."""
+        for first, stop in self.open_ranges(begin, self.end):
+            yield from self._shown.outside(first, stop)
 
     def sent_and_open(self) -> Iterator[tuple[int, int]]:
         """What somebody may be working on."""
@@ -328,6 +338,7 @@ class Lane:
         lane = cls(start)
         lane.open, lane.end = first_open, end
         lane._before = end
+        lane._shown.add(first_open, end)
         lane.window.size = size
         ranges = _RANGE.iter_unpack(state[_STATE.size :])
         for found, length in zip((lane.closed, lane._seen, lane._void), lengths, strict=True):

@@ -126,6 +126,8 @@ class LaneAtWork:
         # True while a disk is asked for what it is to be given
         self._giving = False
         self._touched = False
+        # fetches that wait for a disk, or until it is stored what they send
+        self.reading = 0
         # what the open turn has of it
         self._given: list[Run] = []
         self._gone: list[int] = []
@@ -162,7 +164,14 @@ class LaneAtWork:
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
     ) -> Pending[list[Piece]]:
         """See `Readable`. Nothing is lent."""
-        return drive(self._read(offset, max_bytes, whole_first))
+        return drive(self._reading(offset, max_bytes, whole_first))
+
+    def _reading(self, offset: int, max_bytes: int, whole_first: bool) -> Asking[list[Piece]]:
+        self.reading += 1
+        try:
+            return (yield from self._read(offset, max_bytes, whole_first))
+        finally:
+            self.reading -= 1
 
     def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Asking[list[Piece]]:
         queue, lane = self.queue, self.lane

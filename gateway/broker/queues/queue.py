@@ -22,7 +22,7 @@ from gateway.config.group_table import ALL, REDELIVERED
 from gateway.wire.errors import Error
 from semantics.lanes.lane import LaneError, by_source, columns
 from semantics.lanes.lanes import Failed, Lanes
-from semantics.lanes.marks import Mark, Marks, Verb, parse
+from semantics.lanes.marks import Marks, Verb, parse
 from semantics.lanes.runs import RunError
 from store.api import StoreError
 
@@ -181,8 +181,11 @@ class Queue:
         for source_id, ranges in by_source(settled.returned).items():
             if (source := self.sources.get(source_id)) is not None:
                 source.give_back(name, ranges)
-        if marks.seek:
-            self._take_back(at, offset, settled.marked)
+        if settled.marked and (marks.seek or not at.reading):
+            # who seeks gives back what it has; what is not even on its way to anybody is held back from all
+            lane, held_up = at.lane, (Verb.NACK,) if marks.seek else (Verb.NACK, Verb.DEAD)
+            behind = lane.open_ranges(offset, lane.end) if marks.seek else lane.unsent_and_open(offset)
+            self._take_back(at, behind, [piece for piece, mark in settled.marked if mark.verb in held_up])
         if settled.acked or settled.marked or settled.returned:
             at.moved_at = self.node.clock.monotonic_ms()
             at.touch()
@@ -199,11 +202,11 @@ class Queue:
             if (source := self.sources.get(source_id)) is not None:
                 source.settle(lane, ranges)
 
-    def _take_back(self, at: LaneAtWork, offset: int, marked: Iterable[tuple[Piece, Mark]]) -> None:
-        """The client goes back to `offset`: what it was sent from there on of the keys that it has nacked is delivered
-        anew behind them, and is not to be read where it is.
+    def _take_back(self, at: LaneAtWork, opened: Iterable[tuple[int, int]], before: Iterable[Piece]) -> None:
+        """What of these open ranges is of the keys of what is to come `before` it is delivered anew behind that, and is
+        not to be read where it is.
         """
-        lane, nacked = at.lane, by_source([piece for piece, mark in marked if mark.verb is Verb.NACK])
+        lane, nacked = at.lane, by_source(before)
         slots: set[int] | None = set()
         for source_id, ranges in nacked.items():
             if (source := self.sources.get(source_id)) is not None and slots is not None:
@@ -211,11 +214,7 @@ class Queue:
                 slots = slots | found if found is not None else None
         if slots is not None and not slots:
             return
-        behind = [
-            piece
-            for begin, end in list(lane.open_ranges(offset, lane.end))
-            for piece in lane.pieces(begin, end)
-        ]
+        behind = [piece for begin, end in list(opened) for piece in lane.pieces(begin, end)]
         theirs: dict[int, list[tuple[int, int]]] = {}
         for source_id, ranges in by_source(behind).items():
             if (source := self.sources.get(source_id)) is not None:

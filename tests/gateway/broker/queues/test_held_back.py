@@ -95,6 +95,39 @@ def test_shared_has_no_order_to_keep() -> None:
     run(test)
 
 
+# -- without a seek --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["n:1000", "d"])
+def test_nothing_later_of_a_nacked_key_is_sent_that_was_not_sent_by_then(
+    verb: str, folder: Path | None
+) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind="key_shared", pulsar__dead__letter__topic="dead")
+        for number in range(12):
+            await world.produce(b"%d" % number, key=b"bad" if number % 3 == 0 else b"k%d" % number)
+        client = Client(world)
+        await client.poll()
+        await world.settled()
+        # they are given together, and fetched a batch at a time
+        for number in range(5):
+            assert given(await client.poll(1)) == [number]
+        await client.commit(f"ack1;{verb}=0", offset=1)
+        found = given(await client.read())
+        assert [number for number in found if number % 3] == [5, 7, 8, 10, 11]
+        if verb == "d":
+            # it was a dead letter soon
+            assert [number for number in found if not number % 3] == [6, 9]
+            return
+        assert [number for number in found if not number % 3] == []
+        await world.pass_time(1_000)
+        assert given(await client.read()) == [0, 6, 9]
+        await client.commit()
+        assert world.at().ready().start == 12
+
+    run(test, folder)
+
+
 # -- one of a key ----------------------------------------------------------------------------------------------------
 
 
