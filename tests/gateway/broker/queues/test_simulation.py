@@ -50,8 +50,7 @@ def lives(draw: st.DrawFn) -> LaneScenario:
         stalls=draw(st.sampled_from([0.0, 0.3])),
         repeats=draw(share),
         above=draw(share),
-        # one that a record kills and that comes back in its own place is never found guilty
-        static=0.0,
+        static=draw(share),
         kills=draw(share),
         fails=draw(share),
         slow=draw(share),
