@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from semantics.lanes.marks import Mark, Marks, MarksError, Verb, check
@@ -112,6 +113,7 @@ class Lane:
         "runs",
         "served",
         "start",
+        "weight",
         "window",
     )
 
@@ -123,6 +125,8 @@ class Lane:
         self.end = start
         """the offset that the next delivery gets"""
         self.runs: list[Run] = []
+        self.weight = 0
+        """bytes that they take in memory, on the whole"""
         self._ats: list[int] = []
         self.closed = Ranges()
         """at or above `open`"""
@@ -132,7 +136,7 @@ class Lane:
         self._before = start
         # at or above `open`: what may have been sent to somebody, whoever that was
         self._shown = Ranges()
-        # of what was given ahead: what was served, for good
+        # at or above `open`, of what was given ahead: what was served, for good
         self._seen = Ranges()
         self._void = Ranges()
         self.window = LaneWindow()
@@ -149,6 +153,7 @@ class Lane:
         runs = runs_of(self.end, source, acquired, ahead)
         self.runs += runs
         self._ats += [run.at for run in runs]
+        self.weight += sum([run.weight for run in runs])
         self.end = runs[-1].end
         return runs
 
@@ -159,9 +164,11 @@ class Lane:
         return self.shown(begin, end)
 
     def shown(self, begin: int, end: int) -> bool:
-        """[begin, end) is about to be sent. Whether the lane's row is to say so, before it is: it was given ahead."""
+        """[begin, end) is about to be sent. Whether the lane's row is to say so, before it is: some of it was given
+        ahead, and is open.
+        """
         news = False
-        for run, first, stop in self.pieces(begin, end):
+        for run, first, stop in self.pieces(max(begin, self.open), end):
             if run.ahead and next(self._seen.outside(first, stop), None) is not None:
                 self._seen.add(first, stop)
                 news = True
@@ -261,6 +268,7 @@ class Lane:
         self.closed.remove(0, self.open)
         self.served.remove(0, self.open)
         self._shown.remove(0, self.open)
+        self._seen.remove(0, self.open)
 
     def void(self, begin: int, end: int) -> None:
         """[begin, end) is taken back, and not read any more."""
@@ -313,10 +321,24 @@ class Lane:
         while keep < len(self.runs) and self.runs[keep].end <= self.start:
             keep += 1
         gone = self._ats[:keep]
+        self.weight -= sum([run.weight for run in self.runs[:keep]])
         del self.runs[:keep], self._ats[:keep]
         self._void.remove(0, self.start)
-        self._seen.remove(0, self.start)
         return gone
+
+    def crowded(self, weight: int, voids: int) -> int:
+        """Up to where it is to forget, so that its runs have no more than this weight, and no more ranges are void, for
+        these are in its row. What is open stays.
+        """
+        before, excess = self.start, self.weight - weight
+        for run in self.runs:
+            if excess <= 0 or run.end > self.open:
+                break
+            excess -= run.weight
+            before = run.end
+        if (many := len(self._void) - voids) > 0:
+            before = max(before, next(islice(self._void, many - 1, None))[1])
+        return min(before, self.open)
 
     # -- its row ---------------------------------------------------------------------------------------------
 
@@ -348,6 +370,7 @@ class Lane:
             if run.end > start:
                 lane.runs.append(run)
                 lane._ats.append(run.at)
+                lane.weight += run.weight
         if not start <= first_open <= end or (lane.runs and lane.runs[-1].end > end):
             raise LaneError(f"A lane of [{start}, {end}) that is open from {first_open} on, with other runs.")
         return lane

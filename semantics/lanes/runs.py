@@ -23,6 +23,8 @@ _STEPS, _AHEAD = 1, 2
 _LARGEST_STEP = 255
 _PAGE = 256
 MOST_FAILED = 2**16 - 1
+_RUN_WEIGHT = 180
+"""bytes in memory of a run without its steps"""
 
 
 class RunError(ValueError):
@@ -68,6 +70,11 @@ class Run:
     def last(self) -> int:
         """The source offset of the last."""
         return self.first + self.count - 1 + (sum(self.steps) if self.steps else 0)
+
+    @property
+    def weight(self) -> int:
+        """Bytes that it takes in memory, on the whole."""
+        return _RUN_WEIGHT + (len(self.steps) if self.steps else 0)
 
     def offsets(self, begin: int, end: int) -> Sequence[int]:
         """The source offsets of the deliveries [begin, end), which lie within it."""

@@ -62,7 +62,7 @@ KEYS = {
     Family.JOURNAL: own.JOURNAL_KEY.pack(5, PARTITION, 0),
     Family.TOUCHED: own.TOUCHED_KEY.pack(5, PARTITION),
     Family.DEDUP: dedup(),
-    Family.LANE: lane_rows.writes_gone(PARTITION, 7).key,
+    Family.LANE: lane_rows.writes_gone(PARTITION, 7, 7).start,
     **{family: of_cursor(kind) for kind, family in subscriptions.FAMILIES.items()},
     Family.GROUP: group_rows.key(GROUP),
     Family.MEMBER: members(GROUP),

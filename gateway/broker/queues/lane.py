@@ -40,6 +40,8 @@ MOST_BYTES = 1024 * 1024
 """What is given at once has about so many bytes: as much as most clients take of a partition in one answer."""
 _AGAIN_MS = 50
 """When a lane asks again whose cursors could not be had."""
+_MOST_VOIDS = 2_000
+"""Ranges that were taken back: a lane's row, which each commit writes, has 16 bytes of each."""
 
 
 class Dealing(Protocol):
@@ -130,7 +132,8 @@ class LaneAtWork:
         self.reading = 0
         # what the open turn has of it
         self._given: list[Run] = []
-        self._gone: list[int] = []
+        # where the first and the last row of runs begin that are not needed any more
+        self._gone: tuple[int, int] | None = None
         # (monotonic ms, the first open offset then)
         self._marks: deque[tuple[int, int]] = deque()
         # lane offsets at which its rows of runs begin
@@ -373,14 +376,21 @@ class LaneAtWork:
             self._touched = True
             self.queue.node.turn.join(self)
 
-    def keep(self, now: int, retention_ms: int) -> None:
-        """To be called from time to time: what was settled for so long is forgotten. Who asks often forgets exactly."""
+    def keep(self, now: int, retention_ms: int, most_bytes: int, most_rows: int) -> None:
+        """To be called from time to time: what was settled for so long is forgotten, or earlier when there is more.
+        Who asks often forgets exactly.
+        """
         marks = self._marks
         while marks and marks[0][0] <= now - retention_ms:
             _, before = marks.popleft()
             self.trim(before)
         if self.lane.open > self.lane.start and (not marks or marks[-1][1] != self.lane.open):
             marks.append((now, self.lane.open))
+        before = self.lane.crowded(most_bytes, _MOST_VOIDS)
+        if len(self._begins) > most_rows:
+            before = max(before, self._begins[-most_rows])
+        if before > self.lane.start:
+            self.trim(before)
 
     def trim(self, before: int) -> None:
         """Forget what lies below, as far as it is closed."""
@@ -388,7 +398,8 @@ class LaneAtWork:
         start = lane.start
         lane.trim(before)
         keep = max(bisect_right(begins, lane.start) - 1, 0)
-        self._gone += begins[:keep]
+        if keep:
+            self._gone = self._gone[0] if self._gone else begins[0], begins[keep - 1]
         del begins[:keep]
         if lane.start > start:
             self.touch()
@@ -415,8 +426,9 @@ class LaneAtWork:
             commit.writes.append(rows.writes_runs(self.id, self._given))
             self._begins.append(self._given[0].at)
             self._given = []
-        commit.writes += [rows.writes_gone(self.id, at) for at in self._gone]
-        self._gone = []
+        if self._gone is not None:
+            commit.writes.append(rows.writes_gone(self.id, *self._gone))
+            self._gone = None
         commit.writes.append(rows.writes_state(self.id, self.lane))
         if self.queue.fsync:
             commit.durability = Durability.FSYNC

@@ -41,6 +41,10 @@ log = logging.getLogger("magnetar.queues")
 
 _MANY = 64
 """acknowledged at once, from which on it is done by columns"""
+KEPT_BYTES = 64 * 1024 * 1024
+"""of memory for runs, over all lanes: where there are more, what is settled is forgotten"""
+KEPT_ROWS = 500_000
+"""of runs, over all lanes: who loads the queue reads each"""
 
 
 class Queue:
@@ -110,10 +114,10 @@ class Queue:
                         at.touch()
 
     def keep(self) -> None:
-        """Forget what was settled for as long as the configs say."""
+        """Forget what was settled for as long as the configs say, or earlier when it is very much."""
         now, retention_ms = self.node.clock.monotonic_ms(), self._config().queue_retention_ms
         for each in self.at:
-            each.keep(now, retention_ms)
+            each.keep(now, retention_ms, KEPT_BYTES // len(self.at), KEPT_ROWS // len(self.at))
 
     def says(self, run: Run, source: Source) -> bool:
         """Whether deliveries of a run bear headers that say what they are."""

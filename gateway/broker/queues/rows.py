@@ -16,7 +16,7 @@ from typing import Protocol
 
 from semantics.lanes.lane import Lane
 from semantics.lanes.runs import Run, decode, encode
-from store.api import Delete, DeleteRange, Family, Put, Write
+from store.api import DeleteRange, Family, Put, Write
 
 _U32 = struct.Struct(">I")
 _RUN_KEY = struct.Struct(">IsQ")
@@ -62,9 +62,10 @@ def writes_state(partition: int, lane: Lane) -> Write:
     return Put(Family.LANE, _U32.pack(partition) + _STATE, lane.state())
 
 
-def writes_gone(partition: int, at: int) -> Delete:
-    """A row of runs is not needed any more: the one that begins at this lane offset."""
-    return Delete(Family.LANE, _RUN_KEY.pack(partition, _RUN, at))
+def writes_gone(partition: int, first: int, last: int) -> DeleteRange:
+    """Rows of runs are not needed any more: those that begin at lane offsets from `first` to `last`."""
+    begin, end = (_RUN_KEY.pack(partition, _RUN, at) for at in (first, last + 1))
+    return DeleteRange(Family.LANE, begin, end)
 
 
 def writes_deleted(partition: int) -> Write:

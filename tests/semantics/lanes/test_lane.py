@@ -176,6 +176,25 @@ def test_who_waits_between_two_runs_misses_none_when_others_are_forgotten() -> N
     ]
 
 
+def test_its_row_stays_small_whatever_is_taken_back_or_given_ahead() -> None:
+    lane = Lane()
+    for number in range(300):
+        lane.give(1, [(3 * number, 3 * number + 2, 0)], ahead=number % 2 == 0)
+        lane.serve(3 * number, 3 * number + 3)
+        lane.void(3 * number + 1, 3 * number + 2)
+        lane.commit(3 * number + 3, Marks(), NOW)
+        lane.trim(lane.crowded(1 << 20, 20))
+    assert len(lane.state()) < 500
+    assert lane.start == 3 * 279 + 2
+    assert [(piece.begin, piece.end) for piece in lane.readable(897, 900)] == [(897, 898), (899, 900)]
+    # who reads again what is settled is no news
+    assert not lane.shown(840, 900)
+    # what is open stays
+    lane.give(1, [(10_000, 10_002, 0)])
+    assert lane.trim(lane.crowded(0, 0)) != []
+    assert (lane.start, len(lane.runs)) == (900, 1)
+
+
 @pytest.mark.parametrize("state", [b"", b"\1", b"\2" + bytes(40), Lane().state() + b"\0"])
 def test_a_row_that_is_not_whole_is_refused(state: bytes) -> None:
     with pytest.raises(LaneError):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.queues import queue
 from gateway.wire.batch import admit, header
 from gateway.wire.errors import Error
 from gateway.wire.records import Record, build_batch
@@ -403,6 +404,34 @@ def test_what_is_open_is_not_forgotten() -> None:
         assert [*(await Client(world).read()).values()][-6:] == numbers(4, 10)
 
     run(test)
+
+
+@pytest.mark.parametrize("bound", ["KEPT_BYTES", "KEPT_ROWS"])
+def test_what_is_settled_is_forgotten_earlier_when_it_is_much(
+    bound: str, monkeypatch: pytest.MonkeyPatch, folder: Path | None
+) -> None:
+    monkeypatch.setattr(queue, bound, 10 if bound == "KEPT_ROWS" else 10 * 180)
+
+    async def test(world: World) -> None:
+        await queued(world)
+        client = Client(world)
+        for number in range(30):
+            # each is given by itself
+            await world.produce(b"%d" % number)
+            await client.read()
+        world.broker.queues.keep()
+        assert at_of(world).log_start == 0, "it is open"
+        await client.commit(offset=28)
+        world.broker.queues.keep()
+        await world.settled()
+        assert at_of(world).log_start == 20
+        assert sum(key[4:5] == b"r" for key, _ in world.store.scan(Family.LANE)) == 10
+        await world.crash()
+        client = Client(world)
+        client.position = 20
+        assert [*(await client.read()).values()] == numbers(20, 30)
+
+    run(test, folder)
 
 
 def test_nothing_is_left_out_of_a_fetch_during_which_others_are_forgotten() -> None:
