@@ -250,10 +250,9 @@ class Lane:
         return Settled(acked, marked, returned)
 
     def _unsent(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """What of [begin, end) was given ahead and never sent to anybody."""
+        """What of [begin, end) was never sent to anybody; after a restart, of what was given ahead."""
         for run, first, stop in self.pieces(begin, end):
-            if run.ahead:
-                yield from self._seen.outside(first, stop)
+            yield from (self._seen if run.ahead else self._shown).outside(first, stop)
 
     def _open_and_unsent(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         for first, stop in self.open_ranges(begin, end):

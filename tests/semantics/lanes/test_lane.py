@@ -18,9 +18,11 @@ NOW = 1_000
 
 
 def given_lane(number: int, source: int = 1, *, ahead: bool = False) -> Lane:
-    """A lane that has given records 100, 101 … of a source."""
+    """A lane that has given records 100, 101 … of a source, and sent them, unless it was `ahead`."""
     lane = Lane()
     lane.give(source, [(100, 99 + number, 0)], ahead)
+    if not ahead:
+        lane.serve(0, number)
     return lane
 
 
@@ -115,6 +117,17 @@ def test_what_was_given_ahead_is_not_acknowledged_by_a_jump() -> None:
     assert [(piece.begin, piece.end) for piece in lane.readable(0, 10)] == [(0, 3), (6, 10)]
 
 
+def test_what_a_fetch_had_no_room_for_is_not_acknowledged_by_a_jump() -> None:
+    lane = Lane()
+    lane.give(1, [(100, 109, 0)])
+    lane.serve(0, 3)
+    with pytest.raises(MarksError, match="Offset 3 lies below the committed 10 and was not sent"):
+        lane.commit(10, Marks(), NOW, member=False)
+    settled = lane.commit(10, Marks(), NOW)
+    assert records(settled.acked) == [(1, 100), (1, 101), (1, 102)]
+    assert records(settled.returned) == [(1, offset) for offset in range(103, 110)]
+
+
 def test_what_was_served_ahead_is_known_after_a_restart() -> None:
     lane = given_lane(10, ahead=True)
     lane.serve(0, 10)
@@ -124,7 +137,8 @@ def test_what_was_served_ahead_is_known_after_a_restart() -> None:
 
 
 def test_the_end_of_a_consumer_closes_all_and_says_what_was_served() -> None:
-    lane = given_lane(10)
+    lane = Lane()
+    lane.give(1, [(100, 109, 0)])
     lane.serve(0, 6)
     lane.commit(2, said("ack1;a=4"), NOW)
     ended = lane.end_all()
@@ -138,7 +152,8 @@ def test_the_end_of_a_consumer_closes_all_and_says_what_was_served() -> None:
 
 
 def test_the_first_in_work_is_the_first_open_that_was_served() -> None:
-    lane = given_lane(10)
+    lane = Lane()
+    lane.give(1, [(100, 109, 0)])
     assert lane.first_sent() is None
     lane.serve(2, 5)
     lane.commit(1, Marks(), NOW)
@@ -262,14 +277,14 @@ class Model(RuleBasedStateMachine):
         marks = Marks(tuple(Mark(at, at, verb) for at, verb in sorted(named.items())))
         entries = self.entries
         below = [entry for entry in entries[:offset] if entry.state == "open"]
-        unseen = [entry for entry in below if entry.ahead and not entry.seen]
+        unseen = [entry for entry in below if not entry.seen]
         wrong = offset > len(entries) or any(
             at >= len(entries) or (at < offset if verb is Verb.ACK else at >= offset)
             for at, verb in named.items()
         )
         wrong = wrong or (bool(unseen) and not member)
         wrong = wrong or any(
-            verb is Verb.ACK and entries[at].state == "open" and entries[at].ahead and not entries[at].seen
+            verb is Verb.ACK and entries[at].state == "open" and not entries[at].seen
             for at, verb in named.items()
             if at < len(entries)
         )
@@ -284,7 +299,7 @@ class Model(RuleBasedStateMachine):
         for at, entry in enumerate(entries):
             if entry.state != "open":
                 continue
-            if at < offset and entry.ahead and not entry.seen:
+            if at < offset and not entry.seen:
                 returned.add((entry.source, entry.offset))
                 entry.state = "void"
             elif at in named and named[at] is not Verb.ACK:
@@ -337,6 +352,8 @@ class Model(RuleBasedStateMachine):
         self.lane = Lane.load(self.lane.state(), again)
         for entry in self.entries:
             entry.served = False
+            # it is not known, but of what was given ahead
+            entry.seen = entry.seen or not entry.ahead
 
     def first_open(self) -> int:
         return next((at for at, entry in enumerate(self.entries) if entry.state == "open"), len(self.entries))
