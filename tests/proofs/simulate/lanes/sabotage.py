@@ -78,7 +78,7 @@ SABOTAGES: dict[str, tuple[str, Patch]] = {
     "names-ignored": ("lanes-keyed", (Lane, "commit", _names_ignored)),
     "forgets-open": ("lanes-deaths", (Lane, "end_all", _forgets_open)),
     "shows-early": ("lanes-kills", (LaneAtWork, "touch", _shows_early)),
-    "neighbours-die": ("lanes-poison", (Lanes, "crash", _neighbours_die)),
+    "neighbours-die": ("lanes-poisons", (Lanes, "crash", _neighbours_die)),
     "forgets-sent": ("lanes-cold", (Lane, "shown", _forgets_sent)),
     "offsets-again": ("lanes-kills", (Lane, "load", classmethod(_offsets_again))),
     "counts-gone": ("lanes-kills", (Cursor, "load", classmethod(_counts_gone))),
