@@ -318,7 +318,22 @@ class Cursor:
 
     def settle_many(self, consumer: str, offsets: NDArray[np.int64], now: int, wall: int) -> None:
         """`settle` for many single offsets, ascending: by columns under Key_Shared."""
-        held.settle_many(self._records, consumer, offsets, now, wall)
+        from semantics.subscriptions.held_many import settle_many
+
+        settle_many(self._records, consumer, offsets, now, wall)
+
+    def crash_many(self, consumer: str, offsets: NDArray[np.int64], most: int | None, wall: int) -> None:
+        """`crash` for many single offsets, ascending: by columns under Key_Shared."""
+        from semantics.subscriptions.held_many import crash_many
+
+        crash_many(self._records, consumer, offsets, most, wall)
+
+    def give_back_many(self, consumer: str, offsets: NDArray[np.int64], now: int) -> None:
+        """`give_back` for many single offsets, ascending: by columns under Key_Shared."""
+        from semantics.subscriptions.held_many import give_back_many
+
+        if not give_back_many(self._records, consumer, offsets):
+            self.give_back(consumer, [(offset, offset) for offset in offsets.tolist()], now)
 
     def reject(self, consumer: str, ranges: held.Ranges, now: int, wall: int) -> None:
         """The same; they are to be dead letters."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions.acknowledging import ACCEPT, REJECT, accept, acknowledge
+from semantics.subscriptions.acknowledging import ACCEPT, REJECT, acknowledge
 from semantics.subscriptions.chunks import BACKOFF_RUN
 from semantics.subscriptions.leases import held_by, pack
 from semantics.subscriptions.records import GONE, NACKED, Records
@@ -24,13 +24,6 @@ Ranges = Sequence[tuple[int, int]]
 def settle(records: Records, consumer: str, ranges: Ranges, now: int, wall: int) -> None:
     """It has acknowledged these."""
     _say(records, consumer, ranges, ACCEPT, now, wall)
-
-
-def settle_many(records: Records, consumer: str, offsets: NDArray[np.int64], now: int, wall: int) -> None:
-    """`settle` for many single offsets."""
-    if not accept(records, consumer, offsets, offsets):
-        # some of it is not as it was, or this is Shared
-        settle(records, consumer, [(offset, offset) for offset in offsets.tolist()], now, wall)
 
 
 def reject(records: Records, consumer: str, ranges: Ranges, now: int, wall: int) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from semantics.subscriptions.chunks import SIZE, Chunk, Window
+from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease, Leases
 from semantics.subscriptions.owners import Owners
@@ -268,6 +268,30 @@ class InOrder(SlotQueues):
             ats = ats[ats < self._reached(chunk, SIZE)]
             for slot in np.frombuffer(chunk.slot_plane(), np.uint16)[ats].tolist():
                 self._release(slot)
+
+    def came_back(self, offsets: NDArray[np.int64]) -> None:
+        """`moved` for single offsets, ascending, that were ACQUIRED and are AVAILABLE."""
+        offsets = offsets[: np.searchsorted(offsets, self.read)]
+        if not len(offsets):
+            return
+        if not self._marks:
+            self._marks = bytearray(SLOTS)
+        slots = np.concatenate(
+            [
+                np.frombuffer(self._window.chunks[int(some[0]) >> SHIFT].slot_plane(), np.uint16)[some & MASK]
+                for some in np.split(offsets, (np.diff(offsets >> SHIFT) > 0).nonzero()[0] + 1)
+            ]
+        )
+        if self._since:
+            for slot in slots.tolist():
+                self._release(slot)
+        near = self._before_aside(offsets, slots)
+        self.queued += int(near.sum())
+        for place, some, _ in self._by_owner(offsets[near], slots[near]):
+            heap = self._queues[place].heap
+            heap += some.tolist()
+            # of runs that ascend, which is quick
+            heap.sort()
 
     def _release(self, slot: int) -> None:
         """One record of the slot is in nobody's hands any more; that matters where it drains."""

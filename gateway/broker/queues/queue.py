@@ -12,7 +12,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.queues import rows
@@ -27,6 +27,9 @@ from semantics.lanes.runs import RunError
 from store.api import StoreError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from gateway.broker.catalog import Topic
     from gateway.broker.queues.building import Builder
     from gateway.broker.queues.news import News
@@ -39,8 +42,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.queues")
 
+K = TypeVar("K")
+
 _MANY = 64
-"""acknowledged at once, from which on it is done by columns"""
+"""deliveries of which something is said at once, from which on it is said by columns"""
 KEPT_BYTES = 64 * 1024 * 1024
 """of memory for runs, over all lanes: where there are more, what is settled is forgotten"""
 KEPT_ROWS = 500_000
@@ -197,10 +202,9 @@ class Queue:
                 each.give()
 
     def _settle(self, lane: str, acked: list[Piece]) -> None:
-        if not self.lanes.shared and sum([piece.number for piece in acked]) >= _MANY:
-            for source_id, offsets in columns(acked).items():
-                if (source := self.sources.get(source_id)) is not None:
-                    source.settle_many(lane, offsets)
+        if self._many(acked):
+            for its, offsets in self._columns(acked):
+                its.settle_many(lane, offsets)
             return
         for source_id, ranges in by_source(acked).items():
             if (source := self.sources.get(source_id)) is not None:
@@ -294,15 +298,34 @@ class Queue:
             for each in self.at:
                 each.give()
 
-    def _give_back(self, returned: Iterable[tuple[int, Piece]]) -> None:
+    def _give_back(self, returned: Sequence[tuple[int, Piece]]) -> None:
+        if self._many([piece for _, piece in returned]):
+            for number, pieces in _by_first(returned).items():
+                for its, offsets in self._columns(pieces):
+                    its.give_back_many(name_of(number), offsets)
+            return
         for number, piece in returned:
             if (source := self.sources.get(piece.run.source)) is not None:
                 source.give_back(name_of(number), piece.ranges())
 
-    def _fail(self, failed: Iterable[Failed]) -> None:
+    def _fail(self, failed: Sequence[Failed]) -> None:
+        if self._many([piece for _, piece, _ in failed]):
+            for (number, most), pieces in _by_first([(each[::2], each.piece) for each in failed]).items():
+                for its, offsets in self._columns(pieces):
+                    its.crash_many(name_of(number), offsets, most)
+            return
         for number, piece, most in failed:
             if (source := self.sources.get(piece.run.source)) is not None:
                 source.crash(name_of(number), piece.ranges(), most)
+
+    def _many(self, pieces: Iterable[Piece]) -> bool:
+        """Whether what is said of these is said by columns: they are many, and not many in a row."""
+        return not self.lanes.shared and sum([piece.number for piece in pieces]) >= _MANY
+
+    def _columns(self, pieces: Iterable[Piece]) -> Iterator[tuple[Source, NDArray[np.int64]]]:
+        for source_id, offsets in columns(pieces).items():
+            if (source := self.sources.get(source_id)) is not None:
+                yield source, offsets
 
     def _failures(self, source_id: int, offset: int) -> int:
         source = self.sources.get(source_id)
@@ -358,6 +381,13 @@ class Queue:
             task.cancel()
         for each in self.at:
             each.close()
+
+
+def _by_first(pairs: Iterable[tuple[K, Piece]]) -> dict[K, list[Piece]]:
+    found: dict[K, list[Piece]] = {}
+    for key, piece in pairs:
+        found.setdefault(key, []).append(piece)
+    return found
 
 
 def _parts(piece: Piece, held: list[tuple[int, int]]) -> Iterator[tuple[int, int, bool]]:

@@ -115,6 +115,20 @@ class Source:
         cursor.crash(lane, ranges, most, now, wall)
         self.at.parked.serve_soon()
 
+    def crash_many(self, lane: str, offsets: NDArray[np.int64], most: int | None) -> None:
+        """`crash` for many single offsets, ascending."""
+        self._recall(lane)
+        cursor, _, wall = self._cursor()
+        cursor.crash_many(lane, offsets, most, wall)
+        self.at.parked.serve_soon()
+
+    def give_back_many(self, lane: str, offsets: NDArray[np.int64]) -> None:
+        """`give_back` for many single offsets, ascending."""
+        self._recall(lane)
+        cursor, now, _ = self._cursor()
+        cursor.give_back_many(lane, offsets, now)
+        self.at.parked.serve_soon()
+
     def count(self, lane: str, ranges: Ranges, most: int | None) -> bool:
         """One more delivery of these has failed, and the lane holds them still. True: they died of it."""
         cursor, _, wall = self._cursor()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.semantics.subscriptions.driving import Driver, Owners
@@ -37,40 +36,6 @@ def test_what_was_skipped_meanwhile_is_passed_over(kind: str) -> None:
     # what another consumer says of them does nothing
     driver.cursor.settle("b", [(0, 9)], driver.now, driver.wall)
     assert driver.cursor.acquired == 3
-
-
-@pytest.mark.parametrize("after", ["", "a skip", "a nack", "a restart", "slots that moved"])
-def test_by_columns_the_same_is_settled(kind: str, after: str) -> None:
-    seen = []
-    for many in (False, True):
-        driver = lanes(type=kind)
-        slots = [n % 7 for n in range(2_000)]
-        driver.feed(2_000, slots if kind == "key_shared" else None)
-        driver.poll("a")
-        match after:
-            case "a skip":
-                driver.cursor.skip(30, 2_000)
-            case "a nack":
-                driver.cursor.nack("a", [(51, 60)], 5_000, driver.now, driver.wall)
-            case "a restart":
-                driver.commit()
-                driver.restart()
-                driver.cursor.hold_again("a", [(0, 1_999)], driver.now)
-            case "slots that moved" if kind == "key_shared":
-                driver.cursor.reassign(Owners((0, 65_536, "b")), driver.now)
-        offsets = [*range(0, 90, 3), *range(1_000, 1_500)]
-        if many:
-            driver.cursor.settle_many("a", np.array(offsets), driver.now, driver.wall)
-        else:
-            driver.cursor.settle("a", [(at, at) for at in offsets], driver.now, driver.wall)
-        driver.cursor.settle_many("b", np.array(offsets), driver.now, driver.wall)
-        cursor = driver.cursor
-        draining = [(each.slot, each.in_hand) for each in cursor.draining()]
-        seen.append(
-            ([cursor.look(at) for at in range(2_000)], cursor.start, cursor.acquired, cursor.totals, draining)
-        )
-    assert seen[0] == seen[1]
-    assert seen[0][1] > 0
 
 
 def test_places_are_those_of_slots() -> None:
