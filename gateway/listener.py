@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import socket
 from collections import Counter
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from gateway.metrics import Histogram
 
 log = logging.getLogger("magnetar.listener")
-
-_numbers = itertools.count(1)
 
 CLOSING_SECONDS = 10
 """How long a closed connection may take to send what it has: a client that reads nothing would keep it for ever."""
@@ -94,7 +91,7 @@ class Listener:
         return False
 
     def _make(self) -> Connection:
-        return Connection(self, next(_numbers))
+        return Connection(self, self.broker.connection_numbers.next())
 
     def opened(self, connection: Connection) -> None:
         self._files += 1

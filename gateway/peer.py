@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 ANONYMOUS = "User:ANONYMOUS"
 """Everybody's principal where nobody is asked who they are; Kafka's word."""
 HOME = "public/default"
@@ -13,15 +11,27 @@ _LONGEST = 256
 """Characters of a client id that are kept: a connection that says more would cost memory as long as it lasts."""
 
 
+class Numbers:
+    """The numbers of a node's connections, over all its listeners: they ascend, and none comes again."""
+
+    __slots__ = ("newest",)
+
+    def __init__(self) -> None:
+        self.newest = 0
+        """the highest so far: a connection with a higher one comes later"""
+
+    def next(self) -> int:
+        """Of a connection that opens."""
+        self.newest += 1
+        return self.newest
+
+
 class Peer:
     """The other end of a connection. It is made when the connection opens and handed to all that answers it, so that a
     new property of who asks reaches every API.
     """
 
     __slots__ = ("client_id", "connection", "host", "listener", "named", "namespace", "principal")
-
-    newest: ClassVar[int] = 0
-    """The highest number of a connection so far: those above it come later."""
 
     def __init__(
         self,
@@ -34,7 +44,6 @@ class Peer:
     ) -> None:
         self.connection = connection
         """its number, which no other has"""
-        Peer.newest = max(Peer.newest, connection)
         self.host = host
         """as Kafka shows it, with a slash: "/127.0.0.1\""""
         self.listener = listener

@@ -36,6 +36,7 @@ from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
 from gateway.config.topic_configs import effective
+from gateway.peer import Numbers
 from gateway.promise import Promise
 from store.api import Durability, Family, Outcome, Put, Store, Write
 
@@ -104,6 +105,7 @@ class Broker:
         self.placement: Placement = OneNode(
             settings.integer("node.id"), self.endpoints, settings.optional_text("broker.rack")
         )
+        self.connection_numbers = Numbers()
         # connections with answers ready, until the end of the group's callbacks
         self.answering: list[Answering] = []
         # one batch at a time is prepared in a thread: see preparing.py
@@ -141,6 +143,7 @@ class Broker:
             lambda: self.groups,
             lambda: self.share_groups,
             self.topic_changed,
+            newest_connection=lambda: self.connection_numbers.newest,
         )
         self.topics.come_with.append(self.queues.come)
         self.topics.followed_by += [self.queues.follow, self.subscriptions.follow, self.fetch_sessions.follow]

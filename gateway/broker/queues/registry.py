@@ -22,7 +22,6 @@ from gateway.broker.queues.queue import Queue
 from gateway.broker.queues.source import Source
 from gateway.broker.queues.telling import Refusals
 from gateway.broker.subscriptions import letter_names, rows
-from gateway.peer import Peer
 from gateway.wire.errors import Error
 from store.api import StoreError, Write, of_partition
 from store.pending import Pending
@@ -79,11 +78,16 @@ class Queues:
         groups: Callable[[], ClassicGroups],
         share_groups: Callable[[], ShareGroups],
         changed: Callable[[str, Topic | None], None],
+        *,
+        newest_connection: Callable[[], int],
     ) -> None:
-        """`changed` is called when a change of the catalog is durable."""
+        """`changed` is called when a change of the catalog is durable; `newest_connection` says the highest number that
+        a connection has so far.
+        """
         self.node = node
         self._subscriptions = subscriptions
         self._changed = changed
+        self._newest_connection = newest_connection
         self._groups = groups
         self._share_groups = share_groups
         self._tasks: set[asyncio.Task[None]] = set()
@@ -402,7 +406,7 @@ class Queues:
         """
         of = topic.queue
         assert of is not None
-        self._news[topic.topic_id] = News(self.node.clock.monotonic_ms() + NEWS_MS, Peer.newest)
+        self._news[topic.topic_id] = News(self.node.clock.monotonic_ms() + NEWS_MS, self._newest_connection())
         try:
             # the new lanes get their slots, whether they are read or not
             self.of(topic)

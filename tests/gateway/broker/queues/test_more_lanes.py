@@ -9,7 +9,6 @@ import pytest
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
 from gateway.broker.queues.registry import NEWS_MS
-from gateway.peer import Peer
 from gateway.wire.errors import Error
 from tests.gateway.broker.queues.reading import Client, at_of, numbers, queue_of, queued
 from tests.gateway.broker.queues.test_queue import given, read_all
@@ -87,13 +86,12 @@ def test_lanes_that_nobody_has_used_yet_can_be_more(folder: Path | None) -> None
 def test_each_connection_hears_of_it_once_for_each_lane() -> None:
     async def test(world: World) -> None:
         await queued(world, 2)
-        old = Peer(Peer.newest + 1, "/127.0.0.1", "PLAINTEXT").connection
-        others = [Peer(old + more, "/127.0.0.1", "PLAINTEXT").connection for more in (1, 2)]
+        old, *others = [world.broker.connection_numbers.next() for _ in range(3)]
         assert not at_of(world).news_for(old)
         await grow(world, 3)
         assert [at_of(world, lane).news_for(old) for lane in (0, 0, 1, 2)] == [True, False, True, True]
         assert at_of(world).news_for(others[0])
-        later = Peer(others[1] + 1, "/127.0.0.1", "PLAINTEXT").connection
+        later = world.broker.connection_numbers.next()
         assert not at_of(world).news_for(later), "it has looked for the leader just now"
         queue_of(world).throw_away("for a test")
         await world.settled()
