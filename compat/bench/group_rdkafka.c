@@ -3,52 +3,29 @@
  *
  *   group_rdkafka LIBRARY ADDRESS GROUP TOPIC MEMBERS COMMIT_MS WARMUP SECONDS AT_LEAST LIMIT
  *
- * LIBRARY is a librdkafka 2.16 (the one inside confluent-kafka's wheel), loaded at run time as in share_rdkafka.c. Each
- * member is a thread with a consumer of its own and librdkafka's defaults. COMMIT_MS 0 leaves auto-commit as it is (each
- * five seconds); else the member commits what it has had so often, without waiting for the answer. The warm-up counts from
- * the moment in which all members have had a record, or WARMUP seconds after the first had one. The window ends with
- * SECONDS and AT_LEAST records, or after LIMIT seconds. A commit that is refused is an error.
+ * LIBRARY is a librdkafka, see rdkafka.h. Each member is a thread with a consumer of its own and librdkafka's defaults.
+ * COMMIT_MS 0 leaves auto-commit as it is (each five seconds); else the member commits what it has had so often, without
+ * waiting for the answer. The warm-up counts from the moment in which all members have had a record, or WARMUP seconds after
+ * the first had one. The window ends with SECONDS and AT_LEAST records, or after LIMIT seconds. A commit that is refused is
+ * an error.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
-typedef struct rd_kafka_message_s {
-        int err;
-        void *rkt;
-        int32_t partition;
-        void *payload;
-        size_t len;
-        void *key;
-        size_t key_len;
-        int64_t offset;
-        void *private_;
-} rd_kafka_message_t;
+#include "rdkafka.h"
 
 enum { CONSUMER = 1, MEMBERS = 64, BATCH = 1000 };
 
-static void *(*conf_new)(void);
-static int (*conf_set)(void *, const char *, const char *, char *, size_t);
 static void (*conf_set_offset_commit_cb)(void *, void (*)(void *, int, void *, void *));
 static void *(*new_)(int, void *, char *, size_t);
 static int (*poll_set_consumer)(void *);
 static void *(*queue_get_consumer)(void *);
 static ssize_t (*consume_batch_queue)(void *, int, rd_kafka_message_t **, size_t);
-static void *(*list_new)(int);
-static void *(*list_add)(void *, const char *, int32_t);
 static int (*subscribe)(void *, const void *);
 static int (*commit)(void *, const void *, int);
-static int (*poll_)(void *, int);
 static int (*consumer_close)(void *);
 static void (*message_destroy)(rd_kafka_message_t *);
-static const char *(*err2str)(int);
 
 static atomic_long counts[MEMBERS];
 static atomic_long commits;
@@ -56,49 +33,16 @@ static atomic_int stop;
 static const char *address, *group, *topic;
 static int commit_ms;
 
-static void fail(const char *what, const char *why) {
-        fprintf(stderr, "%s: %s\n", what, why);
-        exit(1);
-}
-
-static void *find(void *library, const char *name) {
-        void *found = dlsym(library, name);
-        if (found == NULL)
-                fail("librdkafka", dlerror());
-        return found;
-}
-
-static void load(const char *path) {
-        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (library == NULL)
-                fail("librdkafka cannot be loaded", dlerror());
-        conf_new                  = find(library, "rd_kafka_conf_new");
-        conf_set                  = find(library, "rd_kafka_conf_set");
-        conf_set_offset_commit_cb = find(library, "rd_kafka_conf_set_offset_commit_cb");
-        new_                      = find(library, "rd_kafka_new");
-        poll_set_consumer         = find(library, "rd_kafka_poll_set_consumer");
-        queue_get_consumer        = find(library, "rd_kafka_queue_get_consumer");
-        consume_batch_queue       = find(library, "rd_kafka_consume_batch_queue");
-        list_new                  = find(library, "rd_kafka_topic_partition_list_new");
-        list_add                  = find(library, "rd_kafka_topic_partition_list_add");
-        subscribe                 = find(library, "rd_kafka_subscribe");
-        commit                    = find(library, "rd_kafka_commit");
-        poll_                     = find(library, "rd_kafka_poll");
-        consumer_close            = find(library, "rd_kafka_consumer_close");
-        message_destroy           = find(library, "rd_kafka_message_destroy");
-        err2str                   = find(library, "rd_kafka_err2str");
-}
-
-static double now(void) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-static double cpu(void) {
-        struct rusage u;
-        getrusage(RUSAGE_SELF, &u);
-        return u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+static void load_groups(void) {
+        conf_set_offset_commit_cb = find("rd_kafka_conf_set_offset_commit_cb");
+        new_                      = find("rd_kafka_new");
+        poll_set_consumer         = find("rd_kafka_poll_set_consumer");
+        queue_get_consumer        = find("rd_kafka_queue_get_consumer");
+        consume_batch_queue       = find("rd_kafka_consume_batch_queue");
+        subscribe                 = find("rd_kafka_subscribe");
+        commit                    = find("rd_kafka_commit");
+        consumer_close            = find("rd_kafka_consumer_close");
+        message_destroy           = find("rd_kafka_message_destroy");
 }
 
 static void committed(void *consumer, int err, void *offsets, void *opaque) {
@@ -112,22 +56,17 @@ static void committed(void *consumer, int err, void *offsets, void *opaque) {
 static void *member(void *argument) {
         long number = (long)argument;
         char text[512];
-        void *conf             = conf_new();
         const char *settings[] = {"bootstrap.servers",  address,
                                   "group.id",           group,
                                   "auto.offset.reset",  "earliest",
                                   "enable.auto.commit", commit_ms ? "false" : "true"};
-        for (int i = 0; i < 8; i += 2)
-                if (conf_set(conf, settings[i], settings[i + 1], text, sizeof(text)) != 0)
-                        fail("setting", text);
+        void *conf             = configured(settings, 8);
         conf_set_offset_commit_cb(conf, committed);
         void *consumer = new_(CONSUMER, conf, text, sizeof(text));
         if (consumer == NULL)
                 fail("consumer", text);
         poll_set_consumer(consumer);
-        void *list = list_new(1);
-        list_add(list, topic, -1);
-        if (subscribe(consumer, list) != 0)
+        if (subscribe(consumer, listed(topic)) != 0)
                 fail("subscribe", topic);
         void *queue = queue_get_consumer(consumer);
         rd_kafka_message_t *found[BATCH];
@@ -165,6 +104,7 @@ int main(int argc, char **argv) {
         if (argc != 11)
                 fail("group_rdkafka", "expected ten arguments");
         load(argv[1]);
+        load_groups();
         address = argv[2], group = argv[3], topic = argv[4];
         int members = atoi(argv[5]);
         commit_ms   = atoi(argv[6]);

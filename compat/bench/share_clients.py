@@ -32,6 +32,7 @@ RDKAFKA = PROGRAMS / "share_rdkafka"
 RDKAFKA_SOURCE = Path(__file__).with_name("share_rdkafka.c")
 GROUP = PROGRAMS / "group_rdkafka"
 GROUP_SOURCE = Path(__file__).with_name("group_rdkafka.c")
+RDKAFKA_HEADER = Path(__file__).with_name("rdkafka.h")
 
 
 def build() -> None:
@@ -48,7 +49,8 @@ def build() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _compile([go, "build", "-o", str(FRANZ), "."], FRANZ_SOURCE)
         for program, source in ((RDKAFKA, RDKAFKA_SOURCE), (GROUP, GROUP_SOURCE)):
-            if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+            newest = max(each.stat().st_mtime for each in (source, RDKAFKA_HEADER))
+            if not program.exists() or program.stat().st_mtime < newest:
                 libraries = ("-ldl", "-lpthread")
                 _compile([cc, "-O2", "-o", str(program), str(source), *libraries], source.parent)
 
