@@ -13,8 +13,16 @@ from pipeline.broker import reach
 from pipeline.cli_drain import drain
 from pipeline.config import PREFIX, defaults, hear
 from pipeline.errors import INTERRUPTED
-from pipeline.options import Instant, RunningSpark, Starting, kafka_option, spark_options
-from pipeline.progress import Progress, Stop
+from pipeline.options import (
+    Instant,
+    RunningSpark,
+    Starting,
+    kafka_option,
+    spark_options,
+    stream_options,
+    take_over_option,
+)
+from pipeline.progress import Progress, Stop, how_it_ended
 from pipeline.session import require_pyspark, submitted
 
 if TYPE_CHECKING:
@@ -104,23 +112,11 @@ def main() -> None:
     "--checkpoint", metavar="DIR", help="How far was read [default: _magnetar/checkpoint in the output]."
 )
 @click.option("--starting", type=Starting(), default="earliest", help="Where to begin without a checkpoint.")
-@click.option("--continuous", is_flag=True, help="Go on until Ctrl-C or SIGTERM.")
-@click.option("--interval", default="10 seconds", help="With --continuous: how often a batch starts.")
-@click.option(
-    "--max-offsets", type=click.IntRange(min=0), default=1_000_000, help="Records a batch; 0: no bound."
-)
-@click.option(
-    "--compression",
-    type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
-    default="zstd",
-    help="Of the Parquet files.",
-)
+@stream_options
 @click.option(
     "--allow-data-loss", is_flag=True, help="Go on when records are gone that were not archived yet."
 )
-@click.option(
-    "--take-over", is_flag=True, help="The job that was writing to the output, on another machine, is dead."
-)
+@take_over_option
 @kafka_option
 @spark_options
 def archive(
@@ -192,11 +188,7 @@ def archived_sentence(done: Archived, output: str) -> str:
     """What a run of `archive` says at its end."""
     text = f"archived {done.rows:,} records in {done.seconds:.1f} s"
     text += f" ({done.rows / max(done.seconds, 0.001):,.0f} rows/s), lag {done.lag:,}, in {output}"
-    if done.swept:
-        text += f"; {done.swept} files of an unfinished batch were removed first"
-    if not done.finished:
-        text += "; stopped: the same command goes on from here"
-    return text
+    return text + how_it_ended(done.swept, done.finished)
 
 
 @main.command(context_settings={"show_default": True})

@@ -9,8 +9,8 @@ import click
 
 from pipeline.broker import reach
 from pipeline.errors import INTERRUPTED
-from pipeline.options import RunningSpark, kafka_option, spark_options
-from pipeline.progress import Stop
+from pipeline.options import RunningSpark, kafka_option, spark_options, stream_options, take_over_option
+from pipeline.progress import Stop, how_it_ended
 from pipeline.session import require_pyspark
 
 if TYPE_CHECKING:
@@ -32,21 +32,9 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="How far was read [default: _magnetar/checkpoint in the output]; needed with --hook.",
 )
-@click.option("--continuous", is_flag=True, help="Go on until Ctrl-C or SIGTERM.")
-@click.option("--interval", default="10 seconds", help="With --continuous: how often a batch starts.")
-@click.option(
-    "--max-offsets", type=click.IntRange(min=0), default=1_000_000, help="Records a batch; 0: no bound."
-)
-@click.option(
-    "--compression",
-    type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
-    default="zstd",
-    help="Of the Parquet files.",
-)
+@stream_options
 @click.option("--dry-run", is_flag=True, help="Say what is there and who is in the group; read nothing.")
-@click.option(
-    "--take-over", is_flag=True, help="The job that was writing to the output, on another machine, is dead."
-)
+@take_over_option
 @kafka_option
 @spark_options
 def drain(
@@ -135,8 +123,4 @@ def drained_sentence(done: Drained, where: str) -> str:
     """What a run of `drain` says at its end."""
     text = f"drained and acknowledged {done.rows:,} deliveries in {done.seconds:.1f} s"
     text += f" ({done.rows / max(done.seconds, 0.001):,.0f} a second), to {where}"
-    if done.swept:
-        text += f"; {done.swept} files of an unfinished batch were removed first"
-    if not done.finished:
-        text += "; stopped: the same command goes on from here"
-    return text
+    return text + how_it_ended(done.swept, done.finished)

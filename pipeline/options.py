@@ -89,6 +89,33 @@ kafka_option = click.option(
 )
 
 
+def stream_options(command: Any) -> Any:
+    """The options of what reads topics in batches and writes Parquet."""
+    for decorate in (
+        click.option(
+            "--compression",
+            type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
+            default="zstd",
+            help="Of the Parquet files.",
+        ),
+        click.option(
+            "--max-offsets",
+            type=click.IntRange(min=0),
+            default=1_000_000,
+            help="Records a batch; 0: no bound.",
+        ),
+        click.option("--interval", default="10 seconds", help="With --continuous: how often a batch starts."),
+        click.option("--continuous", is_flag=True, help="Go on until Ctrl-C or SIGTERM."),
+    ):
+        command = decorate(command)
+    return command
+
+
+take_over_option = click.option(
+    "--take-over", is_flag=True, help="The job that was writing to the output, on another machine, is dead."
+)
+
+
 class RunningSpark:
     """Spark for the length of a block, with our handlers for SIGINT and SIGTERM."""
 

@@ -38,6 +38,12 @@ class Stop:
             time.sleep(min(left, 0.1))
 
 
+def how_it_ended(swept: int, finished: bool) -> str:
+    """The end of a job's last line: how many files of a killed run were removed first, and whether it was stopped."""
+    text = f"; {swept} files of an unfinished batch were removed first" if swept else ""
+    return text if finished else f"{text}; stopped: the same command goes on from here"
+
+
 class Progress:
     """Counts rows on standard error: a bar when that is a terminal, else a line every few seconds."""
 

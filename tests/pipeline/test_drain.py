@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.drain import Seen, hook_of, lanes_table
+from pipeline.cli_drain import drained_sentence
+from pipeline.drain import Drained, Seen, hook_of, lanes_table
 from pipeline.errors import PipelineError
 from pipeline.group import Stand
 
@@ -50,3 +51,13 @@ def test_the_dry_run_shows_lanes_members_and_who_drained_it() -> None:
     ]
     assert "the last job that drained it: process 7 on host-a" in said
     assert "members of group s: nobody" in lanes_table(Seen("t-s-QUEUE", "t", "s", [], stands, [2_234, 0]))
+
+
+def test_what_a_run_says() -> None:
+    done = Drained(rows=2_000, seconds=4.0, finished=False, swept=3)
+
+    assert drained_sentence(done, "/data") == (
+        "drained and acknowledged 2,000 deliveries in 4.0 s (500 a second), to /data; 3 files of an unfinished batch "
+        "were removed first; stopped: the same command goes on from here"
+    )
+    assert drained_sentence(Drained(0, 0.0, True, 0), "jobs:bill").endswith("(0 a second), to jobs:bill")
