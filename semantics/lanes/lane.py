@@ -157,12 +157,6 @@ class Lane:
         self.end = runs[-1].end
         return runs
 
-    def serve(self, begin: int, end: int) -> bool:
-        """[begin, end) is sent to somebody. Whether the lane's row is to say so."""
-        for sent in (self.served, self._shown):
-            sent.add(max(begin, self.open), min(end, self.end))
-        return self.shown(begin, end)
-
     def shown(self, begin: int, end: int) -> bool:
         """[begin, end) is about to be sent. Whether the lane's row is to say so, before it is: some of it was given
         ahead, and is open.
@@ -173,6 +167,11 @@ class Lane:
                 self._seen.add(first, stop)
                 news = True
         return news
+
+    def serve(self, begin: int, end: int) -> None:
+        """[begin, end), which is `shown`, is sent to somebody."""
+        for sent in (self.served, self._shown):
+            sent.add(max(begin, self.open), min(end, self.end))
 
     def pieces(self, begin: int, end: int) -> Iterator[Piece]:
         """The runs of [begin, end), as far as there are any. Whoever asks may wait between two of them, and the lane be
