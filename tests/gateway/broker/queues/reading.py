@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from gateway.broker.queues.lane import LaneAtWork
 from gateway.broker.queues.queue import Queue
 from gateway.broker.queues.registry import name_of
@@ -13,6 +15,9 @@ from gateway.wire import delivery as wire
 from gateway.wire import records
 from store.api import Durability, Outcome, Refused, StoreError, Write
 from tests.gateway.broker.subscriptions.world import World
+
+KINDS = pytest.mark.parametrize("kind", ["shared", "key_shared"])
+KEYS = [b"k%d" % n for n in range(40)]
 
 
 def parts(buffers: Iterable[Any]) -> dict[int, bytes | None]:
@@ -106,6 +111,25 @@ def queue_of(world: World, name: str = "t-g-QUEUE") -> Queue:
 
 def at_of(world: World, index: int = 0, topic: str = "t", group: str = "g") -> LaneAtWork:
     return queue_of(world, name_of(topic, group)).at[index]
+
+
+def given(found: dict[int, bytes | None]) -> list[int]:
+    """The numbers that came, in order."""
+    return [int(value or b"-1") for value in found.values()]
+
+
+async def read_all(clients: Iterable[Client]) -> list[int]:
+    """All that comes to any of them until nothing does."""
+    listed = list(clients)
+    found: list[int] = []
+    while came := [number for client in listed for number in given(await client.read())]:
+        found += came
+    return found
+
+
+def own(world: World, *members: Iterable[int]) -> None:
+    """Members 0, 1 … have these lanes."""
+    queue_of(world).assigned({f"m{number}": lanes for number, lanes in enumerate(members)})
 
 
 async def queued(

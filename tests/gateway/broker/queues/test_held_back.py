@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.broker.queues.reading import Client, at_of, numbers, queue_of, queued
-from tests.gateway.broker.queues.test_queue import given, own
+from tests.gateway.broker.queues.reading import Client, at_of, given, numbers, own, queue_of, queued
 from tests.gateway.broker.subscriptions.world import World, run
 
 # -- the client seeks ------------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
 from gateway.broker.queues.registry import NEWS_MS
 from gateway.wire.errors import Error
-from tests.gateway.broker.queues.reading import Client, at_of, numbers, queue_of, queued
-from tests.gateway.broker.queues.test_queue import given, read_all
+from tests.gateway.broker.queues.reading import Client, at_of, given, numbers, queue_of, queued, read_all
 from tests.gateway.broker.subscriptions.world import World, run
 
 NAME = "t-g-QUEUE"

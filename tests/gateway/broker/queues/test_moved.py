@@ -13,11 +13,20 @@ from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire.errors import Error
 from semantics.subscriptions.cursor import Cursor
 from store import memory
-from tests.gateway.broker.queues.reading import Client, FailingStore, at_of, numbers, queue_of, queued
-from tests.gateway.broker.queues.test_queue import KEYS, given, own, read_all
+from tests.gateway.broker.queues.reading import (
+    KEYS,
+    KINDS,
+    Client,
+    FailingStore,
+    at_of,
+    given,
+    numbers,
+    own,
+    queue_of,
+    queued,
+    read_all,
+)
 from tests.gateway.broker.subscriptions.world import World, run
-
-KINDS = pytest.mark.parametrize("kind", ["shared", "key_shared"])
 
 
 def move(world: World, how: str, number: int, index: int = 0) -> None:

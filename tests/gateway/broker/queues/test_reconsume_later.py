@@ -8,11 +8,8 @@ import pytest
 
 from store import memory
 from store.api import Family
-from tests.gateway.broker.queues.reading import Client, FailingStore, at_of, numbers, queued
-from tests.gateway.broker.queues.test_queue import given
+from tests.gateway.broker.queues.reading import KINDS, Client, FailingStore, at_of, given, numbers, queued
 from tests.gateway.broker.subscriptions.world import World, run, said
-
-KINDS = pytest.mark.parametrize("kind", ["shared", "key_shared"])
 
 
 @KINDS

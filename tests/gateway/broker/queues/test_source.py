@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gateway.broker.queues.source import Source
 from semantics.lanes.marks import Mark, Verb
 from store.pending import drive
-from tests.gateway.broker.queues.reading import numbers, queue_of, queued
+from tests.gateway.broker.queues.reading import KINDS, numbers, queue_of, queued
 from tests.gateway.broker.subscriptions.world import World, run
 
-KINDS = pytest.mark.parametrize("kind", ["shared", "key_shared"])
 LANE = "lane 0"
 
 

@@ -10,8 +10,7 @@ import pytest
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
-from tests.gateway.broker.queues.reading import Client, numbers, queued
-from tests.gateway.broker.queues.test_queue import given
+from tests.gateway.broker.queues.reading import Client, given, numbers, queued
 from tests.gateway.broker.subscriptions.world import World, run
 
 

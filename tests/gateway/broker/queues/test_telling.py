@@ -5,8 +5,7 @@ from __future__ import annotations
 from gateway.broker.queues import telling
 from gateway.broker.queues.telling import Refusals
 from semantics.lanes.runs import Run
-from tests.gateway.broker.queues.reading import Client, at_of, numbers, queue_of, queued
-from tests.gateway.broker.queues.test_queue import KEYS, own, read_all
+from tests.gateway.broker.queues.reading import KEYS, Client, at_of, numbers, own, queue_of, queued, read_all
 from tests.gateway.broker.subscriptions.world import World, run
 
 
