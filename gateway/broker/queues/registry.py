@@ -19,6 +19,7 @@ from gateway.broker.queues.building import Builder
 from gateway.broker.queues.news import News
 from gateway.broker.queues.patterned import PatternedQueues, ShareGroups, left
 from gateway.broker.queues.queue import Queue
+from gateway.broker.queues.served import Served, name_of
 from gateway.broker.queues.source import Source
 from gateway.broker.queues.telling import Refusals
 from gateway.broker.subscriptions import letter_names, rows
@@ -41,11 +42,6 @@ Assignment = Mapping[str, Mapping[str, Sequence[int]]]
 
 NEWS_MS = 300_000
 """For how long consumers are told that there are more lanes: by then they have looked for themselves."""
-
-
-def name_of(topic: str, subscription: str) -> str:
-    """What the queue topic of a subscription is called."""
-    return f"{topic}-{subscription}{letter_names.QUEUE}"
 
 
 class ClassicGroups(Protocol):
@@ -98,6 +94,11 @@ class Queues:
         # for who asks why
         self.refusals = Refusals()
         self.patterned = PatternedQueues(node, subscriptions, share_groups)
+        self.served = Served(node, subscriptions, self.patterned)
+        # as APIs and the admin server ask for them
+        self.named = self.served.named
+        self.serving = self.served.serving
+        self.of_group = self.served.of_group
 
     # -- found ------------------------------------------------------------------------------------------------------
 
@@ -149,81 +150,12 @@ class Queues:
         """See `LaneAtWork.ahead`. Raises KafkaError; Loading."""
         return self.lane(runtime, index).ahead()
 
-    def named(self, name: str) -> tuple[str, str] | None:
-        """(topic, subscription) that a name is the queue topic of, of topics that exist; None for any other name."""
-        return next(letter_names.bases(self.node.catalog, name, letter_names.QUEUE), None)
-
-    def serving(self, topic: Topic, group: str) -> Topic | None:
-        """The queue topic that gives a group's subscription on a topic, or the retries that a topic has for it, to
-        consumers of lanes; None where none does.
-        """
-        catalog = self.node.catalog
-        if topic.queue is not None:
-            return None
-        found = catalog.get(name_of(topic.name, group))
-        if found is not None and found.queue == QueueOf(topic.topic_id, group):
-            return found
-        over = self.patterned.serving(topic, group)
-        if over is not None:
-            return over
-        suffix = f"-{group}{letter_names.RETRY}"
-        if topic.name.endswith(suffix):
-            base = catalog.get(topic.name.removesuffix(suffix))
-            if base is not None and base.queue is None:
-                return self.serving(base, group)
-        return None
-
-    def of_group(self, group: str) -> list[Topic]:
-        """The queue topics whose deliveries a group acknowledges. Raises StoreError."""
-        catalog = self.node.catalog
-        served = dict.fromkeys(row.queue for row in self._subscriptions.of_group(group) if row.queue)
-        over = letter_names.over_pattern(catalog, group)
-        if over is not None:
-            # though no topic matches as yet
-            served[over.name] = None
-        return [topic for name in served if (topic := catalog.get(name)) is not None]
-
-    def _read(self, topic: Topic) -> Iterator[tuple[Topic, Subscription]]:
-        """The topics that lanes are given records of, with the subscriptions on them: the base, and its retries; all
-        bases that match a pattern, each once. Raises KafkaError.
-        """
-        queue = topic.queue
-        assert queue is not None
-        if not queue.pattern:
-            yield from self._read_base(topic, queue, queue.topic_id)
-            return
-        read: set[bytes] = set()
-        for topic_id in self.patterned.bases(queue):
-            if self.node.catalog.by_id(topic_id) is None:
-                continue
-            for found, its in self._read_base(topic, queue, topic_id):
-                if found.topic_id not in read:
-                    read.add(found.topic_id)
-                    yield found, its
-
-    def _read_base(
-        self, topic: Topic, queue: QueueOf, topic_id: bytes
-    ) -> Iterator[tuple[Topic, Subscription]]:
-        node, known = self.node, self._subscriptions
-        base = node.catalog.by_id(topic_id)
-        subscription = known.by_id(queue.subscription, topic_id) if base is not None else None
-        if base is None or subscription is None:
-            raise KafkaError(
-                Error.UNKNOWN_TOPIC_OR_PARTITION,
-                f"The subscription of queue topic '{topic.name}' was deleted.",
-            )
-        yield base, subscription
-        retries = node.catalog.get(subscription.config.retries_of(queue.subscription, base.name))
-        following = known.by_id(queue.subscription, retries.topic_id) if retries is not None else None
-        if retries is not None and following is not None:
-            yield retries, following
-
     def _up_to_date(self, queue: Queue) -> bool:
         """Whether a queue has the sources that it is to have by now. Those that have come are added to it."""
         wanted: list[tuple[Subscription, int]] = []
         there: set[int] = set()
         try:
-            for topic, its in self._read(queue.topic):
+            for topic, its in self.served.read(queue.topic):
                 there.update(topic.partitions)
                 wanted += [
                     (its, index)
@@ -249,7 +181,7 @@ class Queues:
         for number in topic.partitions:
             check_loaded(store, of_partition(number))
         sources: list[Source] = []
-        read = list(self._read(topic))
+        read = list(self.served.read(topic))
         config = self._config_of(topic, read)
         for found, its in read:
             sources += [_source(its, index) for index in range(len(found.partitions))]
@@ -423,21 +355,8 @@ class Queues:
         read again. Not by whoever asks next: a fetch of a session waits on the lanes that it knows, and asks nobody.
         """
         for queue in list(self._live.values()):
-            if not queue.gone and self._may_read(queue.topic, name) and not self._up_to_date(queue):
+            if not queue.gone and self.served.may_read(queue.topic, name) and not self._up_to_date(queue):
                 queue.throw_away(f"topic {name} has changed")
-
-    def _may_read(self, topic: Topic, name: str) -> bool:
-        """Whether lanes are given records of the topic of this name, if it is there."""
-        queue = topic.queue
-        assert queue is not None
-        if queue.pattern:
-            return self.patterned.concerns(queue, name)
-        base = self.node.catalog.by_id(queue.topic_id)
-        if base is None or name == base.name:
-            return True
-        return name == self.node.group_configs.get(queue.subscription).retries_of(
-            queue.subscription, base.name
-        )
 
     def _news_of(self, topic: Topic) -> News | None:
         news = self._news.get(topic.topic_id)

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.broker.queues.lane import LaneAtWork
 from gateway.broker.queues.queue import Queue
-from gateway.broker.queues.registry import name_of
+from gateway.broker.queues.served import name_of
 from gateway.wire import delivery as wire
 from gateway.wire import records
 from store.api import Durability, Outcome, Refused, StoreError, Write

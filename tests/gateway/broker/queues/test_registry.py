@@ -10,7 +10,7 @@ import pytest
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading
-from gateway.broker.queues.registry import name_of
+from gateway.broker.queues.served import name_of
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 from store import memory
