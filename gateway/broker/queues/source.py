@@ -58,15 +58,23 @@ class Source:
 
     def hold(self, lane: str, ranges: Ranges) -> list[tuple[int, int]]:
         """The lane is a consumer here, and holds these, as its own rows say. What of it is still its own: the rest was
-        settled, or waits for something.
+        settled, or waits for something: see `Cursor.hold_again`. A cursor that was told before, and was not loaded
+        since, knows itself what of it is settled: see `Cursor.hold_only`.
         """
         at = self.at
         at.attach(lane)
-        return at.hold_again(lane, ranges)
+        cursor, its = at.ready(), at.consumers[lane]
+        its.begun += 1
+        if its.told is not cursor:
+            its.told = cursor
+            return cursor.hold_again(lane, ranges, at.node.clock.monotonic_ms())
+        held = cursor.hold_only(lane, ranges)
+        at.parked.serve_soon()
+        return held
 
     def held(self, lane: str, ranges: Ranges) -> list[tuple[int, int]]:
-        """What the lane holds of these by now."""
-        return self.at.still_held(lane, ranges)
+        """What the lane holds of these by now, ascending."""
+        return self.at.ready().holds(lane, ranges)
 
     def take(self, lane: str, limit: int, max_bytes: int) -> Asking[Sequence[Acquired]]:
         """Up to `limit` records of about so many bytes for a lane, which holds them from now on."""
@@ -164,9 +172,14 @@ class Source:
         return self.at.ready().failures(offset)
 
     def _recall(self, lane: str) -> None:
-        """Earlier records of keys come back: what is just being taken for the lane would overtake them."""
-        if self.at.key_shared:
-            self.at.recall(lane)
+        """Earlier records of keys come back: what is just being taken for the lane while a disk is asked would overtake
+        them. It is available again, and whoever takes it ends with nothing.
+        """
+        at = self.at
+        cursor, its = at.cursor, at.consumers.get(lane)
+        if at.key_shared and cursor is not None and its is not None and at.reader.waits:
+            at.reader.give_up(lane, cursor, at.node.clock.monotonic_ms())
+            its.begun += 1
 
     def _cursor(self) -> tuple[Cursor, int, int]:
         at = self.at

@@ -279,37 +279,11 @@ class SubscriptionPartition:
             self.touch()
         self.subscription.left(consumer)
 
-    def hold_again(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """What an attached consumer holds by what is stored elsewhere: see `Cursor.hold_again`. A cursor that was told
-        before, and was not loaded since, knows itself what of it is settled: see `Cursor.hold_only`.
-        """
-        cursor, its = self.ready(), self.consumers[consumer]
-        its.begun += 1
-        if its.told is not cursor:
-            its.told = cursor
-            return cursor.hold_again(consumer, ranges, self.node.clock.monotonic_ms())
-        held = cursor.hold_only(consumer, ranges)
-        self.parked.serve_soon()
-        return held
-
-    def still_held(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """What an attached consumer holds of these, ascending."""
-        return self.ready().holds(consumer, ranges)
-
     def give_back(self, consumer: str, ranges: Sequence[tuple[int, int]]) -> None:
         """Acquired by the consumer, and not sent: as if it had never been taken."""
         if self.cursor is not None and consumer in self.consumers:
             self.cursor.give_back(consumer, ranges, self.node.clock.monotonic_ms())
             self.parked.serve_soon()
-
-    def recall(self, consumer: str) -> None:
-        """What fetches of an attached consumer have in hand while they wait for a disk is available again, and they
-        end with nothing.
-        """
-        cursor, its = self.cursor, self.consumers.get(consumer)
-        if cursor is not None and its is not None and self.reader.waits:
-            self.reader.give_up(consumer, cursor, self.node.clock.monotonic_ms())
-            its.begun += 1
 
     def withhold(self, consumer: str, since: int) -> None:
         """The answer with what the consumer has acquired since then waits: its locks begin with `sent`."""
