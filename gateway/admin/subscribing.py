@@ -11,6 +11,7 @@ from gateway.admin.groups import PAGE
 from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.topics import Found, find, named
 from gateway.broker.catalog import MOST_LANES
+from gateway.broker.queues.making import New
 from gateway.broker.subscriptions import letter_names
 from gateway.config import subscription_configs
 
@@ -110,9 +111,13 @@ async def create(context: Context, call: Call) -> Reply:
     if problem is not None:
         raise RefusedError(412, problem)
     lanes = call.whole_number("lanes", 1, MOST_LANES)
-    if not lanes:
-        await broker.share_groups.make(name)
     retry_topic = broker.group_configs.get(name).retries_of(name, topic.name) if retries else None
+    if lanes:
+        await broker.queues.make(topic.name, name, lanes, new=New(overrides, properties, starts))
+        if retry_topic is not None:
+            await broker.subscriptions.make_retries(name, topic.name, retry_topic)
+        return DONE
+    await broker.share_groups.make(name)
     if not await broker.subscriptions.make(name, topic.name, starts, overrides, properties, retry_topic):
         raise there
     if retry_topic is not None:
@@ -120,8 +125,6 @@ async def create(context: Context, call: Call) -> Reply:
         await broker.subscriptions.ensure(
             name, retry_topic, [0] * len(broker.topics.get(retry_topic).partitions)
         )
-    if lanes:
-        await broker.queues.make(topic.name, name, lanes)
     return DONE
 
 

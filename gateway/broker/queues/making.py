@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,13 +19,26 @@ from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics.subscriptions import selectors
 from semantics.subscriptions.selectors import SelectorError
-from store.api import Outcome, Write
+from store.api import Outcome, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.subscription import Subscription
     from gateway.config.group_configs import GroupConfig
+
+log = logging.getLogger("magnetar.queues")
+
+
+class New(NamedTuple):
+    """A subscription that is made with its queue topic."""
+
+    overrides: Mapping[str, str]
+    """configs that it says of itself"""
+    properties: Mapping[str, str]
+    starts: Sequence[int] | None
+    """where it begins in each partition; None: where its configs say"""
 
 
 def check_lanes(lanes: int) -> None:
@@ -77,6 +92,58 @@ def check_free(node: Delivering, found: Subscription, name: str) -> None:
             f"Subscription {found.group} has consumers of a share group: one is served by share groups or by "
             "lanes. Stop them first.",
         )
+
+
+async def both(
+    node: Delivering,
+    known: Subscriptions,
+    base: Topic,
+    subscription: str,
+    name: str,
+    lanes: int,
+    new: New,
+) -> None:
+    """Commit the queue topic of this name with the subscription on its base that it serves. Raises KafkaError."""
+    overrides, properties = dict(new.overrides), dict(new.properties)
+    # of retries what their base says, too
+    config = known.configs.of(
+        rows.SubscriptionRow(
+            0, subscription, base.name, base.topic_id, 0, "", overrides=overrides, properties=properties
+        )
+    )
+    selector = dealt(config, lanes)
+    try:
+        starts = new.starts if new.starts is not None else await known.starts(base, config)
+        # whoever gave them may have seen the topic before it grew, or one of that name before it
+        count = len(base.partitions)
+        starts = [*starts[:count], *[0] * (count - len(starts))]
+        row, writes = known.writes_new(
+            subscription, base, starts, overrides, properties, queue=name, selector=selector
+        )
+    except StoreError as error:
+        raise from_store(error) from error
+
+    def done() -> None:
+        known.configs.apply(subscription)
+        known.configs.apply_to_retries(subscription, base.name)
+        log.info("subscription made", extra={"group": subscription, "topic": base.name, "type": row.type})
+
+    await commit(node, name, lanes, QueueOf(base.topic_id, subscription), [], writes, done)
+
+
+async def beside(node: Delivering, known: Subscriptions, found: Subscription, name: str, lanes: int) -> None:
+    """Commit the queue topic of this name, and that it serves a subscription that is there. Raises KafkaError."""
+    check_free(node, found, name)
+    selector = dealt(found.config, lanes)
+    await commit(
+        node,
+        name,
+        lanes,
+        QueueOf(found.topic_id, found.group),
+        [(found, lambda row: msgspec.structs.replace(row, selector=selector))],
+        [],
+        partial(known.configs.apply, found.group),
+    )
 
 
 async def commit(

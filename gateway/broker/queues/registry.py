@@ -8,9 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
-from gateway.broker.catalog import QueueOf, Topic
+from gateway.broker.catalog import Topic
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading, all_loaded, check_loaded
 from gateway.broker.queues import making
@@ -271,46 +269,41 @@ class Queues:
     # -- made and deleted -------------------------------------------------------------------------------------------
 
     async def make(
-        self, topic: str, subscription: str, lanes: int, overrides: Mapping[str, str] | None = None
+        self,
+        topic: str,
+        subscription: str,
+        lanes: int,
+        said: Mapping[str, str] | None = None,
+        new: making.New | None = None,
     ) -> Topic:
-        """The queue topic of a subscription, which is made too if it is missing. Raises KafkaError."""
+        """The queue topic of a subscription, which is made in the same commit if it is missing: with the configs that
+        are `said`, or all as `new` has it. Raises KafkaError.
+        """
         node, known = self.node, self._subscriptions
         making.check_lanes(lanes)
         base = node.topics.get(topic)
         if base.queue is not None:
             raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
-        if known.get(subscription, topic) is None:
-            overrides = making.configs_of_new(node, subscription, overrides or {})
-            config = node.group_configs.overridden(subscription, overrides)
-            starts = await known.starts(base, config)
-            await known.make(subscription, topic, starts, overrides, {})
+        name = name_of(topic, subscription)
         async with self._share_groups().giving_way(subscription), node.topics.changing(topic):
+            if node.catalog.get(name) is not None:
+                raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
             found = known.get(subscription, topic)
             if found is None:
-                raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
-            name = name_of(topic, subscription)
-            await self._serve(found, name, lanes)
+                if new is None:
+                    new = making.New(making.configs_of_new(node, subscription, said or {}), {}, None)
+                await making.both(node, known, node.topics.get(topic), subscription, name, lanes, new)
+            elif new is not None:
+                raise KafkaError(
+                    Error.TOPIC_ALREADY_EXISTS, f"{topic} has a subscription {subscription} already."
+                )
+            else:
+                await making.beside(node, known, found, name, lanes)
         log.info("queue topic made", extra={"topic": name, "group": subscription, "lanes": lanes})
         made = node.topics.get(name)
-        await self._read_retries(made, topic, found.config.retries_of(subscription, topic))
+        config = known.configs.on(subscription, topic)
+        await self._read_retries(made, topic, config.retries_of(subscription, topic))
         return made
-
-    async def _serve(self, found: Subscription, name: str, lanes: int) -> None:
-        """Commit the queue topic of this name, and that it serves a subscription. Raises KafkaError."""
-        node, subscription = self.node, found.group
-        if node.catalog.get(name) is not None:
-            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        making.check_free(node, found, name)
-        selector = making.dealt(found.config, lanes)
-        await making.commit(
-            node,
-            name,
-            lanes,
-            QueueOf(found.topic_id, subscription),
-            [(found, lambda row: msgspec.structs.replace(row, selector=selector))],
-            [],
-            partial(self._subscriptions.configs.apply, subscription),
-        )
 
     async def make_over(
         self,

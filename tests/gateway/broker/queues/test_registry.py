@@ -140,6 +140,38 @@ def test_a_making_that_is_stored_or_not_is_known_whoever_asked_for_it(cancelled:
     run(test)
 
 
+def test_it_and_a_subscription_that_is_missing_are_one_commit() -> None:
+    """What is refused, or cut off, leaves no subscription of which nobody knows whose it is."""
+
+    async def test(world: World) -> None:
+        store = FailingStore(memory.open(clock=world.clock.wall_ms))
+        await world.start(store)
+        await world.topic()
+        sticky = {"pulsar.key.shared.mode": "sticky", "pulsar.key.shared.ranges": "lane 0:0-9"}
+        with pytest.raises(KafkaError, match="lane 1 gets no slots"):
+            await world.broker.queues.make("t", "g", 2, {"pulsar.subscription.type": "key_shared", **sticky})
+        store.failing = True
+        with pytest.raises(KafkaError):
+            await world.broker.queues.make("t", "g", 2)
+        store.failing = False
+        assert world.broker.subscriptions.get("g", "t") is None
+        assert world.broker.catalog.get(NAME) is None
+        store.holding = True
+        making = asyncio.ensure_future(world.broker.queues.make("t", "g", 2))
+        while not store.held:
+            await asyncio.sleep(0)
+        # nothing is stored behind the first commit
+        store.failing = True
+        store.let_go()
+        await making
+        store.failing = False
+        await world.crash()
+        assert world.subscription().row.queue == NAME
+        assert len(queue_of(world).at) == 2
+
+    run(test)
+
+
 def test_a_making_that_fails_leaves_the_subscription_as_it_was() -> None:
     async def test(world: World) -> None:
         store = FailingStore(memory.open(clock=world.clock.wall_ms))
