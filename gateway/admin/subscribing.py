@@ -72,7 +72,8 @@ async def create(context: Context, call: Call) -> Reply:
     message wait a minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
 
     `lanes` (Magnetar's own) makes its queue topic with so many lanes: consumer groups are served then, and no share
-    groups.
+    groups. A subscription that is there already and that nobody reads is served by them from then on: it stays where it
+    stands, whatever the body says, and what it is.
     """
     broker = context.broker
     found, name = whole(await find(broker, named(call))), call.path[5]
@@ -87,10 +88,15 @@ async def create(context: Context, call: Call) -> Reply:
     properties = _properties(body.get("properties") if isinstance(body, dict) else None)
     retries = call.flag("enableRetry")
     topic = found.topic
+    lanes = call.whole_number("lanes", 1, MOST_LANES)
+    if lanes and kind == FAILOVER:
+        raise RefusedError(400, "A subscription that lanes serve is shared or key_shared.")
     there = RefusedError(409, f"{found.name} has a subscription {name} already.")
-    if broker.subscriptions.by_id(name, topic.topic_id) is not None or await has_committed(
-        broker, topic, name
-    ):
+    existing = broker.subscriptions.by_id(name, topic.topic_id)
+    if existing is not None and lanes and not properties and not retries:
+        await broker.queues.make(topic.name, name, lanes, {subscription_configs.TYPE: kind} if kind else {})
+        return DONE
+    if existing is not None or await has_committed(broker, topic, name):
         raise there
     starts = [start_of(broker.partition(topic, index), call) for index in range(len(topic.partitions))]
     if kind == FAILOVER:
@@ -110,7 +116,6 @@ async def create(context: Context, call: Call) -> Reply:
     problem = subscription_configs.check(properties, group, overrides, broker.settings)
     if problem is not None:
         raise RefusedError(412, problem)
-    lanes = call.whole_number("lanes", 1, MOST_LANES)
     retry_topic = broker.group_configs.get(name).retries_of(name, topic.name) if retries else None
     if lanes:
         await broker.queues.make(topic.name, name, lanes, new=New(overrides, properties, starts))

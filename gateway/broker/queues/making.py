@@ -60,6 +60,20 @@ def configs_of_new(node: Delivering, subscription: str, said: Mapping[str, str])
     return {**pulsars, **said}
 
 
+def check_same(node: Delivering, known: Subscriptions, found: Subscription, said: Mapping[str, str]) -> None:
+    """Raises KafkaError INVALID_CONFIG when a subscription that is there is other than `said`."""
+    own = known.configs.own(found.row)
+    of, group = node.group_configs.overridden, found.group
+    problem = subscription_configs.check(said, node.group_configs.own(group), own, node.settings)
+    if problem is None and of(group, {**own, **said}) != of(group, own):
+        problem = (
+            f"Subscription {group} of topic {found.topic} is there already, and its configs are others: leave them "
+            "out, or change them first."
+        )
+    if problem is not None:
+        raise KafkaError(Error.INVALID_CONFIG, problem)
+
+
 def dealt(config: GroupConfig, lanes: int) -> bytes:
     """Who owns which slots when all lanes are there, as a subscription's row keeps it; nothing for Shared. Raises
     KafkaError INVALID_CONFIG.

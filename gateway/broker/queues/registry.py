@@ -277,7 +277,7 @@ class Queues:
         new: making.New | None = None,
     ) -> Topic:
         """The queue topic of a subscription, which is made in the same commit if it is missing: with the configs that
-        are `said`, or all as `new` has it. Raises KafkaError.
+        are `said`, or all as `new` has it. One that is there stays as it is. Raises KafkaError.
         """
         node, known = self.node, self._subscriptions
         making.check_lanes(lanes)
@@ -298,6 +298,7 @@ class Queues:
                     Error.TOPIC_ALREADY_EXISTS, f"{topic} has a subscription {subscription} already."
                 )
             else:
+                making.check_same(node, known, found, said or {})
                 await making.beside(node, known, found, name, lanes)
         log.info("queue topic made", extra={"topic": name, "group": subscription, "lanes": lanes})
         made = node.topics.get(name)

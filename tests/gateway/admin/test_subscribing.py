@@ -192,6 +192,34 @@ def test_a_subscription_is_made_with_its_queue_topic(serve: Serve) -> None:
     serve(test)
 
 
+def test_a_subscription_that_is_there_is_served_by_lanes_and_stays_what_it_is(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"a", b"b"])
+        line = "P/orders/subscription/billing?type=key_shared"
+        assert (await admin.ask("PUT", line, EARLIEST)).status == 204
+        assert (await admin.ask("PUT", line, EARLIEST)).status == 409
+        other = await admin.ask("PUT", "P/orders/subscription/billing?type=shared&lanes=2", EARLIEST)
+        assert (other.status, "its configs are others" in other.json["reason"]) == (412, True)
+        more = json.dumps({**json.loads(EARLIEST), "properties": {"team": "blue"}})
+        assert (await admin.ask("PUT", f"{line}&lanes=2", more)).status == 409
+        assert admin.broker.catalog.get("orders-billing-QUEUE") is None
+        # it stands where it stood, though the body says nothing of that
+        assert (await admin.ask("PUT", f"{line}&lanes=2")).status == 204
+        its = (await admin.ask("GET", "P/orders/stats")).json["subscriptions"]["billing"]
+        assert (its["type"], its["msgBacklog"], len(its["magnetar"]["queue"]["lanes"])) == (
+            "Key_Shared",
+            2,
+            2,
+        )
+        assert admin.broker.share_groups.look("billing") is None
+        assert (await admin.ask("PUT", f"{line}&lanes=2")).status == 409
+        failover = await admin.ask("PUT", "P/orders/subscription/other?type=failover&lanes=2", EARLIEST)
+        assert (failover.status, "shared or key_shared" in failover.json["reason"]) == (400, True)
+
+    serve(test)
+
+
 def test_a_number_of_lanes_that_cannot_be_makes_nothing(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")

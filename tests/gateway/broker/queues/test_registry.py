@@ -71,6 +71,22 @@ def test_a_subscription_that_is_there_is_served_by_lanes_from_now_on() -> None:
     run(test)
 
 
+def test_a_subscription_that_is_there_is_not_made_another_without_a_word() -> None:
+    async def test(world: World) -> None:
+        await world.subscribed(*numbers(0, 4))
+        make = world.broker.queues.make
+        for said in ({"pulsar.subscription.type": "key_shared"}, {"pulsar.nack.delay.ms": "7"}):
+            with pytest.raises(KafkaError, match="its configs are others") as error:
+                await make("t", "g", 2, said)
+            assert error.value.code == Error.INVALID_CONFIG
+        assert world.broker.catalog.get(NAME) is None
+        # what it is already can be said
+        made = await make("t", "g", 2, {"pulsar.subscription.type": "shared"})
+        assert made.name == NAME
+
+    run(test)
+
+
 def test_it_is_made_once() -> None:
     async def test(world: World) -> None:
         await queued(world, 2)
