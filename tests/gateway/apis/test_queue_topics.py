@@ -165,7 +165,7 @@ def test_lanes_of_a_subscription_that_is_gone_are_answered_with_an_error() -> No
     run(test)
 
 
-def test_a_member_commits_while_it_is_one_and_its_crash_counts() -> None:
+def test_a_member_commits_while_it_is_one_and_what_it_leaves_counts() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await queue(gateway, client, 5, lanes=2)
         member, generation = await join(client, NAME, 0, 1)

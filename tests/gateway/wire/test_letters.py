@@ -176,6 +176,29 @@ def test_a_plain_record_becomes_a_retry_letter() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("headers", "times"),
+    [
+        ([], b"1"),
+        ([("RECONSUMETIMES", b"4")], b"5"),
+        ([("RECONSUMETIMES", b"1"), ("pulsar-reconsume-times", b"4")], b"5"),
+        ([("RECONSUMETIMES", b"4"), ("pulsar-reconsume-times", b"1")], b"5"),
+    ],
+)
+def test_a_retry_letter_of_ours_counts_one_more_than_any_before_it(headers: Headers, times: bytes) -> None:
+    """Whoever wrote that: a client that copies headers may leave out what it does not know."""
+    made = letters.retry_letter(SOURCE, RETRY, Found(5, NOW, b"k", b"v", headers), 3_000, "1:2:3:4")
+    assert made.headers == [
+        ("REAL_TOPIC", REAL.encode()),
+        ("ORIGIN_MESSAGE_ID", b"1:2:3:4"),
+        ("REAL_SUBSCRIPTION", b"billing"),
+        ("RETRY_TOPIC", RETRY.encode()),
+        ("RECONSUMETIMES", times),
+        ("pulsar-reconsume-times", times),
+        ("DELAY_TIME", b"3000"),
+    ]
+
+
 def test_what_the_record_says_of_its_origin_stays() -> None:
     said: Headers = [
         ("REAL_TOPIC", b"persistent://a/b/c"),

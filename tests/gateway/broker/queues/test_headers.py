@@ -20,6 +20,7 @@ async def records(world: World, client: Client, begin: int) -> list[wire.Found]:
     for buffer, position, header in wire.headers_of(
         [b"".join(map(bytes, data if isinstance(data, list) else await data))]
     ):
+        assert header.leader_epoch == at_of(world).leader_epoch
         batch = bytes(buffer[position : position + header.size])
         found += wire.records_at(batch, [(header.base_offset, header.last_offset)])
     return found
@@ -52,9 +53,39 @@ def test_what_comes_again_says_how_often_and_from_where(kind: str, folder: Path 
             "pulsar-origin-offset": b"2",
         }
         await world.crash()
-        assert await records(world, Client(world), 4) == [again]
+        client = Client(world)
+        assert await records(world, client, 4) == [again]
+        await client.read()
+        await client.commit("ack1;n:0=4")
+        await client.read()
+        (third,) = await records(world, client, 5)
+        assert said(third.headers) == said(again.headers) | {"pulsar-redelivery-count": b"2"}
 
     run(test, folder)
+
+
+def test_an_id_that_is_not_known_any_more_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(b"a")
+        client = Client(world)
+        await client.read()
+        await client.commit("ack1;n:0=0")
+        await client.read()
+
+        def unknown(*_: object) -> object:
+            raise LookupError
+
+        monkeypatch.setattr("gateway.broker.queues.headers.id_at", unknown)
+        (again,) = await records(world, client, 1)
+        assert set(said(again.headers)) == {
+            "pulsar-redelivery-count",
+            "pulsar-origin-topic",
+            "pulsar-origin-partition",
+            "pulsar-origin-offset",
+        }
+
+    run(test)
 
 
 def test_retry_letters_say_it_too() -> None:
@@ -79,8 +110,8 @@ def test_retry_letters_say_it_too() -> None:
 @pytest.mark.parametrize("which", ["all", "none"])
 def test_all_or_none_do(which: str, codec: int) -> None:
     async def test(world: World) -> None:
-        await queued(world, pulsar__queue__headers=which)
-        await world.produce(*numbers(0, 3), codec=codec)
+        await queued(world, partitions=2, pulsar__queue__headers=which)
+        await world.produce(*numbers(0, 3), codec=codec, index=1)
         client = Client(world)
         await client.read()
         await client.commit("ack1;n:0=1")
@@ -90,5 +121,7 @@ def test_all_or_none_do(which: str, codec: int) -> None:
         assert [each.value for each in found] == [b"0", b"1", b"2", b"1"]
         counts = [said(each.headers).get("pulsar-redelivery-count") for each in found]
         assert counts == ([b"0", b"0", b"0", b"1"] if which == "all" else [None] * 4)
+        places = {said(each.headers).get("pulsar-origin-partition") for each in found}
+        assert places == ({b"1"} if which == "all" else {None})
 
     run(test)

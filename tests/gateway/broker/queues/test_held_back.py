@@ -220,8 +220,10 @@ def test_who_settles_nothing_for_too_long_is_lost(monkeypatch: pytest.MonkeyPatc
         await world.pass_time(4_999)
         look()
         assert expelled == [], "one of it was settled"
-        # the same once more settles nothing
+        # the same once more settles nothing, nor does reading on
         await one.commit(offset=1)
+        await world.produce(*numbers(10, 12))
+        assert len(await one.read()) == 2
         await world.pass_time(1)
         look()
         assert expelled == [("g", "m0")]

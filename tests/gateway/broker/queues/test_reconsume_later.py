@@ -9,6 +9,7 @@ import pytest
 from store import memory
 from store.api import Family
 from tests.gateway.broker.queues.reading import KINDS, Client, FailingStore, at_of, given, numbers, queued
+from tests.gateway.broker.subscriptions.disk import Disk
 from tests.gateway.broker.subscriptions.world import World, run, said
 
 
@@ -65,6 +66,52 @@ def test_deliveries_do_not_count_and_retries_have_a_limit_of_their_own() -> None
         assert came == 3
         (dead,) = await world.read("t-g-DLQ")
         assert said(dead.headers)["RECONSUMETIMES"] == b"3"
+
+    run(test)
+
+
+def test_a_letter_that_is_sent_again_names_the_topic_that_it_lies_on() -> None:
+    """Also one that somebody else put there, without the headers that Pulsar's clients write."""
+
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.topic("t-g-RETRY")
+        await world.produce(b"strange", topic="t-g-RETRY")
+        client = Client(world)
+        await client.read()
+        await client.commit("ack1;r:0=0")
+        await world.settled()
+        _, letter = await world.read("t-g-RETRY")
+        known = said(letter.headers)
+        assert known["RETRY_TOPIC"] == b"persistent://public/default/t-g-RETRY"
+        assert known["REAL_TOPIC"] == b"persistent://public/default/t"
+
+    run(test)
+
+
+def test_a_letter_on_its_way_leaves_alone_what_is_being_buried() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.topic("t-g-RETRY")
+        await world.topic("t-g-DLQ")
+        await world.produce(*numbers(0, 4))
+        client = Client(world)
+        await client.read()
+        source = world.at()
+        source.partition.log = disk = Disk(source.partition.log)
+        await client.commit("ack1;d=0", offset=1)
+        assert source.burying
+        await client.commit("ack1;r:5000=1", offset=2)
+        await client.commit("ack1;d=2", offset=3)
+        while disk.waiting:
+            await disk.go()
+            await world.settled()
+        while source.burying:
+            await world.settled()
+        assert [each.value for each in await world.read("t-g-DLQ")] == [b"0", b"2"]
+        assert [each.value for each in await world.read("t-g-RETRY")] == [b"1"]
+        await client.commit()
+        assert source.ready().start == 4
 
     run(test)
 

@@ -1,0 +1,77 @@
+"""Members of a queue topic's group, and who fetches its lanes, when there are more lanes or a member stands still."""
+
+from __future__ import annotations
+
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from tests.gateway.apis.test_queue_topics import NAME, join, produce, queue, read
+from tests.gateway.broker.asking import errors, fetch
+from tests.gateway.broker.held import run
+from tests.gateway.serving import Client
+
+
+async def heartbeat(client: Client, member: str, generation: int) -> int:
+    asked = messages.HeartbeatRequest(group_id="g", member_id=member, generation_id=generation)
+    error: int = (await client.ask(ApiKey.HEARTBEAT, 3, asked)).error_code
+    return error
+
+
+def test_more_lanes_are_told_to_who_fetches_and_to_members_once() -> None:
+    """Some clients look for more partitions when they look for leaders, others when the group is shared out anew."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 3)
+        member, generation = await join(client, NAME, 0)
+        assert await read(client) == [0, 1, 2]
+        assert await heartbeat(client, member, generation) == Error.NONE
+        await gateway.broker.topics.grow(NAME, 2)
+        assert errors(await fetch(client, {NAME: {0: 3}})) == {0: Error.NOT_LEADER_OR_FOLLOWER}
+        assert errors(await fetch(client, {NAME: {0: 3, 1: 0}})) == {0: 0, 1: Error.NOT_LEADER_OR_FOLLOWER}
+        assert errors(await fetch(client, {NAME: {0: 3, 1: 0}})) == {0: 0, 1: 0}
+        assert await heartbeat(client, member, generation) == Error.REBALANCE_IN_PROGRESS
+        # who comes later has looked for them just now
+        later = await Client.connect(gateway)
+        assert errors(await fetch(later, {NAME: {0: 3}})) == {0: 0}
+        later.close()
+
+    run(test)
+
+
+def test_another_change_of_the_queue_topic_is_told_to_nobody() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 3)
+        member, generation = await join(client, NAME, 0)
+        await gateway.broker.topics.configure(NAME, lambda configs: {**configs, "retention.ms": "1000"})
+        assert errors(await fetch(client, {NAME: {0: 0}})) == {0: 0}
+        assert await heartbeat(client, member, generation) == Error.NONE
+
+    run(test)
+
+
+def test_a_member_that_settles_nothing_is_lost_to_its_group_and_what_it_had_comes_again() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client)
+        configs = gateway.broker.subscriptions.configs
+        await configs.alter_properties(
+            "g", "t", {"pulsar.ack.timeout.ms": "5000", "pulsar.nack.delay.ms": "0"}
+        )
+        await produce(client, 0, 1)
+        member, generation = await join(client, NAME, 0)
+        assert await read(client) == [0, 1]
+        work = gateway.broker.queues.of(gateway.broker.topics.get(NAME))
+        gateway.broker.queues.expel_stuck()
+        assert await heartbeat(client, member, generation) == Error.NONE
+        work.at[0].moved_at -= 5_000
+        gateway.broker.queues.expel_stuck()
+        assert await heartbeat(client, member, generation) == Error.UNKNOWN_MEMBER_ID
+        assert work.lanes.owners == [None]
+        (source,) = work.sources.values()
+        assert [source.failures(offset) for offset in range(2)] == [1, 1]
+        # its lane goes to who joins then, and so do its deliveries, under new offsets
+        again, _ = await join(client, NAME, 0)
+        assert work.lanes.owners == [again]
+        assert await read(client, offset=2) == [2]
+
+    run(test)
