@@ -1,4 +1,6 @@
-"""Which topic is whose RETRY or DLQ: Pulsar's names `<topic>-<subscription>-RETRY` and `-DLQ`, or a group's own."""
+"""Which topic is whose RETRY, DLQ or queue topic: Pulsar's names `<topic>-<subscription>-RETRY` and `-DLQ`, `-QUEUE`
+beside them, or a group's own.
+"""
 
 from __future__ import annotations
 

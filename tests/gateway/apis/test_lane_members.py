@@ -1,4 +1,4 @@
-"""Members of a queue topic's group, and who fetches its lanes, when there are more lanes or a member stands still."""
+"""The group of a queue topic: what members and who fetches hear when lanes come, one stands still or the topic goes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from tests.gateway.apis.test_queue_topics import NAME, join, produce, queue, read
+from tests.gateway.apis.test_queue_topics import NAME, commit, committed, join, produce, queue, read
 from tests.gateway.broker.asking import errors, fetch
-from tests.gateway.broker.held import run
-from tests.gateway.serving import Client
+from tests.gateway.broker.held import run, until
+from tests.gateway.broker.share_members import beat
+from tests.gateway.serving import Client, create
 
 
 async def heartbeat(client: Client, member: str, generation: int) -> int:
@@ -73,5 +74,40 @@ def test_a_member_that_settles_nothing_is_lost_to_its_group_and_what_it_had_come
         again, _ = await join(client, NAME, 0)
         assert work.lanes.owners == [again]
         assert await read(client, offset=2) == [2]
+
+    run(test)
+
+
+async def leave(client: Client, member: str) -> None:
+    request = messages.LeaveGroupRequest
+    identity = request.MemberIdentity(member_id=member)
+    await client.ask(ApiKey.LEAVE_GROUP, 4, request(group_id="g", members=[identity]))
+
+
+def test_when_its_queue_topic_is_gone_the_id_of_an_empty_group_is_free_for_a_share_group() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 3)
+        member, _ = await join(client, NAME, 0)
+        await leave(client, member)
+        await gateway.broker.topics.delete(NAME)
+        await until(lambda: gateway.broker.group_kinds.owner("g") is None)
+        assert (await beat(client, "g", "m", 0, "t")).error_code == Error.NONE
+
+    run(test)
+
+
+def test_a_group_that_has_committed_elsewhere_stays_when_its_queue_topic_is_gone() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 3)
+        await create(client, "other")
+        member, generation = await join(client, NAME, 0)
+        assert await commit(client, {0: (7, "mine")}, topic="other", member=(member, generation)) == {0: 0}
+        await leave(client, member)
+        await gateway.broker.topics.delete(NAME)
+        # what looks after it has had its turn
+        await gateway.broker.write([])
+        await gateway.broker.write([])
+        assert await committed(client, [0], topic="other") == [(7, "mine", 0)]
+        assert gateway.broker.groups.get("g") is not None
 
     run(test)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.errors import KafkaError
+from gateway.wire.errors import Error
 from tests.gateway.broker.queues.reading import Client, at_of, given, numbers, own, queue_of, queued
 from tests.gateway.broker.subscriptions.world import World, run
 
@@ -232,6 +234,35 @@ def test_who_settles_nothing_for_too_long_is_lost(monkeypatch: pytest.MonkeyPatc
         own(world, [0], [1], [2])
         await world.pass_time(60_000)
         assert queue_of(world).stuck() == [], "nothing was sent to anybody since the gateway started"
+
+    run(test)
+
+
+def test_who_cannot_be_expelled_now_keeps_no_other_in_and_of_a_queue_that_is_gone_nobody_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(world: World) -> None:
+        expelled: list[str] = []
+
+        def expel(group: str, member: str, reason: str) -> None:
+            if member == "m0" and not expelled:
+                raise KafkaError(Error.COORDINATOR_LOAD_IN_PROGRESS)
+            expelled.append(member)
+
+        monkeypatch.setattr(world.broker.groups, "expel", expel)
+        await queued(world, 2, pulsar__ack__timeout__ms="5000")
+        own(world, [0], [1])
+        await world.produce(*numbers(0, 100))
+        for client in (Client(world), Client(world, 1)):
+            assert await client.read()
+        await world.pass_time(5_000)
+        world.broker.queues.expel_stuck()
+        assert expelled == ["m1"]
+        world.broker.queues.expel_stuck()
+        assert expelled == ["m1", "m0", "m1"]
+        queue_of(world).throw_away("for a test")
+        world.broker.queues.expel_stuck()
+        assert len(expelled) == 3
 
     run(test)
 

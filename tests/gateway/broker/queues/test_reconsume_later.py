@@ -70,26 +70,7 @@ def test_deliveries_do_not_count_and_retries_have_a_limit_of_their_own() -> None
     run(test)
 
 
-def test_a_letter_that_is_sent_again_names_the_topic_that_it_lies_on() -> None:
-    """Also one that somebody else put there, without the headers that Pulsar's clients write."""
-
-    async def test(world: World) -> None:
-        await queued(world)
-        await world.topic("t-g-RETRY")
-        await world.produce(b"strange", topic="t-g-RETRY")
-        client = Client(world)
-        await client.read()
-        await client.commit("ack1;r:0=0")
-        await world.settled()
-        _, letter = await world.read("t-g-RETRY")
-        known = said(letter.headers)
-        assert known["RETRY_TOPIC"] == b"persistent://public/default/t-g-RETRY"
-        assert known["REAL_TOPIC"] == b"persistent://public/default/t"
-
-    run(test)
-
-
-def test_a_letter_on_its_way_leaves_alone_what_is_being_buried() -> None:
+def test_letters_of_both_kinds_wait_for_a_slow_disk_side_by_side() -> None:
     async def test(world: World) -> None:
         await queued(world)
         await world.topic("t-g-RETRY")
