@@ -151,6 +151,7 @@ def test_who_reads_what_is_not_there_any_more_is_led_behind_it() -> None:
         (piece,) = lane.spanned(3)
         found = header(bytes(piece))  # type: ignore[arg-type]
         assert (found.base_offset, found.last_offset, found.count) == (3, 9, 0)
+        assert found.leader_epoch == lane.leader_epoch
         await world.produce(b"more")
         await client.read()
         assert lane.spanned(3) == [], "there is something behind it"
