@@ -206,6 +206,20 @@ def test_a_making_that_fails_leaves_the_subscription_as_it_was() -> None:
     run(test)
 
 
+def test_a_making_that_is_refused_late_lets_go_of_the_subscriptions_row() -> None:
+    async def test(world: World) -> None:
+        await world.topic("a.b")
+        await world.subscribe(topic="a.b")
+        # nothing can be called so beside it
+        await world.topic("a_b-g-QUEUE")
+        await refused(world, Error.INVALID_TOPIC_EXCEPTION, "a.b", "g", 2)
+        async with asyncio.timeout(5):
+            await world.subscription(topic="a.b").keep({"team": "payments"})
+        assert world.subscription(topic="a.b").row.properties == {"team": "payments"}
+
+    run(test)
+
+
 # -- changed and deleted ---------------------------------------------------------------------------------------------
 
 
