@@ -312,17 +312,15 @@ class Lane:
         self.close(self.open, self.end)
         return Ended(served, returned)
 
-    def trim(self, before: int) -> list[int]:
-        """Forget what lies below `before`, as far as it is closed. Where the runs began that are gone."""
+    def trim(self, before: int) -> None:
+        """Forget what lies below `before`, as far as it is closed."""
         self.start = max(self.start, min(before, self.open))
         keep = 0
         while keep < len(self.runs) and self.runs[keep].end <= self.start:
             keep += 1
-        gone = self._ats[:keep]
         self.weight -= sum([run.weight for run in self.runs[:keep]])
         del self.runs[:keep], self._ats[:keep]
         self._void.remove(0, self.start)
-        return gone
 
     def crowded(self, weight: int, voids: int) -> int:
         """Up to where it is to forget, so that its runs have no more than this weight, and no more ranges are void, for
