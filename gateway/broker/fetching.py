@@ -296,7 +296,7 @@ class Fetch:
                     # Whoever was served waits behind those that were not.
                     ready.pop(wanted, None)
                     ready[wanted] = None
-                elif wanted.offset == high:
+                elif wanted.offset == high and not _moved(wanted.partition, high, start):
                     ready.pop(wanted, None)
         self._node.metrics.fetch_bytes.value += sent
         if state.session_id == 0:
@@ -417,6 +417,15 @@ class _Found:
     def fail(self, partition: Readable | None, error: Exception) -> None:
         """Nothing can be read there."""
         self.error = _told(partition, error)
+
+
+def _moved(partition: Readable | None, high: int, start: int) -> bool:
+    """Whether a partition has changed since it was looked at, while a disk was asked for others. Who watches it was
+    told then, and would not look at it again.
+    """
+    return partition is not None and (
+        partition.stale or partition.high_watermark != high or partition.log_start != start
+    )
 
 
 async def read_in_memory(

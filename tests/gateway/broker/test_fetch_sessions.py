@@ -14,7 +14,7 @@ from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from tests.gateway.broker.asking import delete_records, errors, fetch, offsets, told
-from tests.gateway.broker.held import Clock, part, run
+from tests.gateway.broker.held import Clock, part, run, until
 from tests.gateway.serving import Client, batch, create, produce_body
 
 
@@ -238,6 +238,60 @@ def test_ids_cannot_be_guessed_from_each_other() -> None:
     assert all(0 < each <= MAX_EPOCH for each in ids)
     steps = {later - earlier for earlier, later in itertools.pairwise(ids)}
     assert len(steps) == 9
+
+
+class SlowDisk:
+    """The log of a partition that is read from a disk, which gives nothing before the test says so."""
+
+    def __init__(self, log: Any) -> None:
+        self.log = log
+        self.asked = False
+        self.go = asyncio.Event()
+
+    def lend(self, *given: Any, **named: Any) -> Any:
+        async def read() -> Any:
+            self.asked = True
+            await self.go.wait()
+            return self.log.lend(*given, **named)
+
+        return read()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
+
+
+@pytest.mark.parametrize("change", ["it grows", "it is trimmed"])
+def test_what_changes_while_a_disk_is_asked_for_another_partition_is_told_next(change: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await create(client, "t", 2)
+        await put(client, "t", 0, b"a")
+        await put(client, "t", 1, b"a")
+        first = await fetch(client, {"t": {0: 1, 1: 1}}, session=(0, 0))
+        runtime = gateway.broker.in_use.topic_by_id(topic_id)
+        assert runtime is not None
+        slow = runtime.partitions[0]
+        assert slow is not None
+        await put(client, "t", 0, b"b")
+        slow.log = disk = SlowDisk(slow.log)
+        # there is room for both, so both are looked at
+        asked = fetch(client, {"t": {1: 1}}, session=(first.session_id, 1), max_bytes=4 << 20)
+        asking = asyncio.ensure_future(asked)
+        await until(lambda: disk.asked)
+        client_of_another = await Client.connect(gateway)
+        if change == "it grows":
+            await put(client_of_another, "t", 1, b"late")
+        else:
+            await delete_records(client_of_another, "t", {1: 1})
+        disk.go.set()
+        assert 1 not in told(await asking)
+        slow.log = disk.log
+        found = told(await fetch(client, {"t": {0: 2}}, session=(first.session_id, 2)))
+        assert list(found) == [1]
+        assert found[1].log_start_offset == (1 if change == "it is trimmed" else 0)
+        assert offsets(found[1].records) == ([1] if change == "it grows" else [])
+        client_of_another.close()
+
+    run(test)
 
 
 def test_a_session_is_its_connections_alone() -> None:
