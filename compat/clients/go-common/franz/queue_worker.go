@@ -16,29 +16,60 @@ import (
 
 var errHopeless = errors.New("no other try will do")
 
+// spans are neighbours of one fate each. 80 are sure to fit into the 4,096 characters of a commit's metadata.
+type spans []struct {
+	verb        string
+	first, last int64
+}
+
+func (s *spans) name(verb string, offset int64) {
+	if end := len(*s) - 1; end >= 0 && (*s)[end].verb == verb && (*s)[end].last == offset-1 {
+		(*s)[end].last = offset
+		return
+	}
+	*s = append(*s, spans{{verb, offset, offset}}...)
+}
+
+func (s spans) String() (names string) {
+	for _, one := range s {
+		names += fmt.Sprintf(";%s=%d-%d", one.verb, one.first, one.last)
+	}
+	if names == "" {
+		return ""
+	}
+	return "ack1" + names
+}
+
 // workQueue works on what a poll gave, then says in one commit what became of it. The client was made with
 // kgo.DisableAutoCommit() and kgo.BlockRebalanceOnPoll(): call client.AllowRebalance() behind it.
 func workQueue(ctx context.Context, client *kgo.Client, fetches kgo.Fetches, handle func(*kgo.Record) error) error {
-	ends, names := map[string]map[int32]kgo.EpochOffset{}, map[string]map[int32]string{}
+	type places = map[string]map[int32]kgo.EpochOffset
+	begins, ends, names, full := places{}, places{}, map[string]map[int32]string{}, false
 	fetches.EachPartition(func(lane kgo.FetchTopicPartition) {
-		said := ""
+		if len(lane.Records) == 0 {
+			return
+		}
+		said, end := spans{}, int64(0)
 		for _, record := range lane.Records {
 			switch err := handle(record); {
 			case errors.Is(err, errHopeless):
-				said += fmt.Sprintf(";d=%d", record.Offset) // a dead letter now
+				said.name("d", record.Offset) // a dead letter now
 			case err != nil:
-				said += fmt.Sprintf(";n:1000=%d", record.Offset) // again in a second
+				said.name("n:1000", record.Offset) // again in a second
+			}
+			end = record.Offset + 1
+			if len(said) == 80 {
+				full = true
+				break
 			}
 		}
-		if count := len(lane.Records); count > 0 {
-			if ends[lane.Topic] == nil {
-				ends[lane.Topic], names[lane.Topic] = map[int32]kgo.EpochOffset{}, map[int32]string{}
-			}
-			ends[lane.Topic][lane.Partition] = kgo.EpochOffset{Epoch: -1, Offset: lane.Records[count-1].Offset + 1}
-			if said != "" {
-				names[lane.Topic][lane.Partition] = "ack1" + said
-			}
+		if ends[lane.Topic] == nil {
+			begins[lane.Topic], ends[lane.Topic] = map[int32]kgo.EpochOffset{}, map[int32]kgo.EpochOffset{}
+			names[lane.Topic] = map[int32]string{}
 		}
+		begins[lane.Topic][lane.Partition] = kgo.EpochOffset{Epoch: -1, Offset: lane.Records[0].Offset}
+		ends[lane.Topic][lane.Partition] = kgo.EpochOffset{Epoch: -1, Offset: end}
+		names[lane.Topic][lane.Partition] = said.String()
 	})
 	if len(ends) == 0 {
 		return nil
@@ -65,6 +96,11 @@ func workQueue(ctx context.Context, client *kgo.Client, fetches kgo.Fetches, han
 			}
 		}
 	})
+	if failed != nil {
+		client.SetOffsets(begins) // nothing was said: the next commit must not acknowledge it
+	} else if full {
+		client.SetOffsets(ends) // the rest comes with the next poll
+	}
 	return failed
 }
 
