@@ -57,7 +57,10 @@ async def named_subscription(broker: Broker, call: Call) -> Named:
     indexes = range(len(found.topic.partitions))
     if any(row is not None for row in broker.groups.committed(name, found.topic, indexes)):
         return Named(found, name, False)
-    raise RefusedError(404, f"{found.name} has no subscription {name}.")
+    of, hint = found.topic.queue, ""
+    if of is not None and of.subscription == name and (base := broker.catalog.by_id(of.topic_id)) is not None:
+        hint = f" It is a queue topic and serves the one of {base.name}: name that topic."
+    raise RefusedError(404, f"{found.name} has no subscription {name}.{hint}")
 
 
 async def has_committed(broker: Broker, topic: Topic, group: str) -> bool:

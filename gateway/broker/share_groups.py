@@ -228,11 +228,13 @@ class ShareGroups(Machines[ShareGroup]):
         if beating.group_id in self._closing:
             raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, f"Group {beating.group_id} is being changed.")
         if live is None and (lanes := self._topics.lanes_of(beating.group_id)) is not None:
-            raise KafkaError(
-                Error.INVALID_REQUEST,
+            why = (
                 f"Subscription {beating.group_id} is served by the lanes of {lanes}: read that in a consumer group of "
-                "that name. One is served by lanes or by share groups.",
+                "that name. One is served by lanes or by share groups."
             )
+            # librdkafka says nothing but "Invalid request"
+            log.warning("a member of share group %s is refused: %s", beating.group_id, why)
+            raise KafkaError(Error.INVALID_REQUEST, why)
         for topic in beating.names or ():
             self._check_ranges(beating, live, self._subscriptions.configs.on(beating.group_id, topic))
 

@@ -359,6 +359,8 @@ class Sending:
             self._not_made = kafka_side.why_not_made(self._bootstrap, self._topic)
         if error.code() == codes.TOPIC_EXCEPTION and self._not_made:
             return self._not_made
+        if error.code() == codes.TOPIC_EXCEPTION and self._topic.endswith("-QUEUE"):
+            return f"{self._topic} is a queue topic, which is read only: publish to the topic whose records it delivers"
         if error.code() == codes.MSG_SIZE_TOO_LARGE:
             return self._too_large(_size(message.value(), message.key(), message.headers() or ()))
         return kafka_side.reason(error)

@@ -126,6 +126,11 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
             if taken in said
             else ""
         )
+        if kafka.KafkaError(kafka.KafkaError.INVALID_REQUEST).str() in said:
+            hint = (
+                f" If lanes serve {group}, read the queue topic instead: magnetar-admin topics consume "
+                f"{reader.topic}-{group}-QUEUE --group {group}"
+            )
         raise AdminError(f"{group} cannot go on: {said}.{hint}") from None
     finally:
         member.close()

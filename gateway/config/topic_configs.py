@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from gateway.config.group_table import GROUP_CONFIGS
 from gateway.config.schema import (
     LONG_MAX,
     Check,
@@ -308,6 +309,11 @@ class TopicConfig(NamedTuple):
 def validate(name: str, value: str | None) -> str | None:
     """What is wrong with one config, in a sentence, or None."""
     row = TOPIC_CONFIGS.get(name)
+    if row is None and name in GROUP_CONFIGS:
+        return (
+            f'There is no topic config "{name}": it is one of groups (kafka-configs --entity-type groups), and of '
+            "queue topics when they are made, if the topic before -<subscription>-QUEUE is there."
+        )
     if row is None:
         near = nearest(name, list(TOPIC_CONFIGS))
         hint = f' Did you mean "{near}"?' if near else ""

@@ -187,6 +187,8 @@ def test_a_subscription_is_made_with_its_queue_topic(serve: Serve) -> None:
         # it begins where it was told, and is no share group
         assert (await admin.ask("GET", "P/orders/stats")).json["subscriptions"]["billing"]["msgBacklog"] == 2
         assert admin.broker.share_groups.look("billing") is None
+        skipped = await admin.ask("POST", "P/orders-billing-QUEUE/subscription/billing/skip_all")
+        assert (skipped.status, "serves the one of orders" in skipped.json["reason"]) == (404, True)
         assert (await admin.ask("PUT", line, EARLIEST)).status == 409
 
     serve(test)

@@ -37,6 +37,12 @@ class TestValidate:
         [
             ("retention.mss", "1", 'There is no topic config "retention.mss". Did you mean "retention.ms"?'),
             ("qqqqqqqq", "1", 'There is no topic config "qqqqqqqq".'),
+            (
+                "pulsar.subscription.type",
+                "shared",
+                'There is no topic config "pulsar.subscription.type": it is one of groups (kafka-configs --entity-type '
+                "groups), and of queue topics when they are made, if the topic before -<subscription>-QUEUE is there.",
+            ),
             ("retention.ms", "a week", 'retention.ms must be a whole number, not "a week".'),
             ("retention.ms", "-2", 'retention.ms must be at least -1, not "-2".'),
             ("retention.ms", None, "retention.ms has no value."),
