@@ -34,6 +34,8 @@ class Metric:
     target: float | None = None
     anchor: float | None = None
     bound: float | None = None
+    # Pulsar has no such figure, though it gets the load
+    own: bool = False
 
     def met(self, ratio: float) -> bool | None:
         """Whether a ratio meets the target; None without a target."""

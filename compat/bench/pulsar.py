@@ -90,12 +90,24 @@ def key_shared(turn: Turn) -> dict[str, float]:
     A message a batch is what Key_Shared leaves of 10,000 keys; half a minute of them is enough.
     """
     turn.started()
-    rates = {}
-    for kind, records, limit in (("key_shared", 800_000, 30), ("shared", 27_000_000, 60)):
-        ordered = ("-ordered",) if kind == "key_shared" else ()
-        where = ("-topic", f"bench-{kind}", "-keys", "10000")
-        rates[kind] = _client(turn, "backlog", *where, *ordered, *_window(turn, records, limit))[RATE]
+    rates = {kind: _of_keys(turn, kind) for kind in ("key_shared", "shared")}
     return {**rates, "share_of_shared": rates["key_shared"] / rates["shared"]}
+
+
+def only_key_shared(figure: str) -> Measure:
+    """The same without Shared, under this name."""
+
+    def measure(turn: Turn) -> dict[str, float]:
+        turn.started()
+        return {figure: _of_keys(turn, "key_shared")}
+
+    return measure
+
+
+def _of_keys(turn: Turn, kind: str) -> float:
+    ordered, records, limit = (("-ordered",), 800_000, 30) if kind == "key_shared" else ((), 27_000_000, 60)
+    where = ("-topic", f"bench-{kind}", "-keys", "10000")
+    return _client(turn, "backlog", *where, *ordered, *_window(turn, records, limit))[RATE]
 
 
 def nacked(turn: Turn) -> dict[str, float]:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from compat.bench import generator
 from compat.bench.clients import ClientError
@@ -108,15 +109,24 @@ def rdkafka(address: str, group: str, topic: str, window: Window, release_every:
 
 
 def group(
-    address: str, name: str, topic: str, members: int, commit_ms: int, window: Window
+    address: str,
+    name: str,
+    topic: str,
+    members: int,
+    commit_ms: int,
+    window: Window,
+    *,
+    stuck: tuple[Literal["nack", "hold"], str] | None = None,
+    lasts: bool = True,
 ) -> dict[str, float]:
-    """Members of a consumer group read a filled topic. `commit_ms` 0: librdkafka commits by itself. Raises
-    `ClientError`.
+    """Members of a consumer group read a filled topic. `commit_ms` 0: librdkafka commits by itself. `stuck`: one
+    message of this key is nacked for longer than the window lasts, or never finished; see the program. With `lasts` a
+    topic that is empty before the window ends is an error. Raises `ClientError`.
     """
-    shape = (members, commit_ms, window.warmup, window.seconds, window.at_least, window.limit)
-    return _figures(
-        [str(GROUP), str(librdkafka_library()), address, name, topic, *map(str, shape)], timeout=240
-    )
+    records = window.records if lasts else 0
+    shape = (members, commit_ms, records, window.warmup, window.seconds, window.at_least, window.limit)
+    arguments = (*map(str, shape), *(stuck or ()))
+    return _figures([str(GROUP), str(librdkafka_library()), address, name, topic, *arguments], timeout=240)
 
 
 def _figures(command: Sequence[str], timeout: float) -> dict[str, float]:

@@ -186,6 +186,18 @@ def test_key_shared_is_shown_beside_shared(asked: list[list[str]]) -> None:
     assert ["-ordered" in one for one in asked] == [True, False]
 
 
+def test_figures_that_pulsar_has_not_are_not_asked_of_it(asked: list[list[str]]) -> None:
+    load = next(load for load in SHARE if load.name == "queue-key-shared")
+    both = Outcome(load)
+    both.add("Pulsar", measure("queue-key-shared", True))
+    both.add("Magnetar", {"lanes": 500.0, "members": 400.0, "of_members": 1.25})
+    assert not both.errors
+    assert [both.ratio(metric) for metric in load.metrics] == [5.0, None, None]
+    assert [both.met(metric) for metric in load.metrics] == [True, None, False]
+    both.add("Magnetar", {"lanes": 1.0})
+    assert set(both.errors) == {"Magnetar"}
+
+
 def test_the_killed_server_is_started_again_over_its_data(asked: list[list[str]]) -> None:
     measure("share-kill", True)
     assert Peer.said == ["start", "kill", "start", "close"]

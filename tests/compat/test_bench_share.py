@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compat.bench import queue, report, share, share_clients
+from compat.bench import report, share, share_clients
 from compat.bench.clients import ClientError
 from compat.bench.loads import Load, Metric, Turn
 from compat.bench.results import Row
@@ -123,11 +123,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def run(command: Sequence[str], timeout: float) -> dict[str, float]:
         found.append([Path(command[0]).name, *command[1:]])
-        times = {"seconds": 0.5, "join_seconds": 0.25}
-        return {"records_per_second": 100.0 if "key_shared" in " ".join(command) else 200.0, **times}
+        others = {"seconds": 0.5, "join_seconds": 0.25}
+        others |= {"last_ms.p50": 3.0, "last_ms.max": 4.0, "resident_mib": 5.0}
+        return {"records_per_second": 100.0 if "key_shared" in " ".join(command) else 200.0, **others}
 
     monkeypatch.setattr(share_clients, "_figures", run)
-    monkeypatch.setattr(queue, "_queue", lambda turn, topic, kind: f"{topic}-{topic}-QUEUE")
     return found
 
 
@@ -191,6 +191,39 @@ def test_what_comes_beside_a_hot_key_is_compared_with_the_turns_before_and_after
     assert len({each["-topic"] for each in given}) == len(given)
 
 
+def test_a_stuck_message_is_compared_with_the_turns_before_and_after_it(
+    asked: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = iter([100.0, 90.0, 80.0, 50.0, 120.0])
+
+    def run(command: Sequence[str], timeout: float) -> dict[str, float]:
+        asked.append([Path(command[0]).name, *command[1:]])
+        return {"records_per_second": next(rates) if asked[-1][0] == "group_rdkafka" else 0.0}
+
+    monkeypatch.setattr(share_clients, "_figures", run)
+    figures, _ = measure("queue-stuck", False, tmp_path)
+    assert figures == {"alone": 100.0, "beside_nacked": 1.0, "beside_held": 0.5}
+    readers = [command for command in asked if command[0] == "group_rdkafka"]
+    # a topic that is empty before the window ends fails the turn
+    assert [each[12:] for each in readers] == [[], ["nack", "key-1"], [], ["hold", "key-1"], []]
+    assert {each[7] for each in readers} == {"8000000"}
+    assert len({each[4] for each in readers}) == len(readers)
+
+
+def test_quick_turns_may_read_everything(asked: list[list[str]], tmp_path: Path) -> None:
+    measure("queue-shared", True, tmp_path)
+    assert [each[7] for each in asked if each[0] == "group_rdkafka"] == ["0", "0"]
+
+
+@pytest.mark.parametrize("name", ["queue-kill", "queue-memory"])
+def test_lanes_of_both_types_are_measured(name: str, asked: list[list[str]], tmp_path: Path) -> None:
+    figures, _ = measure(name, True, tmp_path)
+    assert set(figures) == {metric.figure for load in SHARE if load.name == name for metric in load.metrics}
+    types = [next(word for word in command if word.startswith("pulsar.")) for command in asked]
+    assert types == ["pulsar.subscription.type=shared", "pulsar.subscription.type=key_shared"]
+    assert all("-lanes" in command for command in asked)
+
+
 def test_the_killed_server_is_started_again_over_its_data(asked: list[list[str]], tmp_path: Path) -> None:
     _, server = measure("share-kill", True, tmp_path)
     assert server.said == ["start", "kill", "start"]
@@ -226,5 +259,6 @@ def test_the_programs_compile_and_are_clean(tmp_path: Path, monkeypatch: pytest.
     assert subprocess.run([share_clients.FRANZ, "nothing"], capture_output=True).returncode == 2
     hot = subprocess.run([share_clients.FRANZ, "fill", "-hot", "0.5"], capture_output=True, text=True)
     assert (hot.returncode, "needs -keys" in hot.stderr) == (1, True)
-    refused = subprocess.run([share_clients.RDKAFKA], capture_output=True, text=True)
-    assert (refused.returncode, "eleven arguments" in refused.stderr) == (1, True)
+    for program in (share_clients.RDKAFKA, share_clients.GROUP):
+        refused = subprocess.run([program], capture_output=True, text=True)
+        assert (refused.returncode, "eleven arguments" in refused.stderr) == (1, True)

@@ -59,12 +59,21 @@ func delayed(o *options) (any, error) {
 	})
 }
 
+// subscriber is the one member: of a share group, which is to acknowledge each record, or of the group of a queue topic.
+func subscriber(o *options, failed func(error)) (*kgo.Client, error) {
+	if o.lanes > 0 {
+		return committing(o, failed)
+	}
+	return shareClient(o, o.group, kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) {
+		if err := results.Error(); err != nil {
+			failed(err)
+		}
+	}))
+}
+
 // steady publishes at the rate and takes the time of each delivery after the warm-up.
 func steady(o *options, compose func(i int, now time.Time) (*kgo.Record, time.Time)) (any, error) {
-	if err := makeTopic(o); err != nil {
-		return nil, err
-	}
-	if err := configure(o, o.group); err != nil {
+	if err := makeAll(o); err != nil {
 		return nil, err
 	}
 	sender, err := producer(o, kgo.ProducerLinger(0))
@@ -74,11 +83,7 @@ func steady(o *options, compose func(i int, now time.Time) (*kgo.Record, time.Ti
 	defer sender.Close()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	receiver, err := shareClient(o, o.group, kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) {
-		if err := results.Error(); err != nil {
-			cancel(err)
-		}
-	}))
+	receiver, err := subscriber(o, cancel)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +142,9 @@ func steady(o *options, compose func(i int, now time.Time) (*kgo.Record, time.Ti
 		var failure error
 		fetches.EachRecord(func(record *kgo.Record) {
 			joined.Store(true)
-			record.Ack(kgo.AckAccept)
+			if o.lanes == 0 {
+				record.Ack(kgo.AckAccept)
+			}
 			number := int64(binary.BigEndian.Uint64(record.Value))
 			if number < 0 {
 				return

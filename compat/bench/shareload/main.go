@@ -22,6 +22,8 @@ loads:
   scattered  large lz4 batches whose records fall due one by one, and another client that produces meanwhile
   first      from making a member to its first record
   burst      records that come at once before members that wait and take 10 ms for each
+  lost       a member of a queue topic's group is killed: when what it had is with others (hold: that member)
+  open       a queue topic's consumer reads and commits nothing: what memory the server needs for it
   confirm    accepts half of a topic, waits until that is confirmed, and kills the server's process at once
   again      after confirm and a restart: reads what is left and counts what had been confirmed
 
@@ -34,7 +36,7 @@ type options struct {
 	configs               pairs
 	partitions, records   int
 	size, batch, keys     int
-	members               int
+	members, lanes        int
 	warmup, duration      time.Duration
 	limit                 time.Duration
 	atLeast               int
@@ -81,6 +83,7 @@ func main() {
 var loads = map[string]func(*options) (any, error){
 	"fill": fillOnly, "backlog": backlog, "dead": dead, "latency": latency, "delayed": delayed, "scattered": scattered,
 	"first": first, "burst": burst,
+	"lost": lost, "hold": hold, "open": open,
 	"confirm": confirm, "again": again,
 }
 
@@ -98,7 +101,8 @@ func parse(load string, arguments []string) *options {
 	flags.IntVar(&o.keys, "keys", 0, "distinct keys; 0: records without a key")
 	flags.Float64Var(&o.hot, "hot", 0, "the part of the records that have one hot key (0 to 1); backlog -all waits for the others and counts them only")
 	flags.IntVar(&o.burst, "burst", 0, "so many records of the hot key come before all others")
-	flags.IntVar(&o.members, "members", 4, "backlog, dead: members")
+	flags.IntVar(&o.members, "members", 4, "backlog, dead, lost: members")
+	flags.IntVar(&o.lanes, "lanes", 0, "lanes of a queue topic that serves the group; 0: it is a share group")
 	flags.DurationVar(&o.warmup, "warmup", 2*time.Second, "not measured; ends earlier when a third is read")
 	flags.DurationVar(&o.duration, "duration", 10*time.Second, "shortest window")
 	flags.IntVar(&o.atLeast, "at-least", 0, "backlog: records in the window")
@@ -108,8 +112,8 @@ func parse(load string, arguments []string) *options {
 	flags.BoolVar(&o.ordered, "ordered", false, "backlog: check that each key's records come in order")
 	flags.BoolVar(&o.single, "single", false, "burst: every record is a batch of its own")
 	flags.IntVar(&o.rate, "rate", 5000, "latency, delayed: records a second")
-	flags.IntVar(&o.tries, "tries", 5, "first: members, one after another, each in a group of its own")
-	flags.IntVar(&o.pid, "pid", 0, "confirm: the server's process")
+	flags.IntVar(&o.tries, "tries", 5, "first: members, one after another, each in a group of its own; lost: kills, each likewise")
+	flags.IntVar(&o.pid, "pid", 0, "confirm, open: the server's process")
 	flags.StringVar(&o.deadLetters, "dead-letters", "", "dead: the dead letter topic")
 	flags.StringVar(&o.file, "file", "", "confirm, again: what was confirmed")
 	_ = flags.Parse(arguments) // ends the process on a wrong flag

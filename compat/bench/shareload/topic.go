@@ -23,15 +23,12 @@ func fillOnly(o *options) (any, error) {
 	return map[string]float64{"fill_seconds": seconds}, err
 }
 
-// prepare makes the topic, sets the group's configs and fills the topic.
+// prepare makes the topic, sets the group's configs, makes the queue topic if there are to be lanes, and fills the topic.
 func prepare(o *options) (float64, error) {
 	if o.hasHot() && o.keys < 2 {
 		return 0, errors.New("a hot key (-hot, -burst) needs -keys, for the others")
 	}
-	if err := makeTopic(o); err != nil {
-		return 0, err
-	}
-	if err := configure(o, o.group); err != nil {
+	if err := makeAll(o); err != nil {
 		return 0, err
 	}
 	begin := time.Now()
@@ -39,7 +36,23 @@ func prepare(o *options) (float64, error) {
 	return time.Since(begin).Seconds(), err
 }
 
-func makeTopic(o *options) error {
+// makeAll makes the topic, sets the group's configs, and makes the queue topic if there are to be lanes.
+func makeAll(o *options) error {
+	if err := makeTopic(o); err != nil {
+		return err
+	}
+	if err := configure(o, o.group); err != nil {
+		return err
+	}
+	if o.lanes == 0 {
+		return nil
+	}
+	return makeQueue(o)
+}
+
+func makeTopic(o *options) error { return create(o, o.topic, o.partitions) }
+
+func create(o *options, name string, partitions int) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(o.address))
 	if err != nil {
 		return err
@@ -48,14 +61,14 @@ func makeTopic(o *options) error {
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = 30_000
 	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = o.topic, int32(o.partitions), 1
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, int32(partitions), 1
 	request.Topics = append(request.Topics, topic)
 	answer, err := request.RequestWith(context.Background(), client)
 	if err != nil {
 		return err
 	}
 	if err := kerr.ErrorForCode(answer.Topics[0].ErrorCode); err != nil {
-		return fmt.Errorf("CreateTopics: %w", err)
+		return fmt.Errorf("CreateTopics of %s: %w", name, err)
 	}
 	return nil
 }
