@@ -14,7 +14,7 @@ from queue_topics.topic import QueueTopic, behind, finish, numbers, places, take
 
 @restart_case
 def restart_queue(ctx: Context) -> None:
-    queue = QueueTopic(ctx, 2, type="key_shared", max__redeliver__count=1)
+    queue = QueueTopic(ctx, 2, type="key_shared", max__redeliver__count=2)
     queue.feed(range(40))
     first = queue.join()
     found = take(ctx, first, 40)
