@@ -102,6 +102,7 @@ class Lane:
     """See the module."""
 
     __slots__ = (
+        "_ahead",
         "_ats",
         "_before",
         "_seen",
@@ -128,6 +129,8 @@ class Lane:
         self.weight = 0
         """bytes that they take in memory, on the whole"""
         self._ats: list[int] = []
+        # behind the last run that was given ahead
+        self._ahead = start
         self.closed = Ranges()
         """at or above `open`"""
         self.served = Ranges()
@@ -155,6 +158,8 @@ class Lane:
         self._ats += [run.at for run in runs]
         self.weight += sum([run.weight for run in runs])
         self.end = runs[-1].end
+        if ahead:
+            self._ahead = self.end
         return runs
 
     def shown(self, begin: int, end: int) -> bool:
@@ -240,7 +245,10 @@ class Lane:
         acked += [piece for piece, mark in named if mark.verb is Verb.ACK]
         marked = [(piece, mark) for piece, mark in named if mark.verb is not Verb.ACK]
         returned = [piece for begin, end in skipped for piece in self.pieces(begin, end)]
-        for piece in (*acked, *(piece for piece, _ in marked)):
+        # what was given record by record has a run for each: they are closed together
+        for begin, end in list(rest):
+            self.close(begin, end)
+        for piece, _ in named:
             self.close(piece.begin, piece.end)
         for begin, end in list(skipped):
             self.void(begin, end)
@@ -250,8 +258,9 @@ class Lane:
 
     def _unsent(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """What of [begin, end) was never sent to anybody; after a restart, of what was given ahead."""
-        for run, first, stop in self.pieces(begin, end):
+        for run, first, stop in self.pieces(begin, min(end, self._ahead)):
             yield from (self._seen if run.ahead else self._shown).outside(first, stop)
+        yield from self._shown.outside(max(begin, self._ahead), end)
 
     def _open_and_unsent(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         for first, stop in self.open_ranges(begin, end):
@@ -367,6 +376,8 @@ class Lane:
                 lane.runs.append(run)
                 lane._ats.append(run.at)
                 lane.weight += run.weight
+                if run.ahead:
+                    lane._ahead = run.end
         if not start <= first_open <= end or (lane.runs and lane.runs[-1].end > end):
             raise LaneError(f"A lane of [{start}, {end}) that is open from {first_open} on, with other runs.")
         return lane

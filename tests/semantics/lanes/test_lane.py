@@ -138,6 +138,37 @@ def test_what_was_served_ahead_is_known_after_a_restart() -> None:
     assert len(records(again.commit(10, Marks(), NOW, member=False).acked)) == 10
 
 
+def test_after_a_restart_only_what_was_given_ahead_is_known_to_be_unsent() -> None:
+    lane = given_lane(4)
+    lane.give(1, [(200, 203, 0)], True)
+    lane.give(1, [(300, 303, 0)])
+    lane = Lane.load(lane.state(), lane.runs)
+    with pytest.raises(MarksError, match="Offset 4 lies below the committed 12 and was not sent"):
+        lane.commit(12, Marks(), NOW, member=False)
+    settled = lane.commit(12, Marks(), NOW)
+    assert records(settled.acked) == [(1, offset) for offset in (*range(100, 104), *range(300, 304))]
+    assert records(settled.returned) == [(1, offset) for offset in range(200, 204)]
+
+
+def test_what_was_given_ahead_may_be_with_somebody_as_soon_as_its_row_says_so() -> None:
+    lane = given_lane(4, ahead=True)
+    assert lane.shown(0, 4)
+    # the store has it, and whoever sends it has not said so yet
+    assert len(records(lane.commit(4, Marks(), NOW).acked)) == 4
+
+
+def test_a_commit_of_many_runs_closes_what_it_does_not_name_and_what_it_names() -> None:
+    lane = Lane()
+    for number in range(10):
+        lane.give(1, [(2 * number, 2 * number, 0)])
+    lane.serve(0, 10)
+    settled = lane.commit(6, said("ack1;n=2;a=8"), NOW)
+    assert records(settled.acked) == [(1, 2 * number) for number in (0, 1, 3, 4, 5, 8)]
+    assert [(records([piece]), mark.verb) for piece, mark in settled.marked] == [([(1, 4)], Verb.NACK)]
+    assert (lane.open, lane.opened) == (6, 3)
+    assert list(lane.open_ranges(0, 10)) == [(6, 8), (9, 10)]
+
+
 def test_the_end_of_a_consumer_closes_all_and_says_what_was_served() -> None:
     lane = Lane()
     lane.give(1, [(100, 109, 0)])
