@@ -47,10 +47,14 @@ async def create_topics(
                     broker, asked.name, pattern, partitions, configs, validate_only=request.validate_only
                 )
                 configs = {}
-            elif (whose := broker.queues.named(asked.name)) is not None and not request.validate_only:
+            elif (whose := broker.queues.named(asked.name)) is not None:
                 lanes = partitions if partitions != -1 else broker.settings.integer("num.partitions")
-                topic = await broker.queues.make(*whose, lanes, configs)
-                partitions, topic_id, configs = lanes, topic.topic_id, {}
+                if request.validate_only:
+                    broker.queues.check(*whose, lanes, configs)
+                    topic_id = NO_ID
+                else:
+                    topic_id = (await broker.queues.make(*whose, lanes, configs)).topic_id
+                partitions, configs = lanes, {}
             elif request.validate_only:
                 partitions = broker.topics.check_create(asked.name, partitions, configs)
                 topic_id = NO_ID

@@ -280,14 +280,9 @@ class Queues:
         are `said`, or all as `new` has it. One that is there stays as it is. Raises KafkaError.
         """
         node, known = self.node, self._subscriptions
-        making.check_lanes(lanes)
-        base = node.topics.get(topic)
-        if base.queue is not None:
-            raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
-        name = name_of(topic, subscription)
+        name = self._free(topic, subscription, lanes)
         async with self._share_groups().giving_way(subscription), node.topics.changing(topic):
-            if node.catalog.get(name) is not None:
-                raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+            self._free(topic, subscription, lanes)
             found = known.get(subscription, topic)
             if found is None:
                 if new is None:
@@ -305,6 +300,25 @@ class Queues:
         config = known.configs.on(subscription, topic)
         await self._read_retries(made, topic, config.retries_of(subscription, topic))
         return made
+
+    def check(self, topic: str, subscription: str, lanes: int, said: Mapping[str, str]) -> None:
+        """Whether `make` would do so with these configs, as far as can be said before. Raises KafkaError."""
+        self._free(topic, subscription, lanes)
+        found = self._subscriptions.get(subscription, topic)
+        if found is None:
+            making.configs_of_new(self.node, subscription, said)
+        else:
+            making.check_same(self.node, self._subscriptions, found, said)
+
+    def _free(self, topic: str, subscription: str, lanes: int) -> str:
+        """What a queue topic that may be made is called. Raises KafkaError."""
+        making.check_lanes(lanes)
+        if self.node.topics.get(topic).queue is not None:
+            raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
+        name = name_of(topic, subscription)
+        if self.node.catalog.get(name) is not None:
+            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        return name
 
     async def make_over(
         self,

@@ -520,3 +520,30 @@ def test_no_share_group_takes_a_name_whose_pattern_nothing_matches_yet() -> None
         assert await committed(client, [0], topic="g-QUEUE") == [(0, "", 0)]
 
     run(test)
+
+
+def test_create_topics_refuses_alike_whether_it_only_validates_or_makes() -> None:
+    async def ask(client: Client, kind: str, *, validate_only: bool) -> int:
+        request = messages.CreateTopicsRequest
+        config = request.CreatableTopicConfig(name="pulsar.subscription.type", value=kind)
+        asked = request.CreatableTopic(name=NAME, num_partitions=2, replication_factor=1, configs=[config])
+        answer = await client.ask(
+            ApiKey.CREATE_TOPICS, 7, request(topics=[asked], timeout_ms=1000, validate_only=validate_only)
+        )
+        code: int = answer.topics[0].error_code
+        return code
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        assert await ask(client, "exclusive", validate_only=True) == Error.INVALID_CONFIG
+        assert await ask(client, "key_shared", validate_only=True) == Error.NONE
+        assert gateway.broker.catalog.get(NAME) is None
+        assert await ask(client, "shared", validate_only=False) == Error.NONE
+        assert await ask(client, "shared", validate_only=True) == Error.TOPIC_ALREADY_EXISTS
+        # the subscription stays, and with it its type: no other is promised
+        await gateway.broker.topics.delete(NAME)
+        for validate_only in (True, False):
+            assert await ask(client, "key_shared", validate_only=validate_only) == Error.INVALID_CONFIG
+        assert await ask(client, "shared", validate_only=False) == Error.NONE
+
+    run(test)

@@ -29,6 +29,8 @@ class Worker(threading.Thread):
         self._noise = random.Random(restless)
         self.lives = self.lanes = 0
         self.error: BaseException | None = None
+        # of commits that were refused when they were repeated, for their first answers were lost
+        self._unsure: list[Delivery] = []
         # not when its time is up: a case that waits for a restart of the server has more of it behind that
         self._over = threading.Event()
         queue.ctx.closing(self._over.set)
@@ -58,7 +60,15 @@ class Worker(threading.Thread):
             if not polls and self._noise.random() < 0.5:
                 break
             self._settle(consumer, found)
+            if self._unsure and not found:
+                self._ask()
         consumer.close()
+
+    def _ask(self) -> None:
+        """What lies below the first open offset was acknowledged, be it by a commit that got no answer."""
+        opened = {lane: self._queue.committed(lane)[0] for lane in {one.lane for one in self._unsure}}
+        self._ledger.acked(one for one in self._unsure if one.offset < opened[one.lane])
+        self._unsure = [one for one in self._unsure if one.offset >= opened[one.lane]]
 
     def _settle(self, consumer: Consumer, found: list[Delivery]) -> None:
         bad = [one for one in found if self._noise.random() < 0.05]
@@ -67,14 +77,23 @@ class Worker(threading.Thread):
         for lane, (offset, _) in behind(found).items():
             names = ",".join(str(one.offset) for one in bad if one.lane == lane)
             places[lane] = offset, f"ack1;n:20={names}" if names else ""
-        try:
-            if places:
-                consumer.commit(places)
-        except RefusedError as error:
-            if error.code not in GONE:
-                raise
-        else:
-            self._ledger.acked(good)
+        lost = False
+        for _ in self._queue.ctx.wait("an answer to a commit"):
+            try:
+                if places:
+                    consumer.commit(places)
+            except RefusedError as error:
+                if error.code not in GONE:
+                    raise
+                if error.code == NO_ANSWER and self._on:
+                    # who goes on without it acknowledges with the next commit what this one names as failed
+                    lost = True
+                    continue
+                if lost:
+                    self._unsure += good
+            else:
+                self._ledger.acked(good)
+            return
 
 
 def finish_work(queue: QueueTopic, ledger: Ledger, workers: list[Worker], count: int) -> None:
