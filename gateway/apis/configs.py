@@ -6,20 +6,23 @@ Those of a topic stand in its catalog row; those of brokers and groups that were
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.topics import check_name
-from gateway.config import group_configs, topic_configs
+from gateway.config import group_configs, subscription_configs, topic_configs
+from gateway.config.schema import Source
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.catalog import QueueOf
     from gateway.config.schema import Described
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -78,7 +81,9 @@ def describe_configs(
 def _described(broker: Broker, kind: int, name: str) -> Iterable[Described]:
     if kind == TOPIC:
         check_name(name)
-        return topic_configs.describe(broker.topics.get(name).configs, broker.settings)
+        topic = broker.topics.get(name)
+        rows = topic_configs.describe(topic.configs, broker.settings)
+        return rows if topic.queue is None else chain(rows, _of_subscription(broker, topic.queue))
     if kind == BROKER:
         if name == "":
             # The cluster-wide level: only what was altered there.
@@ -98,6 +103,19 @@ def _described(broker: Broker, kind: int, name: str) -> Iterable[Described]:
             Error.INVALID_REQUEST, "Loggers are set with log.level at the start, not by this API."
         )
     raise KafkaError(Error.INVALID_REQUEST, f"There are no configs of resource type {kind}.")
+
+
+def _of_subscription(broker: Broker, queue: QueueOf) -> Iterator[Described]:
+    """What lanes go by: the configs of their subscription, which are set there and not here. Raises KafkaError."""
+    own = queue.overrides
+    if not queue.pattern:
+        base = broker.catalog.by_id(queue.topic_id)
+        found = broker.subscriptions.row(queue.subscription, base.name) if base is not None else None
+        own = broker.subscriptions.configs.own(found) if found is not None else {}
+    groups = group_configs.describe({**broker.group_configs.own(queue.subscription), **own}, broker.settings)
+    for row in groups:
+        if row.name in subscription_configs.NAMES:
+            yield row._replace(read_only=True, source=Source.TOPIC if row.name in own else row.source)
 
 
 def _check_node(broker: Broker, name: str) -> None:

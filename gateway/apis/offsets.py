@@ -28,7 +28,7 @@ from gateway.coordinators.offsets import Committed
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from semantics.lanes.marks import MarksError
+from semantics.lanes.marks import MarksError, misspelt
 from store.api import Delete, Family, Put, StoreError, Write
 
 if TYPE_CHECKING:
@@ -138,16 +138,33 @@ def _settle(broker: Broker, group: str, queued: list[_Queued], member: bool) -> 
         try:
             broker.queues.of(each.topic).commit(each.lane, each.offset, each.metadata, member=member)
         except MarksError as error:
-            log.warning("group %s, %s, lane %d: %s", group, each.topic.name, each.lane, error)
-            lane, now = each.topic.partitions[each.lane], broker.clock.wall_ms()
-            broker.queues.refusals.note(lane, each.offset, each.metadata, str(error), now)
+            _refused(broker, group, each.topic, each.lane, each.offset, each.metadata, str(error))
             each.codes[each.at] = each.lane, Error.INVALID_REQUEST
         except KafkaError as error:
-            log.info("group %s, %s, lane %d: %s", group, each.topic.name, each.lane, error)
+            log.info(
+                "commit cannot be taken now",
+                extra={"group": group, "topic": each.topic.name, "lane": each.lane, "reason": str(error)},
+            )
             each.codes[each.at] = each.lane, Error.COORDINATOR_LOAD_IN_PROGRESS
         else:
+            if (why := misspelt(each.metadata)) is not None:
+                log.warning(
+                    "commit with metadata that is nearly of a queue topic",
+                    extra={"group": group, "topic": each.topic.name, "lane": each.lane, "reason": why},
+                )
             rows.append(each.row)
     return rows
+
+
+def _refused(
+    broker: Broker, group: str, topic: Topic, lane: int, offset: int, metadata: str | None, why: str
+) -> None:
+    """A lane's commit was refused for what it says: for the log, and for whoever asks why."""
+    log.warning(
+        "commit refused",
+        extra={"group": group, "topic": topic.name, "lane": lane, "offset": offset, "reason": why},
+    )
+    broker.queues.refusals.note(topic.partitions[lane], offset, metadata, why, broker.clock.wall_ms())
 
 
 def _sorted_out(
@@ -193,6 +210,13 @@ def _sorted_out(
                 outside.append((index, Error.UNKNOWN_TOPIC_OR_PARTITION))
             elif offsets.metadata_too_large(one.committed_metadata, limit):
                 inside.append((index, Error.OFFSET_METADATA_TOO_LARGE))
+                if topic.queue is not None and topic.queue.subscription == request.group_id:
+                    said = one.committed_metadata or ""
+                    why = (
+                        f"The metadata has {len(said)} characters, and offset.metadata.max.bytes is {limit}: name "
+                        "spans (17-20) or gaps (+3*2), or commit a lower offset."
+                    )
+                    _refused(broker, request.group_id, topic, index, one.committed_offset, said, why)
             else:
                 inside.append((index, Error.NONE))
                 value = offsets.encode(

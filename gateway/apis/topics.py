@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+
+log = logging.getLogger("magnetar.topics")
 
 NO_ID = bytes(16)
 
@@ -62,6 +65,14 @@ async def create_topics(
                 topic = await broker.topics.create(
                     asked.name, partitions, configs, partitioned=partitions != -1
                 )
+                if asked.name.endswith(letter_names.QUEUE):
+                    log.warning(
+                        "plain topic with the name of a queue topic",
+                        extra={
+                            "topic": asked.name,
+                            "reason": letter_names.missing_base(broker.catalog, asked.name),
+                        },
+                    )
                 partitions, topic_id = len(topic.partitions), topic.topic_id
         except KafkaError as error:
             return _not_created(asked.name, error)
@@ -87,7 +98,11 @@ async def create_topics(
             configs=shown[key],
         )
 
-    results = await asyncio.gather(*(create(topic) for topic in request.topics))
+    # those that may be the queue topics of others in this request come when these are there
+    later = [topic for topic in request.topics if topic.name.endswith(letter_names.QUEUE)]
+    first = [topic for topic in request.topics if topic not in later] if later else request.topics
+    results = await asyncio.gather(*(create(topic) for topic in first))
+    results += await asyncio.gather(*(create(topic) for topic in later))
     return messages.CreateTopicsResponse(topics=list({result.name: result for result in results}.values()))
 
 

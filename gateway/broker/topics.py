@@ -300,6 +300,13 @@ class Topics:
             topic = self.get(name)
             configs = change(topic.configs)
             check_configs(configs)
+            if topic.queue is not None and not configs.items() <= topic.configs.items():
+                raise KafkaError(
+                    Error.INVALID_CONFIG,
+                    f"'{name}' is a queue topic, which keeps no records: it goes by the configs of subscription "
+                    f"{topic.queue.subscription}. Set them with kafka-configs.sh --entity-type groups --entity-name "
+                    f"{topic.queue.subscription}, or magnetar-admin topics update-subscription-properties.",
+                )
             if validate_only or configs == topic.configs:
                 return
             changed = msgspec.structs.replace(topic, configs=configs)

@@ -153,9 +153,12 @@ def create_subscription(
     if lanes is not None:
         query["lanes"] = str(lanes)
     options.client().put(_path(topic, subscription), body, **query)
+    queue = f"{topic.rsplit('/', 1)[-1]}-{subscription}-QUEUE" if lanes is not None else None
+    read = f" Read {queue} in the consumer group {subscription}." if queue else ""
     options.told(
-        f"Created the {kind + ' ' if kind else ''}subscription {subscription} of {topic}, from {message_id}.",
+        f"Created the {kind + ' ' if kind else ''}subscription {subscription} of {topic}, from {message_id}.{read}",
         action="created", topic=topic, subscription=subscription, type=kind, messageId=message_id,
+        **({"queue": queue} if queue else {}),
     )  # fmt: skip
 
 
@@ -231,7 +234,7 @@ def update_subscription_properties(
 @common
 @pass_options
 def unsubscribe(options: Options, topic: str, subscription: str, force: bool) -> None:
-    """Delete a subscription with everything it remembers."""
+    """Delete a subscription with everything it remembers, and the queue topic that serves it if there is one."""
     options.client().delete(_path(topic, subscription), force=force)
     options.told(
         f"Deleted the subscription {subscription} of {topic}.",

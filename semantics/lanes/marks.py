@@ -29,6 +29,7 @@ LARGEST = 2**63 - 1
 """of an offset, and of ms"""
 
 _OURS = re.compile(r"ack(\d+)(;|\0?$)", re.ASCII)
+_NEARLY = re.compile(r"\s*ack\s*\d*\s*[;:=]", re.ASCII | re.IGNORECASE)
 _ITEM = re.compile(r"([andr])(?::(\d{1,19}))?=(.*)", re.ASCII | re.DOTALL)
 _SPAN = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
 _GAP = re.compile(r"\+(\d{1,19})(?:\*(\d{1,19}))?", re.ASCII)
@@ -99,6 +100,16 @@ def parse(metadata: str | None) -> Marks | None:
     return Marks(tuple(named), seek)
 
 
+def misspelt(metadata: str | None) -> str | None:
+    """Why metadata that is somebody else's by the grammar was probably not meant to be, in a sentence; or None."""
+    if not metadata or _OURS.match(metadata) or _NEARLY.match(metadata) is None:
+        return None
+    return (
+        f"{_short(metadata)} names no deliveries, and the commit acknowledges all below its offset: what names them "
+        f"begins with {PREFIX}, in small letters and with nothing before it."
+    )
+
+
 def _names(names: str) -> list[tuple[int, int]]:
     """Spans, ascending."""
     found: list[tuple[int, int]] = []
@@ -114,8 +125,14 @@ def _names(names: str) -> list[tuple[int, int]]:
             last = first + (1 if gap[2] is None else _number(gap[2])) - 1
         else:
             raise MarksError(f"{_short(name)} names no offsets: write 17, 17-20 or +3.")
-        if not before < first <= last <= LARGEST:
-            raise MarksError(f"{_short(name)}: offsets ascend, and end at {LARGEST}.")
+        if first == before:
+            raise MarksError(f"Offset {first} is named twice.")
+        if first < before:
+            raise MarksError(f"{_short(name)} comes after {before}: offsets ascend within an item.")
+        if last < first:
+            raise MarksError(f"{_short(name)} ends before it begins: offsets ascend.")
+        if last > LARGEST:
+            raise MarksError(f"{_short(name)} ends beyond {LARGEST}.")
         found.append((first, last))
         before = last
     return found

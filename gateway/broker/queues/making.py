@@ -14,7 +14,7 @@ from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.queues.lane import name_of as lane_name
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.subscription import KEY_SHARED
-from gateway.config import subscription_configs
+from gateway.config import subscription_configs, topic_configs
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics.subscriptions import selectors
@@ -47,6 +47,17 @@ def check_lanes(lanes: int) -> None:
         raise KafkaError(
             Error.INVALID_PARTITIONS,
             f"A queue topic has 1 to {MOST_LANES} lanes; {lanes} were asked for.",
+        )
+
+
+def check_of_subscription(topic: str, said: Mapping[str, str]) -> None:
+    """Raises KafkaError INVALID_CONFIG for a config of topics that keep records, which would be without effect."""
+    others = sorted(set(said) & topic_configs.TOPIC_CONFIGS.keys() - subscription_configs.NAMES)
+    if others:
+        raise KafkaError(
+            Error.INVALID_CONFIG,
+            f"{others[0]} is for topics that keep records, and a queue topic has the records of '{topic}': set it "
+            "there. A queue topic is made with configs of its subscription (pulsar.*).",
         )
 
 

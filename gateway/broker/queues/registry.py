@@ -280,6 +280,7 @@ class Queues:
         are `said`, or all as `new` has it. One that is there stays as it is. Raises KafkaError.
         """
         node, known = self.node, self._subscriptions
+        making.check_of_subscription(topic, said or {})
         name = self._free(topic, subscription, lanes)
         async with self._share_groups().giving_way(subscription), node.topics.changing(topic):
             self._free(topic, subscription, lanes)
@@ -303,6 +304,7 @@ class Queues:
 
     def check(self, topic: str, subscription: str, lanes: int, said: Mapping[str, str]) -> None:
         """Whether `make` would do so with these configs, as far as can be said before. Raises KafkaError."""
+        making.check_of_subscription(topic, said)
         self._free(topic, subscription, lanes)
         found = self._subscriptions.get(subscription, topic)
         if found is None:

@@ -40,11 +40,12 @@ def test_more_lanes_are_told_to_who_fetches_and_to_members_once() -> None:
     run(test)
 
 
-def test_another_change_of_the_queue_topic_is_told_to_nobody() -> None:
+def test_a_change_of_what_its_lanes_go_by_is_told_to_nobody() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await queue(gateway, client, 3)
         member, generation = await join(client, NAME, 0)
-        await gateway.broker.topics.configure(NAME, lambda configs: {**configs, "retention.ms": "1000"})
+        configs = gateway.broker.subscriptions.configs
+        await configs.alter_properties("g", "t", {"pulsar.nack.delay.ms": "7"})
         assert errors(await fetch(client, {NAME: {0: 0}})) == {0: 0}
         assert await heartbeat(client, member, generation) == Error.NONE
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semantics.lanes.marks import LARGEST, Mark, Marks, MarksError, Verb, check, parse
+from semantics.lanes.marks import LARGEST, Mark, Marks, MarksError, Verb, check, misspelt, parse
 from tests.examples import examples
 
 A, N, D, R = Verb.ACK, Verb.NACK, Verb.DEAD, Verb.RETRY
@@ -85,11 +85,11 @@ def test_what_others_write_is_left_alone(foreign: str | None) -> None:
         ("ack1;n=1*2", "names no offsets"),
         ("ack1;n=+1", "nothing before it"),
         ("ack1;n=2,1", "ascend"),
-        ("ack1;n=2,2", "ascend"),
+        ("ack1;n=2,2", "Offset 2 is named twice"),
         ("ack1;n=3-2", "ascend"),
-        ("ack1;n=1,+0", "ascend"),
+        ("ack1;n=1,+0", "named twice"),
         ("ack1;n=1,+1*0", "ascend"),
-        (f"ack1;n={LARGEST},+1", "ascend"),
+        (f"ack1;n={LARGEST},+1", "beyond"),
         ("ack1;n=9999999999999999999", "larger than"),
         ("ack1;n=1;d=1", "named twice"),
         ("ack1;n=1-9;d=5", "named twice"),
@@ -99,6 +99,35 @@ def test_what_others_write_is_left_alone(foreign: str | None) -> None:
 def test_what_cannot_be_followed_says_why(said: str, why: str) -> None:
     with pytest.raises(MarksError, match=why):
         parse(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["ACK1;n=17", " ack1;n=17", "ack;n=17", "Ack 1;", "ack1:n=17", "ack1=17", "\nack1;n=1"]
+)
+def test_what_was_meant_to_name_deliveries_and_does_not_is_known(said: str) -> None:
+    assert parse(said) is None
+    why = misspelt(said)
+    assert why is not None
+    assert "begins with ack1;" in why
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        "",
+        "ack1;n=17",
+        "ack1;",
+        "ack2;n=1",
+        "backlog;n=1",
+        "acknowledged; all",
+        "{}",
+        "AAAAAAA=",
+        "1;ack1;",
+    ],
+)
+def test_what_others_write_is_not_taken_for_a_slip(said: str | None) -> None:
+    assert misspelt(said) is None
 
 
 def test_a_very_long_item_is_not_repeated_to_the_client() -> None:
