@@ -100,7 +100,7 @@ async def create_topics(
 
     # those that may be the queue topics of others in this request come when these are there
     later = [topic for topic in request.topics if topic.name.endswith(letter_names.QUEUE)]
-    first = [topic for topic in request.topics if topic not in later] if later else request.topics
+    first = [topic for topic in request.topics if not topic.name.endswith(letter_names.QUEUE)]
     results = await asyncio.gather(*(create(topic) for topic in first))
     results += await asyncio.gather(*(create(topic) for topic in later))
     return messages.CreateTopicsResponse(topics=list({result.name: result for result in results}.values()))
