@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, for_code
 from common import Record
 from queue_topics.library import NO_ANSWER, Counted, Delivery, Member, RefusedError
 
 Result = TypeVar("Result")
+
+ILLEGAL_GENERATION = 22
+"""Also for what aiokafka says by itself of lanes that are another's by now, without the server's code."""
 
 LOOP = asyncio.new_event_loop()
 threading.Thread(target=LOOP.run_forever, name="aiokafka", daemon=True).start()
@@ -158,6 +161,9 @@ async def _admin(bootstrap: str) -> Any:
 
 
 def _refused(error: KafkaError) -> RefusedError:
+    # IllegalStateError: it has no such lane any more, and asks nobody, however often the commit is repeated
+    if isinstance(error, CommitFailedError | IllegalStateError):
+        return RefusedError(ILLEGAL_GENERATION, str(error))
     # errors of its own have numbers below 0, or none
     return RefusedError(max(getattr(error, "errno", NO_ANSWER), NO_ANSWER), str(error))
 
