@@ -49,10 +49,12 @@ def over_pattern(topics: Topics, subscription: str) -> Topic | None:
 
 
 def missing_base(topics: Topics, name: str) -> str | None:
-    """Why a topic should not come into being only because somebody asked for it, or None."""
+    """Why a topic should not come into being only because somebody asked for it, or None. A queue topic never does:
+    with a base it would be a plain topic under a name that its subscription may need.
+    """
     for suffix in (RETRY, DLQ, QUEUE):
         if name.endswith(suffix):
-            if next(bases(topics, name, suffix), None) is not None:
+            if suffix != QUEUE and next(bases(topics, name, suffix), None) is not None:
                 return None
             return (
                 f"'{name}' looks like a topic of a subscription, <topic>-<subscription>{suffix}, and there is no such "
