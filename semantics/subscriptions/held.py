@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+ON_ITS_WAY_MS = 1_000
+"""How long a record waits for its retry letter at least: its batch may have to be read from a disk first."""
+
 Ranges = Sequence[tuple[int, int]]
 """(first, last), ascending and disjoint"""
 
@@ -57,12 +60,12 @@ def nack(records: Records, consumer: str, ranges: Ranges, wait_ms: int | None, w
 def reconsume_later(
     records: Records, consumer: str, ranges: Ranges, wait_ms: int, wall: int
 ) -> list[tuple[int, int]]:
-    """They go to the retry letter topic. Until they are there they are in BACKOFF for so many ms, one at least, and
-    this delivery does not count: so they come again in time whatever happens on their way. What it held of them.
+    """They go to the retry letter topic. Until they are there they are in BACKOFF for so many ms, `ON_ITS_WAY_MS` at
+    least, and this delivery does not count: so they come again whatever happens on their way. What it held of them.
     """
     waiting: list[tuple[int, int]] = []
     for chunk, first, end, lease in held_by(records.window, records.leases, consumer, ranges):
-        records.fail(chunk, first, end, NACKED, wall, most=0, wait_ms=max(wait_ms, 1))
+        records.fail(chunk, first, end, NACKED, wall, most=0, wait_ms=max(wait_ms, ON_ITS_WAY_MS))
         records.leases.settle(lease, end - first)
         waiting.append((chunk.base + first, chunk.base + end - 1))
     records.advance()

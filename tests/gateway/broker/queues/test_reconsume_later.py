@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from semantics.subscriptions.held import ON_ITS_WAY_MS
 from store import memory
 from store.api import Family
 from tests.gateway.broker.queues.reading import KINDS, Client, FailingStore, at_of, given, numbers, queued
@@ -97,6 +98,29 @@ def test_letters_of_both_kinds_wait_for_a_slow_disk_side_by_side() -> None:
     run(test)
 
 
+def test_it_does_not_come_again_while_its_letter_waits_for_a_slow_disk() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.topic("t-g-RETRY")
+        await world.produce(*numbers(0, 1))
+        client = Client(world)
+        await client.read()
+        source = world.at()
+        source.partition.log = disk = Disk(source.partition.log)
+        await client.commit("ack1;r:0=0")
+        assert disk.waiting
+        await world.pass_time(ON_ITS_WAY_MS - 1)
+        again = Client(world)
+        assert await again.read() == {}
+        while disk.waiting or source.burying:
+            await disk.go()
+            await world.settled()
+        assert [each.value for each in await world.read("t-g-RETRY")] == [b"0"]
+        assert source.ready().start == 1
+
+    run(test)
+
+
 def test_without_a_time_it_waits_as_after_a_nack() -> None:
     async def test(world: World) -> None:
         await queued(world, pulsar__nack__delay__ms="300")
@@ -167,7 +191,7 @@ def test_rows_are_gone_when_all_is_done(folder: Path | None) -> None:
         await client.read()
         await client.commit("ack1;r:100=0-2")
         await world.settled()
-        await world.pass_time(100)
+        await world.pass_time(ON_ITS_WAY_MS)
         again = Client(world)
         await again.read()
         await again.commit()
