@@ -227,7 +227,11 @@ class Machines(Generic[CoreT]):
             elif type(effect) is Note:
                 log.info(effect.text)
             else:
-                self._happen(live.core, effect)
+                try:
+                    self._happen(live.core, effect)
+                except Exception:
+                    # others wait for their answers
+                    log.exception("what follows from a group", extra={"group": live.core.group_id})
 
     def _discard(self, live: Live[CoreT], reason: Exception) -> None:
         """What is in memory is not what the store says: the machine is read again by whoever asks next."""
