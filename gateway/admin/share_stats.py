@@ -406,7 +406,8 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
         )
     beyond = "" if search.whole else ", as far as its latest 64 MiB tell"
     answer["explanation"] = (
-        f"It is settled: acknowledged, skipped, expired, or before the subscription's start. It is no dead letter in"
+        "It is settled: acknowledged, sent to the retry letter topic, skipped, expired, or before the subscription's "
+        f"start. It is no dead letter in"
         f" {search.topic}{beyond}."
     )
 

@@ -73,7 +73,8 @@ async def create(context: Context, call: Call) -> Reply:
 
     `lanes` (Magnetar's own) makes its queue topic with so many lanes: consumer groups are served then, and no share
     groups. A subscription that is there already and that nobody reads is served by them from then on: it stays where it
-    stands, whatever the body says, and what it is.
+    stands, whatever the body says, and what it is. So it goes on where a consumer group stands that has read the topic
+    itself until now. Then the answer is `{"kept": true}`.
     """
     broker = context.broker
     found, name = whole(await find(broker, named(call))), call.path[5]
@@ -95,8 +96,9 @@ async def create(context: Context, call: Call) -> Reply:
     existing = broker.subscriptions.by_id(name, topic.topic_id)
     if existing is not None and lanes and not properties and not retries:
         await broker.queues.make(topic.name, name, lanes, {subscription_configs.TYPE: kind} if kind else {})
-        return DONE
-    if existing is not None or await has_committed(broker, topic, name):
+        return json({"kept": True})
+    committed = await has_committed(broker, topic, name)
+    if existing is not None or (committed and not lanes):
         raise there
     starts = [start_of(broker.partition(topic, index), call) for index in range(len(topic.partitions))]
     if kind == FAILOVER:
@@ -118,10 +120,11 @@ async def create(context: Context, call: Call) -> Reply:
         raise RefusedError(412, problem)
     retry_topic = broker.group_configs.get(name).retries_of(name, topic.name) if retries else None
     if lanes:
-        await broker.queues.make(topic.name, name, lanes, new=New(overrides, properties, starts))
+        new = New(overrides, properties, None if committed else starts)
+        await broker.queues.make(topic.name, name, lanes, new=new)
         if retry_topic is not None:
             await broker.subscriptions.make_retries(name, topic.name, retry_topic)
-        return DONE
+        return json({"kept": True}) if committed else DONE
     await broker.share_groups.make(name)
     if not await broker.subscriptions.make(name, topic.name, starts, overrides, properties, retry_topic):
         raise there

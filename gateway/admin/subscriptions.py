@@ -363,6 +363,8 @@ async def hash_of(context: Context, call: Call) -> Reply:
         subscription = (
             context.broker.subscriptions.by_id(at.name, at.found.topic.topic_id) if at.shared else None
         )
+        if at.found.topic.queue is not None:
+            raise RefusedError(412, f"{at.found.name} is a queue topic: name the topic that it reads.")
         if subscription is None or subscription.selector is None:
             raise RefusedError(412, f"{at.name} is not a Key_Shared subscription: no slot is anybody's.")
         answer["owner"] = subscription.selector.owner(slot)

@@ -159,6 +159,11 @@ class Groups(Machines[ClassicGroup]):
             return {}
         return {member.member_id: subscription.assignment(member.assignment) for member in core.roster}
 
+    def stable(self, group_id: str) -> bool:
+        """Whether its members have what was shared out last, and share nothing out now. Raises KafkaError; Loading."""
+        core = self.get(group_id)
+        return core is not None and core.state is State.STABLE
+
     def _happen(self, core: ClassicGroup, effect: Any) -> None:
         if type(effect) is Gone:
             self._following.member_gone(core.group_id, effect.member_id, crashed=effect.crashed)

@@ -68,6 +68,8 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("groups", interval("offsets.retention.check.interval.ms"), sweep.run, first_ms=0),
         Job("queues", QUEUES_MS, broker.queues.keep),
         Job("stuck consumers", SECOND, broker.queues.expel_stuck),
+        Job("suspects", SECOND, broker.queues.give_again),
+        Job("lanes that nobody has", SECOND, broker.queues.tell_again),
         Job("idle groups", IDLE_MS, broker.group_kinds.release_idle),
         Job("idle topics", IDLE_MS, idle),
         Job("burials", BURY_MS, bury, first_ms=BURY_MS, once=True),

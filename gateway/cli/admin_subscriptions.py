@@ -152,9 +152,16 @@ def create_subscription(
         query["enableRetry"] = True
     if lanes is not None:
         query["lanes"] = str(lanes)
-    options.client().put(_path(topic, subscription), body, **query)
+    did = options.client().put(_path(topic, subscription), body, **query) or {}
     queue = f"{topic.rsplit('/', 1)[-1]}-{subscription}-QUEUE" if lanes is not None else None
     read = f" Read {queue} in the consumer group {subscription}." if queue else ""
+    if did.get("kept"):
+        options.told(
+            f"Lanes serve the subscription {subscription} of {topic} now. It was there: it keeps its place, and "
+            f"{message_id} says nothing.{read}",
+            action="kept", topic=topic, subscription=subscription, queue=queue,
+        )  # fmt: skip
+        return
     options.told(
         f"Created the {kind + ' ' if kind else ''}subscription {subscription} of {topic}, from {message_id}.{read}",
         action="created", topic=topic, subscription=subscription, type=kind, messageId=message_id,

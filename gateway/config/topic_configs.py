@@ -312,7 +312,8 @@ def validate(name: str, value: str | None) -> str | None:
     if row is None and name in GROUP_CONFIGS:
         return (
             f'There is no topic config "{name}": it is one of groups (kafka-configs --entity-type groups), and of '
-            "queue topics when they are made, if the topic before -<subscription>-QUEUE is there."
+            "queue topics when they are made, if the topic before -<subscription>-QUEUE is there. Of a subscription "
+            "that is there it is changed with: magnetar-admin topics update-subscription-properties."
         )
     if row is None:
         near = nearest(name, list(TOPIC_CONFIGS))

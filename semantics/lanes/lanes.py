@@ -41,11 +41,21 @@ class Crash(NamedTuple):
 
 
 class Lanes:
-    """See the module. `limit`: deliveries of a record, 0 for no end; `shared`: any lane may get any record."""
+    """See the module. `limit`: deliveries of a record, 0 for no end; `shared`: any lane may get any record; `reads` a
+    lane number: whether anybody does now.
+    """
 
-    __slots__ = ("_suspects", "lanes", "limit", "owners", "shared")
+    __slots__ = ("_reads", "_suspected", "_suspects", "lanes", "limit", "owners", "shared")
 
-    def __init__(self, lanes: Sequence[Lane], limit: int, *, shared: bool) -> None:
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        limit: int,
+        *,
+        shared: bool,
+        reads: Callable[[int], bool] = lambda number: True,
+    ) -> None:
+        self._reads = reads
         self.lanes = list(lanes)
         self.limit = limit
         self.shared = shared
@@ -53,10 +63,26 @@ class Lanes:
         """of each lane the member that has it"""
         one = Suspects()
         self._suspects = [one if shared else Suspects() for _ in self.lanes]
+        # lanes with suspects: mostly none. Of Shared any lane stands for all
+        self._suspected: set[int] = set()
 
     def suspects(self, number: int) -> Suspects:
         """Of a lane; all lanes of Shared have the same."""
         return self._suspects[number]
+
+    @property
+    def suspecting(self) -> bool:
+        """Whether lanes may wait for the suspects on others."""
+        return bool(self._suspected)
+
+    def _looked(self, number: int) -> None:
+        """The suspects of a lane are others now."""
+        if self._suspects[number].number:
+            self._suspected.add(number)
+        elif self.shared:
+            self._suspected.clear()
+        else:
+            self._suspected.discard(number)
 
     def of(self, member: str) -> list[int]:
         """The lanes that a member has."""
@@ -78,31 +104,39 @@ class Lanes:
 
     def _bound(self, number: int) -> int:
         """What the suspects allow."""
+        if not self._suspected:
+            return MOST
         suspects, owner = self._suspects[number], self.owners[number]
         beside = [number] if owner is None else self.of(owner)
-        alone = [each for each in beside if self._last_rung(each)]
-        if alone:
+        alone = next((each for each in beside if self._last_rung(each)), None)
+        if alone is not None:
             # one lane after the other, each when its consumer has nothing else
-            others = sum(self.lanes[each].opened for each in beside if each != number)
-            return 1 if number == alone[0] and not others else 0
+            if number != alone:
+                return 0
+            return 0 if any(self.lanes[each].opened for each in beside if each != number) else 1
         return suspects.bound(self.limit) if suspects.number else MOST
 
     def _last_rung(self, number: int) -> bool:
-        """Whether the next delivery of one of its suspects is the last."""
+        """Whether the next delivery of one of its suspects is the last, and may be soon: nobody waits for a lane that
+        its consumer has paused.
+        """
         suspects = self._suspects[number]
-        return suspects.number > 0 and self.limit > 0 and suspects.failed >= self.limit - 1
+        if not suspects.number or not self.limit or suspects.failed < self.limit - 1:
+            return False
+        return self._reads(number) or self.lanes[number].in_hand > 0
 
-    def polled(self, number: int, found: Sequence[tuple[int, Sequence[tuple[int, int, int]]]]) -> None:
-        """A lane with room asked for records and was given these: by source, (first, last, failed).
+    def polled(self, number: int, found: Sequence[tuple[int, Sequence[tuple[int, int, int]]]]) -> bool:
+        """A lane with room asked for records and was given these: by source, (first, last, failed). Returns True when
+        there are no suspects any more, so that other lanes may have room.
 
         Suspects come before all others, unless they are held up by something else or are not there any more. Then
         nobody waits for them: the next crash makes suspects anew.
         """
         suspects = self._suspects[number]
         if not suspects.number:
-            return
+            return False
         if any(suspects.has(source, first, last) for source, some in found for first, last, _ in some):
-            return
+            return False
         open_ones = any(
             suspects.has(piece.run.source, first, last)
             for lane in (self.lanes if self.shared else [self.lanes[number]])
@@ -112,6 +146,8 @@ class Lanes:
         )
         if not open_ones:
             suspects.clear()
+            self._looked(number)
+        return not open_ones
 
     # -- what consumers do -----------------------------------------------------------------------------------
 
@@ -122,6 +158,7 @@ class Lanes:
         if suspects.number:
             for piece in (*settled.acked, *(piece for piece, _ in settled.marked)):
                 suspects.remove(piece.run.source, piece.ranges())
+            self._looked(number)
         return settled
 
     def crash(self, member: str, failed_now: Callable[[int, int], int]) -> Crash:
@@ -148,11 +185,13 @@ class Lanes:
                 count = failed_now(source, first) + 1
                 if alone and self.limit and count >= self.limit:
                     self._suspects[number].remove(source, [(first, last)])
+                    self._looked(number)
                     continue
                 count = min(count, self.limit - 1) if self.limit else count
                 suspected.setdefault((number, source, count), []).append((first, last))
         for (number, source, count), ranges in suspected.items():
             self._suspects[number].add(source, ranges, count)
+            self._looked(number)
         return Crash(failed, returned)
 
     def _alone(self, numbers: Sequence[int]) -> bool:
@@ -182,6 +221,7 @@ class Lanes:
                     self._suspects[number].add(source, ranges, most)
                 elif self.limit and count >= self.limit:
                     self._suspects[number].remove(source, ranges)
+                self._looked(number)
             lane.let_go()
             self.owners[number] = None
         return Crash(first, returned)

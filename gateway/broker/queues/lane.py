@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.broker.errors import KafkaError
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.queues import rows
+from gateway.broker.queues.source import AGAIN_MS
 from gateway.promise import Promise
 from gateway.wire.batch import empty_batch
 from semantics.taken import number_of
@@ -38,8 +39,10 @@ log = logging.getLogger("magnetar.queues")
 
 MOST_BYTES = 1024 * 1024
 """What is given at once has about so many bytes: as much as most clients take of a partition in one answer."""
-_AGAIN_MS = 50
-"""When a lane asks again whose cursors could not be had."""
+READ_MS = 30_000
+"""For how long a lane counts as read after the last fetch that asked for more. Not all clients have sessions, in which
+they wait always, and between two fetches they work.
+"""
 _MOST_VOIDS = 2_000
 """Ranges that were taken back: a lane's row, which each commit writes, has 16 bytes of each."""
 
@@ -95,6 +98,10 @@ class Dealing(Protocol):
         """Go on with work that waits for a disk."""
         ...
 
+    def give_all(self) -> None:
+        """There may be room on any lane."""
+        ...
+
     def throw_away(self, why: str, /) -> None:
         """What is in memory is not what is stored: it is read again by whoever asks next."""
         ...
@@ -125,8 +132,14 @@ class LaneAtWork:
         self._barren = -1, -1
         # True when somebody has read all there is and was given nothing since
         self._asked = False
+        # monotonic ms: when that was
+        self._asked_at = -READ_MS
+        # True from when its consumer has gone until somebody has it, or asks
+        self._quit = False
         # True while a disk is asked for what it is to be given
         self._giving = False
+        # True when it was to be given more while a disk was asked
+        self._again = False
         self._touched = False
         # fetches that wait for a disk, or until it is stored what they send
         self.reading = 0
@@ -264,8 +277,31 @@ class LaneAtWork:
 
     def at_end(self) -> None:
         """Somebody has read all there is, and wants more."""
-        self._asked = True
+        self._asked, self._quit = True, False
+        self._asked_at = self.queue.node.clock.monotonic_ms()
         self.give()
+
+    def quit(self) -> None:
+        """Its consumer is gone, and does not want what it has asked for. Its session may be there still, and may be
+        that of the next: it does not ask again for what it waits for.
+        """
+        self._quit, self._asked_at = True, -READ_MS
+
+    def taken_over(self) -> None:
+        """Whose lane it is has been said anew."""
+        self._quit = False
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether its consumer has gone, and nobody has it yet."""
+        return self._quit
+
+    @property
+    def read(self) -> bool:
+        """Whether somebody reads it now: has asked, or is about to be sent what is open."""
+        now = self.queue.node.clock.monotonic_ms()
+        reads = bool(self.watchers) or now - self._asked_at < READ_MS
+        return reads and not self._quit and (self._asked or self.lane.opened > 0)
 
     def ahead(self) -> Awaitable[None] | None:
         """Somebody asks where it ends, and will read up to there: Spark, or a tool. Give it what there is, as far as
@@ -306,7 +342,11 @@ class LaneAtWork:
 
     def give(self) -> None:
         """If somebody has asked, and there is room, let it have what there is."""
-        if not self._asked or self._giving or self.queue.gone or not self.watchers:
+        if self._giving:
+            # what is there now was perhaps not when it looked
+            self._again = True
+            return
+        if not self._asked or self._quit or self.queue.gone or not self.watchers:
             return
         room = self.queue.lanes.room(self.index)
         if not room:
@@ -319,6 +359,7 @@ class LaneAtWork:
 
     def _driven(self, work: Asking[None]) -> Awaitable[None] | None:
         """As far as it need not wait; the rest, during which nothing else is given."""
+        self._again = False
         try:
             rest = drive(work)
         except BaseException:
@@ -334,33 +375,43 @@ class LaneAtWork:
             await rest
         finally:
             self._giving = False
+        if self._again:
+            self.give()
 
     def _take(self, room: int, ahead: bool = False) -> Asking[None]:
         queue = self.queue
         found: list[tuple[int, Sequence[tuple[int, int, int]]]] = []
-        left, size = room, 0
-        try:
-            for source in queue.in_turn():
-                if left <= 0 or size >= MOST_BYTES:
-                    break
+        left, size, failed = room, 0, False
+        now = queue.node.clock.monotonic_ms()
+        for source in queue.in_turn():
+            if left <= 0 or size >= MOST_BYTES:
+                break
+            if source.again_at > now:
+                failed = True
+                continue
+            try:
                 if not source.may_serve(self.consumer):
                     continue
                 acquired = yield from source.take(self.consumer, left, MOST_BYTES - size)
-                if queue.gone:
-                    return
-                if acquired:
-                    given = number_of(acquired)
-                    left -= given
-                    size += int(given * source.at.reader.record_bytes)
-                    found.append((source.id, acquired))
-                    self._given += self.lane.give(source.id, acquired, ahead)
-                    queue.served(source)
-        except KafkaError as error:
-            log.info("lane %d of %s is given nothing for now: %s", self.index, queue.name, error)
-            queue.node.call_at(queue.node.clock.monotonic_ms() + _AGAIN_MS, self.give)
-            if not found:
+            except KafkaError as error:
+                # the others go on
+                log.info("%s is given nothing of partition %d for now: %s", queue.name, source.id, error)
+                queue.node.call_at(source.put_off(now), queue.give_all)
+                failed = True
+                continue
+            source.wait_ms = AGAIN_MS
+            if queue.gone:
                 return
-        queue.lanes.polled(self.index, found)
+            if acquired:
+                given = number_of(acquired)
+                left -= given
+                size += int(given * source.at.reader.record_bytes)
+                found.append((source.id, acquired))
+                self._given += self.lane.give(source.id, acquired, ahead)
+                queue.served(source)
+        if (found or not failed) and queue.lanes.polled(self.index, found):
+            # others have waited for the suspects
+            queue.node.loop.call_soon(queue.give_all)
         if found:
             self._asked = False
             self.touch()

@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.broker.catalog import MOST_LANES, QueueOf, Topic
 from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.loading import until_loaded
 from gateway.broker.queues.lane import name_of as lane_name
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.subscription import KEY_SHARED
@@ -22,6 +23,7 @@ from semantics.subscriptions.selectors import SelectorError
 from store.api import Outcome, StoreError, Write
 
 if TYPE_CHECKING:
+    from gateway.broker.queues.classic_groups import ClassicGroups
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
@@ -38,7 +40,7 @@ class New(NamedTuple):
     """configs that it says of itself"""
     properties: Mapping[str, str]
     starts: Sequence[int] | None
-    """where it begins in each partition; None: where its configs say"""
+    """where it begins in each partition; None: see `begins`"""
 
 
 def check_lanes(lanes: int) -> None:
@@ -119,9 +121,38 @@ def check_free(node: Delivering, found: Subscription, name: str) -> None:
         )
 
 
+async def begins(
+    node: Delivering,
+    known: Subscriptions,
+    groups: ClassicGroups,
+    topic: Topic,
+    group: str,
+    config: GroupConfig,
+) -> list[int]:
+    """Where a subscription that is made for lanes begins in each partition: where the consumer group of that name
+    stands, if it has read the topic itself until now; else where its configs say. Raises KafkaError NON_EMPTY_GROUP
+    while it does; StoreError.
+    """
+    assigned = await until_loaded(partial(groups.assignment, group))
+    if any(topics.get(topic.name) for topics in assigned.values()):
+        raise KafkaError(
+            Error.NON_EMPTY_GROUP,
+            f"Consumers of group {group} read '{topic.name}' itself: stop them first. The lanes go on where the "
+            "group stands by then.",
+        )
+    committed = groups.committed(group, topic, range(len(topic.partitions)))
+    found = await known.starts(topic, config)
+    for index, row in enumerate(committed):
+        if row is not None:
+            at = await until_loaded(partial(node.in_use.log_of, topic, index))
+            found[index] = min(row.offset, at.end_offset)
+    return found
+
+
 async def both(
     node: Delivering,
     known: Subscriptions,
+    groups: ClassicGroups,
     base: Topic,
     subscription: str,
     name: str,
@@ -138,7 +169,9 @@ async def both(
     )
     selector = dealt(config, lanes)
     try:
-        starts = new.starts if new.starts is not None else await known.starts(base, config)
+        starts = new.starts
+        if starts is None:
+            starts = await begins(node, known, groups, base, subscription, config)
         # whoever gave them may have seen the topic before it grew, or one of that name before it
         count = len(base.partitions)
         starts = [*starts[:count], *[0] * (count - len(starts))]

@@ -28,6 +28,7 @@ from semantics.patterns import Pattern, PatternError
 from store.api import Durability, StoreError, Write
 
 if TYPE_CHECKING:
+    from gateway.broker.queues.classic_groups import ClassicGroups
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
@@ -81,11 +82,16 @@ class PatternedQueues:
     """All of this node. They are few, so they are in memory."""
 
     def __init__(
-        self, node: Delivering, known: Subscriptions, share_groups: Callable[[], ShareGroups]
+        self,
+        node: Delivering,
+        known: Subscriptions,
+        groups: Callable[[], ClassicGroups],
+        share_groups: Callable[[], ShareGroups],
     ) -> None:
         """Raises StoreError."""
         self._node = node
         self._known = known
+        self._groups = groups
         self._share_groups = share_groups
         # by subscription: it has one at most; also those that are being made
         self._over: dict[str, Patterned] = {}
@@ -293,7 +299,8 @@ class PatternedQueues:
             topics.append(topic)
             there = known.by_id(group, topic.topic_id)
             if there is None:
-                new += self._new(over, topic, list(await known.starts(topic, begin)))
+                starts = await making.begins(node, known, self._groups(), topic, group, begin)
+                new += self._new(over, topic, starts)
                 continue
             making.check_free(node, there, over.name)
             _check_same(there, config)

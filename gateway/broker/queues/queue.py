@@ -93,7 +93,12 @@ class Queue:
             for index, (lane, begins) in enumerate(read)
         ]
         its = config().subscription
-        self.lanes = Lanes([lane for lane, _ in read], its.delivery_limit, shared=its.type != "key_shared")
+        self.lanes = Lanes(
+            [lane for lane, _ in read],
+            its.delivery_limit,
+            shared=its.type != "key_shared",
+            reads=lambda number: self.at[number].read,
+        )
         # the cursors are told what the lanes hold
         self._close_lost(Source.hold)
 
@@ -180,7 +185,7 @@ class Queue:
         at = self.at[index]
         self._ready()
         # then others may have waited for this one
-        ladder = any(self.lanes.suspects(number).number for number in range(len(self.at)))
+        ladder = self.lanes.suspecting
         settled = self.lanes.commit(index, offset, marks, self.node.clock.monotonic_ms(), member=member)
         name = at.consumer
         self._settle(name, settled.acked)
@@ -198,8 +203,10 @@ class Queue:
         if settled.acked or settled.marked or settled.returned:
             at.moved_at = self.node.clock.monotonic_ms()
             at.touch()
-            for each in self.at if ladder else (at,):
-                each.give()
+            if ladder:
+                self.give_all()
+            else:
+                at.give()
 
     def _settle(self, lane: str, acked: list[Piece]) -> None:
         if self._many(acked):
@@ -248,7 +255,15 @@ class Queue:
                 at.lane.served.clear()
                 if before is not None:
                     at.lane.let_go()
+            at.taken_over()
         self.lanes.owners = owners
+        # who waited for the suspects on another lane of its member may not have it any more
+        self.give_all()
+
+    def give_all(self) -> None:
+        """There may be room on any lane."""
+        for each in self.at:
+            each.give()
 
     def stuck(self) -> list[tuple[str, int]]:
         """(member, lane) of those that have had deliveries for longer than they may without settling one."""
@@ -271,19 +286,22 @@ class Queue:
         self._fail(crash.failed)
         self._give_back(crash.returned)
         for number in numbers:
+            self.at[number].quit()
             self.at[number].touch()
-        for each in self.at:
-            each.give()
+        self.give_all()
 
     def left(self, member: str) -> None:
         """A member has said that it goes: what is open stays, and the first of it counts a delivery, if leaves count.
         Raises KafkaError.
         """
         self._ready()
+        numbers = self.lanes.of(member)
+        for number in numbers:
+            self.at[number].quit()
         if not self._config().subscription.leave_counts:
             self.lanes.release(member)
+            self.give_all()
             return
-        numbers = self.lanes.of(member)
         leave = self.lanes.leave(member, self._failures)
         for number, piece, most in leave.failed:
             source = self.sources.get(piece.run.source)
@@ -295,8 +313,8 @@ class Queue:
             self._give_back(leave.returned)
             for number in numbers:
                 self.at[number].touch()
-            for each in self.at:
-                each.give()
+        # a suspect may have died of it, for which others waited
+        self.give_all()
 
     def _give_back(self, returned: Sequence[tuple[int, Piece]]) -> None:
         if self._many([piece for _, piece in returned]):
@@ -365,8 +383,7 @@ class Queue:
         except KafkaError as error:
             self.throw_away(f"cursors were moved while one could not be had: {error}")
             return
-        for each in self.at:
-            each.give()
+        self.give_all()
 
     def let_go(self) -> None:
         """It is deleted: the lanes are consumers of nothing any more."""

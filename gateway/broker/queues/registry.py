@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gateway.broker.catalog import Topic
 from gateway.broker.errors import KafkaError, from_store
@@ -27,6 +27,7 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.partition import TopicRuntime
+    from gateway.broker.queues.classic_groups import ClassicGroups
     from gateway.broker.queues.lane import LaneAtWork
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
@@ -35,31 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.queues")
 
-Assignment = Mapping[str, Mapping[str, Sequence[int]]]
-"""Member -> topic -> its partitions."""
-
 NEWS_MS = 300_000
 """For how long consumers are told that there are more lanes: by then they have looked for themselves."""
-
-
-class ClassicGroups(Protocol):
-    """Those whose members are the consumers. All raise KafkaError while a group is not loaded."""
-
-    def assignment(self, group_id: str, /) -> Assignment:
-        """Who has which partitions, once they are shared out."""
-        ...
-
-    def rebalance(self, group_id: str, reason: str, /) -> None:
-        """Have its members share out partitions anew."""
-        ...
-
-    def expel(self, group_id: str, member_id: str, reason: str, /) -> None:
-        """Take a member out as if it were lost."""
-        ...
-
-    async def give_way(self, group_id: str, /) -> None:
-        """Delete one that has no members and has committed nothing."""
-        ...
 
 
 class Queues:
@@ -91,7 +69,7 @@ class Queues:
         self._news: dict[bytes, News] = {}
         # for who asks why
         self.refusals = Refusals()
-        self.patterned = PatternedQueues(node, subscriptions, share_groups)
+        self.patterned = PatternedQueues(node, subscriptions, groups, share_groups)
         self.served = Served(node, subscriptions, self.patterned)
         # as APIs and the admin server ask for them
         self.named = self.served.named
@@ -244,6 +222,16 @@ class Queues:
                 except KafkaError as error:
                     log.info("member %s of group %s stays for now: %s", member, group, error)
 
+    def give_again(self) -> None:
+        """To be called each second: lanes that waited for suspects on one that its consumer has paused by now; and
+        those whose consumer has gone, for whoever reads them without a group.
+        """
+        for queue in list(self._live.values()):
+            if not queue.gone and (queue.lanes.suspecting or any(each.left_alone for each in queue.at)):
+                for each in queue.at:
+                    each.taken_over()
+                queue.give_all()
+
     def _of_group(self, group: str) -> Iterator[Queue]:
         for queue in list(self._live.values()):
             if not queue.gone and queue.topic.queue is not None and queue.topic.queue.subscription == group:
@@ -288,7 +276,9 @@ class Queues:
             if found is None:
                 if new is None:
                     new = making.New(making.configs_of_new(node, subscription, said or {}), {}, None)
-                await making.both(node, known, node.topics.get(topic), subscription, name, lanes, new)
+                await making.both(
+                    node, known, self._groups(), node.topics.get(topic), subscription, name, lanes, new
+                )
             elif new is not None:
                 raise KafkaError(
                     Error.TOPIC_ALREADY_EXISTS, f"{topic} has a subscription {subscription} already."
@@ -348,17 +338,51 @@ class Queues:
         """
         of = topic.queue
         assert of is not None
-        self._news[topic.topic_id] = News(self.node.clock.monotonic_ms() + NEWS_MS, self._newest_connection())
+        now = self.node.clock.monotonic_ms()
+        self._news[topic.topic_id] = News(now, now + NEWS_MS, self._newest_connection())
         try:
             # the new lanes get their slots, whether they are read or not
             self.of(topic)
         except KafkaError as error:
             log.info("%s is read by whoever asks next: %s", topic.name, error)
+        self._rebalance(topic)
+
+    def _rebalance(self, topic: Topic) -> None:
+        assert topic.queue is not None
+        group = topic.queue.subscription
         try:
-            self._groups().rebalance(of.subscription, f"{topic.name} has {len(topic.partitions)} lanes")
+            self._groups().rebalance(group, f"{topic.name} has {len(topic.partitions)} lanes")
         except KafkaError as error:
             # not in memory: its members come anew anyway
-            log.info("group %s is not rebalanced: %s", of.subscription, error)
+            log.info("group %s is not rebalanced: %s", group, error)
+
+    def tell_again(self) -> None:
+        """To be called each second: where lanes were added and the group has shared out the old ones alone, because the
+        member that does so has missed the news, it is told once more.
+        """
+        now = self.node.clock.monotonic_ms()
+        for queue in list(self._live.values()):
+            news = None if queue.gone else self._news_of(queue.topic)
+            if news is None:
+                continue
+            assert queue.topic.queue is not None
+            try:
+                if not self._groups().stable(queue.topic.queue.subscription):
+                    # what is shared out now may have them all
+                    continue
+                assigned = self._assigned_in(queue.topic)
+            except KafkaError:
+                # not loaded, so nobody is in it
+                continue
+            have = {lane for lanes in assigned.values() for lane in lanes}
+            if (
+                have
+                and len(have) < len(queue.topic.partitions)
+                and news.again(now, self._newest_connection())
+            ):
+                # fetches that wait on a lane ask nothing before it is read again
+                queue.throw_away("some of its lanes are nobody's")
+                self._rebalance(queue.topic)
 
     def topic_changed(self, name: str) -> None:
         """A topic is there, has grown, or is gone: queues that are to read it do so, and those that have read it are

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from semantics.subscriptions.cursor import Cursor
     from semantics.subscriptions.states import Acquired
 
+AGAIN_MS = 50
+_MOST_AGAIN_MS = 5_000
+"""When a partition is asked again that could not be had: each time after twice as long, up to this."""
+
 Ranges = Sequence[tuple[int, int]]
 """(first, last), ascending and disjoint"""
 
@@ -46,10 +50,19 @@ class OfLane:
 class Source:
     """See the module. What needs the cursor raises KafkaError when it cannot be had."""
 
-    __slots__ = ("at",)
+    __slots__ = ("again_at", "at", "wait_ms")
 
     def __init__(self, at: SubscriptionPartition) -> None:
         self.at = at
+        self.again_at = 0
+        """monotonic ms: before that it is not asked"""
+        self.wait_ms = AGAIN_MS
+
+    def put_off(self, now: int) -> int:
+        """It could not be had. When it is asked again."""
+        self.again_at = now + self.wait_ms
+        self.wait_ms = min(2 * self.wait_ms, _MOST_AGAIN_MS)
+        return self.again_at
 
     @property
     def id(self) -> int:

@@ -54,8 +54,12 @@ def missing_base(topics: Topics, name: str) -> str | None:
     """
     for suffix in (RETRY, DLQ, QUEUE):
         if name.endswith(suffix):
-            if suffix != QUEUE and next(bases(topics, name, suffix), None) is not None:
-                return None
+            if next(bases(topics, name, suffix), None) is not None:
+                if suffix != QUEUE:
+                    return None
+                return (
+                    f"'{name}' is a queue topic's name: it is made with its subscription, or by CreateTopics."
+                )
             return (
                 f"'{name}' looks like a topic of a subscription, <topic>-<subscription>{suffix}, and there is no such "
                 "topic: create it if that is what you want."

@@ -207,7 +207,8 @@ def test_a_subscription_that_is_there_is_served_by_lanes_and_stays_what_it_is(se
         assert (await admin.ask("PUT", f"{line}&lanes=2", more)).status == 409
         assert admin.broker.catalog.get("orders-billing-QUEUE") is None
         # it stands where it stood, though the body says nothing of that
-        assert (await admin.ask("PUT", f"{line}&lanes=2")).status == 204
+        served = await admin.ask("PUT", f"{line}&lanes=2")
+        assert (served.status, served.json) == (200, {"kept": True})
         its = (await admin.ask("GET", "P/orders/stats")).json["subscriptions"]["billing"]
         assert (its["type"], its["msgBacklog"], len(its["magnetar"]["queue"]["lanes"])) == (
             "Key_Shared",
@@ -218,6 +219,21 @@ def test_a_subscription_that_is_there_is_served_by_lanes_and_stays_what_it_is(se
         assert (await admin.ask("PUT", f"{line}&lanes=2")).status == 409
         failover = await admin.ask("PUT", "P/orders/subscription/other?type=failover&lanes=2", EARLIEST)
         assert (failover.status, "shared or key_shared" in failover.json["reason"]) == (400, True)
+
+    serve(test)
+
+
+def test_a_consumer_group_goes_on_by_lanes_where_it_stands(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"a", b"b", b"c"])
+        await admin.commit("billing", "orders", 0, 1)
+        line = "P/orders/subscription/billing?type=shared"
+        assert (await admin.ask("PUT", line, EARLIEST)).status == 409
+        served = await admin.ask("PUT", f"{line}&lanes=2", EARLIEST)
+        assert (served.status, served.json) == (200, {"kept": True})
+        its = (await admin.ask("GET", "P/orders/stats")).json["subscriptions"]["billing"]
+        assert (its["type"], its["msgBacklog"]) == ("Shared", 2)
 
     serve(test)
 

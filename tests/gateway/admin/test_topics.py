@@ -206,6 +206,20 @@ def test_a_topic_with_connected_consumers_is_deleted_by_force_only(serve: Serve)
     serve(test)
 
 
+def test_the_consumers_of_its_queue_topics_are_its_own(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.ask("PUT", "P/orders/subscription/billing?lanes=2", "{}")
+        await admin.join("billing", "orders-billing-QUEUE")
+        refused = await admin.ask("DELETE", "P/orders")
+        assert refused.status == 412
+        assert "billing (of orders-billing-QUEUE)" in refused.json["reason"]
+        assert (await admin.ask("DELETE", "P/orders?force=true")).status == 204
+        assert admin.broker.catalog.names() == []
+
+    serve(test)
+
+
 def test_a_partition_goes_before_a_topic_of_the_same_name(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.partitioned("orders", 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.broker.queues.news import AGAIN_MS
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -35,6 +36,52 @@ def test_more_lanes_are_told_to_who_fetches_and_to_members_once() -> None:
         # who comes later has looked for them just now
         later = await Client.connect(gateway)
         assert errors(await fetch(later, {NAME: {0: 3}})) == {0: 0}
+        later.close()
+
+    run(test)
+
+
+def test_more_lanes_are_told_again_while_they_are_nobodys() -> None:
+    """Clients throw away what they fetched when their group rebalances, and the news with it."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client)
+        member, generation = await join(client, NAME, 0)
+        asked: dict[str | bytes, dict[int, int]] = {NAME: {0: 0}}
+
+        async def tell_again(after_ms: int) -> None:
+            news = gateway.broker.queues.of(gateway.broker.topics.get(NAME)).news
+            assert news is not None
+            due, news.due = news.due, news.due - after_ms
+            gateway.broker.queues.tell_again()
+            if news.due == due - after_ms:
+                news.due = due
+
+        await gateway.broker.topics.grow(NAME, 2)
+        assert errors(await fetch(client, asked)) == {0: Error.NOT_LEADER_OR_FOLLOWER}
+        assert errors(await fetch(client, asked)) == {0: 0}
+        await tell_again(AGAIN_MS)
+        assert errors(await fetch(client, asked)) == {0: 0}, "they are just being shared out"
+        member, generation = await join(client, NAME, 0, member=member)
+        await tell_again(0)
+        assert errors(await fetch(client, asked)) == {0: 0}, "not at once"
+        later = await Client.connect(gateway)
+        for wait in (AGAIN_MS, 2 * AGAIN_MS):
+            await tell_again(wait)
+            for each in (client, later):
+                assert errors(await fetch(each, asked)) == {0: Error.NOT_LEADER_OR_FOLLOWER}
+                assert errors(await fetch(each, asked)) == {0: 0}
+            assert await heartbeat(client, member, generation) == Error.REBALANCE_IN_PROGRESS
+            member, generation = await join(client, NAME, 0, member=member)
+        # a session asks nothing, so that its lane is taken from under it
+        before = gateway.broker.queues.of(gateway.broker.topics.get(NAME))
+        await tell_again(4 * AGAIN_MS)
+        assert before.gone
+        assert errors(await fetch(client, asked)) == {0: Error.NOT_LEADER_OR_FOLLOWER}
+        member, generation = await join(client, NAME, 0, 1, member=member)
+        await tell_again(1 << 30)
+        assert errors(await fetch(client, asked)) == {0: 0}
+        assert await heartbeat(client, member, generation) == Error.NONE
         later.close()
 
     run(test)

@@ -208,8 +208,10 @@ def test_a_record_at_which_a_static_member_dies_each_time_is_a_dead_letter() -> 
     run(test)
 
 
-async def join(client: Client, topic: str, *lanes: int, instance: str | None = None) -> tuple[str, int]:
-    """The only member of group g, with these lanes; its id and generation."""
+async def join(
+    client: Client, topic: str, *lanes: int, member: str = "", instance: str | None = None
+) -> tuple[str, int]:
+    """The only member of group g, with these lanes; its id and generation. `member` joins once more."""
     asked = messages.JoinGroupRequest
     protocol = asked.JoinGroupRequestProtocol(
         name="range", metadata=b"\0\0\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode()
@@ -223,7 +225,7 @@ async def join(client: Client, topic: str, *lanes: int, instance: str | None = N
     }
     version = 3 if instance is None else 5
     joined = await client.ask(
-        ApiKey.JOIN_GROUP, version, asked(member_id="", group_instance_id=instance, **body)
+        ApiKey.JOIN_GROUP, version, asked(member_id=member, group_instance_id=instance, **body)
     )
     assert joined.error_code == 0
     given = b"\0\1\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode()

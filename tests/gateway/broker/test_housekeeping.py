@@ -134,6 +134,8 @@ def test_what_a_gateway_does_by_time_and_how_often() -> None:
             "groups": 13_000,
             "queues": 10_000,
             "stuck consumers": 1000,
+            "suspects": 1000,
+            "lanes that nobody has": 1000,
             "idle groups": 60_000,
             "idle topics": 60_000,
             "burials": 1000,

@@ -41,7 +41,9 @@ class TestValidate:
                 "pulsar.subscription.type",
                 "shared",
                 'There is no topic config "pulsar.subscription.type": it is one of groups (kafka-configs --entity-type '
-                "groups), and of queue topics when they are made, if the topic before -<subscription>-QUEUE is there.",
+                "groups), and of queue topics when they are made, if the topic before -<subscription>-QUEUE is there. "
+                "Of a subscription that is there it is changed with: magnetar-admin topics "
+                "update-subscription-properties.",
             ),
             ("retention.ms", "a week", 'retention.ms must be a whole number, not "a week".'),
             ("retention.ms", "-2", 'retention.ms must be at least -1, not "-2".'),

@@ -192,7 +192,7 @@ def test_cursors_that_cannot_be_had_are_asked_again(monkeypatch: pytest.MonkeyPa
         await world.pass_time(200)
         assert await client.poll() == {}
         broken = False
-        await world.pass_time(50)
+        await world.pass_time(200)
         assert await client.read() == {0: b"a"}
 
     run(test)

@@ -121,6 +121,23 @@ def test_it_does_not_come_again_while_its_letter_waits_for_a_slow_disk() -> None
     run(test)
 
 
+def test_it_waits_longer_for_its_letter_if_that_was_said() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.topic("t-g-RETRY")
+        await world.produce(*numbers(0, 1))
+        client = Client(world)
+        await client.read()
+        source = world.at()
+        source.partition.log = disk = Disk(source.partition.log)
+        await client.commit("ack1;r:5000=0")
+        assert disk.waiting
+        await world.pass_time(4_999)
+        assert await Client(world).read() == {}
+
+    run(test)
+
+
 def test_without_a_time_it_waits_as_after_a_nack() -> None:
     async def test(world: World) -> None:
         await queued(world, pulsar__nack__delay__ms="300")

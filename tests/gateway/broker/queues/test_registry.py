@@ -422,7 +422,7 @@ def test_lanes_that_there_are_not_are_unknown() -> None:
 
 def test_assignments_say_whose_lanes_are_and_who_is_gone_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(world: World) -> None:
-        assigned = {"m1": {NAME: [0, 2], "t": [0]}, "m2": {NAME: [1, 99, -1]}, "m3": {"t": [1]}}
+        assigned = {"m1": {NAME: [0, 2], "u": [0]}, "m2": {NAME: [1, 99, -1]}, "m3": {"u": [1]}}
         monkeypatch.setattr(world.broker.groups, "assignment", lambda group: assigned if group == "g" else {})
         queue = await queued(world, 4)
         assert queue.lanes.owners == ["m1", "m2", "m1", None]
