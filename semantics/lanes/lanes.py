@@ -3,7 +3,8 @@
 **A crash counts, but kills only what was served alone.** A consumer takes down with it whatever it had fetched. On most
 clients that is thousands of records, one of which may be the reason. So all of them count one delivery, up to the one
 before the last, and become suspects; they come again in ever smaller windows. The last delivery of a suspect is made
-while its consumer has nothing else, on none of its lanes: who crashes then was alone with the guilty one.
+while its consumer has nothing else, on none of its lanes: who crashes then was alone with the guilty one. A lane that
+nobody reads is passed over meanwhile: its consumer may have paused it.
 
 A leave keeps what is open where it is. The first record that was open counts one delivery by the same rule, since it is
 what the consumer had in work: so a record that makes its consumer close in good order dies, too. When only its last

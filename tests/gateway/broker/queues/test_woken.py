@@ -129,6 +129,24 @@ def test_nor_for_one_that_is_paused_later() -> None:
     run(test)
 
 
+def test_who_waits_for_long_is_still_there() -> None:
+    async def test(world: World) -> None:
+        keys = await _suspects(world)
+        (source,) = queue_of(world).sources.values()
+        source.again_at = 1 << 60
+        session = Session(world)
+        await session.read()
+        await world.produce(b"3", key=keys[1])
+        await world.pass_time(10 * READ_MS)
+        source.again_at = 0
+        await session.read()
+        world.broker.queues.give_again()
+        await session.read()
+        assert session.came == {0: [1], 1: []}
+
+    run(test)
+
+
 def test_lanes_go_on_when_the_last_suspect_dies_of_a_leave() -> None:
     async def test(world: World) -> None:
         queue = await queued(world, 3, limit=2)
