@@ -28,9 +28,9 @@ def test_lanes_go_on_where_the_group_stands(over: bool, stood: int, begins: int)
         await produce(client, *range(10))
         assert await commit(client, {0: (stood, None)}, topic="t") == {0: 0}
         name = await _made(gateway, over)
+        await produce(client, 10)
         # the other partition begins at its end, as configs say of new ones
         assert await committed(client, [0, 1], topic="t") == [(begins, "", 0), (0, "", 0)]
-        await produce(client, 10)
         answer = await fetch(client, {name: {0: 0}}, max_wait=5_000)
         assert errors(answer) == {0: 0}
         assert len(offsets(told(answer)[0].records)) == 11 - begins

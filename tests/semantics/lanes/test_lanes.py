@@ -304,3 +304,19 @@ def test_what_was_served_to_another_before_a_restart_is_in_nobodys_hands() -> No
     lanes.lanes[1].give(1, [(9, 9, 0)])
     crash = lanes.crash("n", lambda source, offset: LIMIT - 1)
     assert [each.most for each in crash.failed] == [None]
+
+
+def test_nobody_waits_for_a_suspect_on_a_lane_that_is_not_read_unless_it_is_in_somebodys_hands() -> None:
+    read = {0, 1}
+    lanes = Lanes([Lane(), Lane()], 2, shared=False, reads=read.__contains__)
+    lanes.lanes[0].give(1, [(0, 1, 0)])
+    lanes.lanes[0].serve(0, 2)
+    lanes.owners = ["m", "m"]
+    lanes.crash("m", lambda source, offset: 0)
+    lanes.owners = ["n", "n"]
+    assert [lanes.room(number) for number in (0, 1)] == [1, 0]
+    read.discard(0)
+    assert lanes.room(1) == 64
+    lanes.lanes[0].give(1, [(0, 0, 1)])
+    lanes.lanes[0].serve(2, 3)
+    assert lanes.room(1) == 0
