@@ -121,20 +121,26 @@ def check_free(node: Delivering, found: Subscription, name: str) -> None:
         )
 
 
+async def read_by(groups: ClassicGroups, group: str) -> set[str]:
+    """Topics whose partitions members of a consumer group have now; it is loaded then. Raises KafkaError."""
+    assigned = await until_loaded(partial(groups.assignment, group))
+    return {name for topics in assigned.values() for name, partitions in topics.items() if partitions}
+
+
 async def begins(
     node: Delivering,
     known: Subscriptions,
     groups: ClassicGroups,
+    read: set[str],
     topic: Topic,
     group: str,
     config: GroupConfig,
 ) -> list[int]:
     """Where a subscription that is made for lanes begins in each partition: where the consumer group of that name
-    stands, if it has read the topic itself until now; else where its configs say. Raises KafkaError NON_EMPTY_GROUP
-    while it does; StoreError.
+    stands, if it has read the topic itself until now; else where its configs say. `read`: see `read_by`. Raises
+    KafkaError NON_EMPTY_GROUP while it does; StoreError.
     """
-    assigned = await until_loaded(partial(groups.assignment, group))
-    if any(topics.get(topic.name) for topics in assigned.values()):
+    if topic.name in read:
         raise KafkaError(
             Error.NON_EMPTY_GROUP,
             f"Consumers of group {group} read '{topic.name}' itself: stop them first. The lanes go on where the "
@@ -171,7 +177,8 @@ async def both(
     try:
         starts = new.starts
         if starts is None:
-            starts = await begins(node, known, groups, base, subscription, config)
+            read = await read_by(groups, subscription)
+            starts = await begins(node, known, groups, read, base, subscription, config)
         # whoever gave them may have seen the topic before it grew, or one of that name before it
         count = len(base.partitions)
         starts = [*starts[:count], *[0] * (count - len(starts))]

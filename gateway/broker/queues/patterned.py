@@ -288,6 +288,7 @@ class PatternedQueues:
         served: list[tuple[Subscription, Callable[[SubscriptionRow], SubscriptionRow]]] = []
         new: list[Write] = []
         topics: list[Topic] = []
+        read = await making.read_by(self._groups(), group)
         for count, name in enumerate(sorted(found)):
             if count % _PAGE == _PAGE - 1:
                 await asyncio.sleep(0)
@@ -299,7 +300,7 @@ class PatternedQueues:
             topics.append(topic)
             there = known.by_id(group, topic.topic_id)
             if there is None:
-                starts = await making.begins(node, known, self._groups(), topic, group, begin)
+                starts = await making.begins(node, known, self._groups(), read, topic, group, begin)
                 new += self._new(over, topic, starts)
                 continue
             making.check_free(node, there, over.name)

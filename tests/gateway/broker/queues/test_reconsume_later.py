@@ -98,17 +98,23 @@ def test_letters_of_both_kinds_wait_for_a_slow_disk_side_by_side() -> None:
     run(test)
 
 
+async def _on_its_way(world: World, delay_ms: int) -> Disk:
+    """A record whose retry letter waits for this disk."""
+    await queued(world)
+    await world.topic("t-g-RETRY")
+    await world.produce(*numbers(0, 1))
+    client = Client(world)
+    await client.read()
+    partition = world.at().partition
+    partition.log = disk = Disk(partition.log)
+    await client.commit(f"ack1;r:{delay_ms}=0")
+    assert disk.waiting
+    return disk
+
+
 def test_it_does_not_come_again_while_its_letter_waits_for_a_slow_disk() -> None:
     async def test(world: World) -> None:
-        await queued(world)
-        await world.topic("t-g-RETRY")
-        await world.produce(*numbers(0, 1))
-        client = Client(world)
-        await client.read()
-        source = world.at()
-        source.partition.log = disk = Disk(source.partition.log)
-        await client.commit("ack1;r:0=0")
-        assert disk.waiting
+        disk, source = await _on_its_way(world, 0), world.at()
         await world.pass_time(ON_ITS_WAY_MS - 1)
         again = Client(world)
         assert await again.read() == {}
@@ -123,15 +129,7 @@ def test_it_does_not_come_again_while_its_letter_waits_for_a_slow_disk() -> None
 
 def test_it_waits_longer_for_its_letter_if_that_was_said() -> None:
     async def test(world: World) -> None:
-        await queued(world)
-        await world.topic("t-g-RETRY")
-        await world.produce(*numbers(0, 1))
-        client = Client(world)
-        await client.read()
-        source = world.at()
-        source.partition.log = disk = Disk(source.partition.log)
-        await client.commit("ack1;r:5000=0")
-        assert disk.waiting
+        await _on_its_way(world, 5_000)
         await world.pass_time(4_999)
         assert await Client(world).read() == {}
 

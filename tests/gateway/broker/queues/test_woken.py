@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import pairwise
 
 import pytest
@@ -11,6 +10,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.queues.lane import READ_MS
 from gateway.broker.queues.source import AGAIN_MS, Source
 from gateway.wire.errors import Error
+from tests.gateway.broker.held import until
 from tests.gateway.broker.queues.reading import KINDS, numbers, own, queue_of, queued
 from tests.gateway.broker.queues.session import Session, keys_of
 from tests.gateway.broker.subscriptions.disk import Disk
@@ -47,12 +47,12 @@ def test_what_comes_while_a_disk_is_asked_is_given() -> None:
         slow = world.at(index=1).partition
         slow.log = disk = Disk(slow.log)
         await world.produce(b"100", index=1, key=keys[1])
-        await _until(lambda: bool(disk.waiting))
+        await until(lambda: bool(disk.waiting))
         assert queue.at[0].giving, "it is woken, and looks for its keys there"
         await world.produce(b"7", key=keys[0])
         disk.cold = False
         await disk.go()
-        await _until(lambda: not queue.at[0].giving)
+        await until(lambda: not queue.at[0].giving)
         await session.read()
         assert session.came[0] == [7]
 
@@ -287,10 +287,3 @@ def test_a_partition_that_cannot_be_had_is_asked_ever_more_rarely(monkeypatch: p
         assert bad.wait_ms == good.wait_ms == AGAIN_MS
 
     run(test)
-
-
-async def _until(condition: object) -> None:
-    assert callable(condition)
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0)
