@@ -2,8 +2,8 @@
 
 About half a minute a turn (loads x rounds x 2), and half an hour for the memory after 15 minutes of load: two hours
 for all. Each load that is through is kept in .cache/bench/results.json, so that a run that was stopped goes on with
---resume, and single loads can be measured again with --only; whenever every load has its figures
-docs/PERFORMANCE.md is written.
+--resume, and single loads can be measured again with --only. Then docs/PERFORMANCE.md is written: rows that were not
+measured here stay as they are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from compat.bench import generator, machine, pulsar, report, results, runner, share_clients
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
+from compat.bench.queue import QUEUE
 from compat.bench.servers import make_server
 from compat.bench.share import SHARE, needs_clients
 from compat.peers import pulsar as pulsar_peer
@@ -27,6 +28,12 @@ from compat.spark.jars import SparkMissingError, ensure_spark_jars
 from compat.tools import PROJECT
 
 PAGE = PROJECT / "docs" / "PERFORMANCE.md"
+SECTIONS = (
+    report.Section(LOADS),
+    report.Section([load for load in SHARE if load not in QUEUE], report.SHARE_GROUPS, pulsar=True),
+    report.Section(QUEUE, report.QUEUE_TOPICS, pulsar=True),
+    report.Section(GROWTH, report.GROWTH),
+)
 
 
 def main() -> int:
@@ -139,17 +146,20 @@ def main() -> int:
 
 
 def write_page(output: Path, *, say: bool) -> int:
-    """Write the page if every load of the table has its figures; with `say`, name those that have none."""
-    rows, growth, share = results.load(LOADS), results.load(GROWTH), results.load(SHARE)
-    missing = {load.name for load in LOADS} - {row.outcome.load.name for row in rows}
-    if missing:
-        if say:
-            print(f"no figures yet of: {', '.join(sorted(missing))}", file=sys.stderr)
-        return 1
+    """Write the page: rows that are kept from runs here, and for the others what the page has. With `say`, name those
+    that have neither."""
+    every = (*LOADS, *SHARE, *GROWTH)
+    rows = results.load(every)
+    before = output.read_text() if output.exists() else ""
+    have = {row.outcome.load.name for row in rows}
+    titles = report.kept_lines(before)
+    missing = [load.name for load in every if load.name not in have and load.title not in titles]
+    if missing and say:
+        print(f"no figures yet of: {', '.join(missing)}", file=sys.stderr)
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(report.markdown(rows, growth, machine.describe(), share))
+    output.write_text(report.markdown(SECTIONS, rows, machine.describe(), before))
     print(f"\nwritten to {output}")
-    return 0
+    return 1 if missing and say else 0
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from compat.bench.loads import BEFORE, Metric
+from compat.bench.loads import BEFORE, Load, Metric
 from compat.bench.results import Row
 from compat.bench.runner import SERVERS, WITH_BEFORE, Outcome, last_line, number
 
@@ -120,53 +121,96 @@ SHARE_GROUPS = (
     "",
 )
 
+QUEUE_TOPICS = (
+    "## Queue topics",
+    "",
+    "Classic consumers of ordinary groups on a queue topic. Kafka has none, so Magnetar's figures stand",
+    "beside each other (plain consumption of the base topic, a share group) and beside Pulsar's, as",
+    "above. Targets without an x are of the figure itself.",
+    "",
+)
+
+GROWTH = ("## How cost grows", "", "One round each.", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of the page: its loads in their order, what stands above them, whether Pulsar has a column."""
+
+    loads: Sequence[Load]
+    above: Sequence[str] = ()
+    pulsar: bool = False
+
 
 def markdown(
-    rows: Sequence[Row], growth: Sequence[Row], machine: Mapping[str, str], share: Sequence[Row] = ()
+    sections: Sequence[Section], rows: Sequence[Row], machine: Mapping[str, str], before: str = ""
 ) -> str:
-    """The whole page: the table of targets, share groups, and how cost grows."""
-    lines = [
-        "# Performance",
-        "",
-        "Apache Kafka and Magnetar on one machine under the same loads, by turns (A B A B …), each turn with a",
-        "fresh server on an empty folder and no other server running. Figures are medians of the rounds, lowest and",
-        "highest in brackets; the ratio is Magnetar ÷ Kafka. Absolute figures wander from run to run on a shared",
-        "machine: only the ratio within one run counts, and a row is always of one run. Where a load shows what a",
-        "server can do, it is warmed up for 12 s at least, and until five seconds bring as many answers as the five",
-        "before, for a minute at most. How the loads are made: `compat/bench/README.md`. Where the time goes:",
-        "[PROFILES.md](PROFILES.md).",
-        "",
-        "This page is written by the command; do not edit it.",
-        "",
-        "    make bench",
-        "",
-        "| | |",
-        "|---|---|",
-        *(f"| {label} | {text} |" for label, text in machine.items()),
-        "",
-        *_table(rows),
-    ]
-    if share:
-        lines += [*SHARE_GROUPS, *_table(share)]
-    if growth:
-        lines += ["## How cost grows", "", "One round each.", "", *_table(growth)]
-    return "\n".join(lines)
+    """The whole page. A load without a row keeps the lines that it has on the page `before`, if it has any."""
+    kept = kept_lines(before)
+    tables = [(section, _table(section, rows, kept)) for section in sections]
+    return "\n".join(
+        [
+            "# Performance",
+            "",
+            "Apache Kafka and Magnetar on one machine under the same loads, by turns (A B A B …), each turn with",
+            "a fresh server on an empty folder and no other server running. Figures are medians of the rounds,",
+            "lowest and highest in brackets; the ratio is Magnetar ÷ Kafka. Absolute figures wander from run to",
+            "run on a shared machine: only the ratio within one run counts, and a row is always of one run. How",
+            "the loads are made: `compat/bench/README.md`. Where the time goes: [PROFILES.md](PROFILES.md).",
+            "",
+            "This page is written by the command; do not edit it. A row that is not measured again stays as it",
+            "was, with its date and commit; the machine is that of the newest row.",
+            "",
+            "    make bench",
+            "",
+            "| | |",
+            "|---|---|",
+            *(f"| {label} | {text} |" for label, text in machine.items()),
+            "",
+            *(line for section, table in tables if table for line in (*section.above, *table)),
+        ]
+    )
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
-    pulsar = _with_pulsar([row.outcome for row in rows])
-    head = (*(WITH_PULSAR if pulsar else HEAD), "measured")
-    lines = [_row(head), _row(("---",) * len(head))]
-    for row in rows:
+def kept_lines(page: str) -> dict[str, list[str]]:
+    """The lines of each load of a page, by its title as it stands there."""
+    kept: dict[str, list[str]] = {}
+    lines: list[str] | None = None
+    for line in page.splitlines():
+        if not line.startswith("| "):
+            lines = None
+            continue
+        title = line[2:].split(" | ", 1)[0]
+        if title in {"load", "---"}:
+            lines = []
+        elif title and lines is not None:
+            lines = kept[title] = [line]
+        elif lines is not None:
+            lines.append(line)
+    return kept
+
+
+def _table(section: Section, rows: Sequence[Row], kept: Mapping[str, Sequence[str]]) -> list[str]:
+    """The section's table, empty if none of its loads was ever measured."""
+    measured = {row.outcome.load.name: row for row in rows}
+    head = (*(WITH_PULSAR if section.pulsar else HEAD), "measured")
+    lines: list[str] = []
+    failed: list[str] = []
+    for load in section.loads:
+        row = measured.get(load.name)
+        if row is None:
+            lines += kept.get(_cell(load.title), ())
+            continue
         when = f"{row.when}, {row.commit}"
-        for cells in table([row.outcome], pulsar):
+        for cells in table([row.outcome], section.pulsar):
             lines.append(_row((*cells, when)))
             when = ""
-    lines.append("")
-    failed = failures([row.outcome for row in rows])
+        failed += failures([row.outcome])
+    if not lines:
+        return []
     if failed:
-        lines += ["What failed:", "", *(f"- {line}" for line in failed), ""]
-    return lines
+        failed = ["What failed:", "", *(f"- {line}" for line in failed), ""]
+    return [_row(head), _row(("---",) * len(head)), *lines, "", *failed]
 
 
 def _with_pulsar(outcomes: Sequence[Outcome]) -> bool:
@@ -180,4 +224,8 @@ def _with_pulsar(outcomes: Sequence[Outcome]) -> bool:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

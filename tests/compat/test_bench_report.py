@@ -57,7 +57,9 @@ def test_a_failure_is_never_a_figure(outcome: Outcome) -> None:
 
 def test_the_page_is_a_table_with_its_machine(outcome: Outcome) -> None:
     rows = [Row(outcome, "2026-01-02 03:04 UTC", "abc1234")]
-    page = report.markdown(rows, rows, {"CPU": "some | CPU"})
+    loads = [outcome.load]
+    sections = [report.Section(loads), report.Section(loads, report.GROWTH)]
+    page = report.markdown(sections, rows, {"CPU": "some | CPU"})
     lines = page.splitlines()
     heads = [i for i, line in enumerate(lines) if line.startswith("| load")]
     assert len(heads) == 2
@@ -67,8 +69,25 @@ def test_the_page_is_a_table_with_its_machine(outcome: Outcome) -> None:
         assert "2026-01-02 03:04 UTC, abc1234" in lines[head + 2]
         assert "2026" not in lines[head + 3]
     assert "| CPU | some | CPU |" in lines
-    assert "How cost grows" not in report.markdown(rows, [], {})
+    assert "How cost grows" not in report.markdown(sections[:1], rows, {})
     assert page.endswith("\n")
+
+
+def test_a_load_that_is_not_measured_again_keeps_its_lines(outcome: Outcome) -> None:
+    other = Outcome(Load("other", "Other", (RATE,), lambda turn: {}))
+    other.add("Kafka", {"rate": 1.0})
+    other.add("Magnetar", {"rate": 2.0})
+    sections = [report.Section([other.load, outcome.load])]
+    first = report.markdown(sections, [Row(outcome, "monday", "abc"), Row(other, "monday", "abc")], {})
+    assert report.markdown(sections, [], {}, first) == first
+    outcome.figures["Magnetar"].clear()
+    outcome.add("Magnetar", {"rate": 84000.0, "p99": 1.0})
+    again = report.markdown(sections, [Row(outcome, "tuesday", "def")], {}, first).splitlines()
+    changed = [(a, b) for a, b in zip(first.splitlines(), again, strict=True) if a != b]
+    assert [new for _, new in changed if "84,000" in new and "tuesday, def" in new] == [changed[0][1]]
+    assert len(changed) == 2
+    gone = report.markdown([report.Section([outcome.load])], [], {}, first)
+    assert "Other" not in gone
 
 
 def test_columns_line_up_in_a_terminal(outcome: Outcome) -> None:
