@@ -1,7 +1,10 @@
-"""What became of a settled record, where that can be known cheaply: whether it is a dead letter, and where.
+"""What became of a settled record, where that can be known cheaply: whether it is a dead letter or a retry letter, and
+where.
 
-Of an acknowledged record nothing is stored but that it is settled. A dead letter says where it came from, so its topic
-is looked through: the newest first, a stretch at a time with turns for others between, LOOKED_AT_MOST bytes at most.
+Of an acknowledged record nothing is stored but that it is settled. A letter says where it came from: a dead letter
+where the record was read last, and every letter which message it was at first, also one that died as a retry. So
+their topics are looked through: the newest first, a stretch at a time with turns for others between, LOOKED_AT_MOST
+bytes at most.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
-from gateway.wire import letters, records
+from gateway.broker.subscriptions import letter_names
+from gateway.wire import letters, properties, records
 from gateway.wire.batch import BatchError
 from store.api import StoreError
 
@@ -28,7 +32,7 @@ _WHOLE = letters.WHOLE.encode()
 
 
 class Buried(NamedTuple):
-    """Where a record's dead letter is."""
+    """Where a record's letter is."""
 
     topic: str
     partition: int
@@ -48,27 +52,58 @@ class Search(NamedTuple):
     whole: bool
 
 
-async def find_letter(at: SubscriptionPartition, offset: int) -> Search:
-    """The dead letter of a record of this subscription on this partition."""
-    subscription, node = at.subscription, at.node
+class _Record(NamedTuple):
+    """The record that is looked for: where it is read, and which message it is."""
+
+    topic: str
+    partition: int
+    group: str
+    offset: int
+    real_topic: str
+    message_id: str
+    """empty if nobody knows it any more"""
+
+
+async def find_letter(at: SubscriptionPartition, offset: int, message_id: str = "") -> Search:
+    """The dead letter of a record of this subscription on this partition, or of a retry of it."""
+    subscription = at.subscription
     # of retries the letters lie with those of the topic that they came from
     base = subscription.base or subscription.topic
     name = subscription.config.dead_letters_of(subscription.group, base)
+    return await _find(at, name, _wanted(at, offset, message_id))
+
+
+async def find_retry(at: SubscriptionPartition, offset: int, message_id: str) -> Search | None:
+    """The last retry letter that was written for a record when a consumer of a lane asked for it. None where there is
+    none to look for: of a record that is a retry itself.
+    """
+    subscription = at.subscription
+    if subscription.base is not None or not message_id:
+        return None
+    name = subscription.config.retries_of(subscription.group, subscription.topic)
+    return await _find(at, name, _wanted(at, offset, message_id))
+
+
+def _wanted(at: SubscriptionPartition, offset: int, message_id: str) -> _Record:
+    topic, group = at.subscription.topic, at.subscription.group
+    return _Record(topic, at.index, group, offset, letter_names.full_name(topic), message_id)
+
+
+async def _find(at: SubscriptionPartition, name: str, wanted: _Record) -> Search:
+    node = at.node
     topic = node.catalog.get(name)
     if topic is None:
         return Search(None, name, True)
     try:
         partition = await until_loaded(lambda: node.in_use.partition(topic, at.index % len(topic.partitions)))
-        found, whole = await _search(partition, subscription.topic, at.index, subscription.group, offset)
+        found, whole = await _search(partition, wanted)
     except (KafkaError, StoreError, BatchError):
         # what cannot be read there is told to whoever reads that topic
         return Search(None, name, False)
     return Search(found, name, whole)
 
 
-async def _search(
-    letters_of: Partition, topic: str, index: int, group: str, offset: int
-) -> tuple[Buried | None, bool]:
+async def _search(letters_of: Partition, wanted: _Record) -> tuple[Buried | None, bool]:
     """From stretch to stretch backwards, each read forwards."""
     start, end = letters_of.log_start, letters_of.high_watermark
     each = max(1, letters_of.size // max(1, end - start))
@@ -77,50 +112,69 @@ async def _search(
     while end > start and looked < LOOKED_AT_MOST:
         begin = max(start, end - stride)
         at = begin
+        best: Buried | None = None
         while at < end:
             buffers = letters_of.read(at, _STRETCH)
             data = b"".join(buffers if isinstance(buffers, list) else await buffers)
             if not data:
                 break
             looked += len(data)
-            found, behind = _among(data, topic, index, group, offset)
+            found, behind = _among(data, wanted)
             if found is not None:
-                return Buried(letters_of.topic.name, letters_of.index, *found), True
+                best = Buried(letters_of.topic.name, letters_of.index, *found)
             at = max(behind, at + 1)
             await asyncio.sleep(0)
+        if best is not None:
+            return best, True
         end = begin
     return None, end <= start
 
 
-def _among(
-    data: bytes, topic: str, index: int, group: str, offset: int
-) -> tuple[tuple[int, str, int, bool] | None, int]:
-    """(offset, reason, deliveries, whether it is a whole batch) of the letter among stored batches, and the offset
-    behind them.
+def _among(data: bytes, wanted: _Record) -> tuple[tuple[int, str, int, bool] | None, int]:
+    """(offset, reason, deliveries, whether it is a whole batch) of the last letter of the record among stored batches,
+    and the offset behind them.
     """
     behind = -1
-    number = b"%d" % offset
+    best: tuple[int, str, int, bool] | None = None
+    number = b"%d" % wanted.offset
     # letters are stored without compression: most batches are passed over without a look at their records
-    needle = letters.OFFSET.encode() + bytes((len(number) << 1,)) + number
-    wanted = {
-        letters.PARTITION: b"%d" % index,
-        letters.TOPIC: topic.encode(),
-        letters.GROUP: group.encode(),
-    }
+    needles = [letters.OFFSET.encode() + bytes((len(number) << 1,)) + number, _WHOLE]
+    if wanted.message_id:
+        needles.append(wanted.message_id.encode())
     for position, header in records.batches(data):
         behind = header.base_offset + header.last_offset_delta + 1
         end = position + header.size
-        if data.find(needle, position, end) < 0 and data.find(_WHOLE, position, end) < 0:
+        if all(data.find(needle, position, end) < 0 for needle in needles):
             continue
         for record in records.records(data[position:end]):
             said = {name: value for name, value in record.headers if value is not None}
-            if any(said.get(name) != value for name, value in wanted.items()):
+            whole = _read_there(said, record.value, wanted)
+            if whole is None and not _was(said, wanted):
                 continue
-            whole = letters.covered(record.value, said.get(letters.MESSAGE, b""))
-            if whole[0] <= offset <= whole[1] if whole is not None else said.get(letters.OFFSET) == number:
-                reason = said.get(letters.REASON, b"").decode("utf-8", "replace")
-                times = said.get(letters.DELIVERY_COUNT, b"")
-                deliveries = int(times) if times.isdigit() else 0
-                where = header.base_offset + record.offset_delta
-                return (where, reason, deliveries, whole is not None), behind
-    return None, behind
+            reason = said.get(letters.REASON, b"").decode("utf-8", "replace")
+            times = said.get(letters.DELIVERY_COUNT, b"")
+            deliveries = int(times) if times.isdigit() else 0
+            best = (header.base_offset + record.offset_delta, reason, deliveries, bool(whole))
+    return best, behind
+
+
+def _read_there(said: dict[str, bytes], value: bytes | None, wanted: _Record) -> bool | None:
+    """Whether the letter of a record that was read where the wanted one was is its whole batch; None of another's."""
+    place = (said.get(letters.TOPIC), said.get(letters.PARTITION), said.get(letters.GROUP))
+    if place != (wanted.topic.encode(), b"%d" % wanted.partition, wanted.group.encode()):
+        return None
+    whole = letters.covered(value, said.get(letters.MESSAGE, b""))
+    if whole is not None:
+        return True if whole[0] <= wanted.offset <= whole[1] else None
+    return False if said.get(letters.OFFSET) == b"%d" % wanted.offset else None
+
+
+def _was(said: dict[str, bytes], wanted: _Record) -> bool:
+    """Whether it was the wanted message at first."""
+    if not wanted.message_id:
+        return False
+    return (
+        said.get(properties.ORIGIN_MESSAGE_ID) == wanted.message_id.encode()
+        and said.get(properties.REAL_TOPIC) == wanted.real_topic.encode()
+        and said.get(properties.REAL_SUBSCRIPTION) == wanted.group.encode()
+    )

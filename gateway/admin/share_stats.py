@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import lane_stats
 from gateway.admin.exchange import RefusedError, iso
-from gateway.admin.settled import find_letter
+from gateway.admin.settled import find_letter, find_retry
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
 from semantics.subscriptions.config import SubscriptionConfig
@@ -378,7 +378,8 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
     offset = answer["offset"]
     # how often it failed is forgotten with the record; its letter knows
     del answer["failedDeliveries"]
-    search = await find_letter(at, offset)
+    message_id = answer.get("messageId", "")
+    search = await find_letter(at, offset, message_id)
     letter = search.found
     if letter is not None:
         answer["deadLetter"] = {
@@ -404,11 +405,20 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
             f"Record {offset} is not there any more, and is no dead letter in {search.topic}: the log begins at offset"
             f" {log_start}. Retention or DeleteRecords removed what lies before it.",
         )
+    again = await find_retry(at, offset, message_id)
+    if again is not None and again.found is not None:
+        retry = again.found
+        answer["retryLetter"] = {"topic": retry.topic, "partition": retry.partition, "offset": retry.offset}
+        answer["explanation"] = (
+            f"It went to the retry letter topic: offset {retry.offset} of {retry.topic}, partition"
+            f" {retry.partition}. What became of it since: magnetar-admin topics explain"
+            f" {retry.topic}-partition-{retry.partition} -s {at.subscription.group} --offset {retry.offset}."
+        )
+        return
     beyond = "" if search.whole else ", as far as its latest 64 MiB tell"
     answer["explanation"] = (
-        "It is settled: acknowledged, sent to the retry letter topic, skipped, expired, or before the subscription's "
-        f"start. It is no dead letter in"
-        f" {search.topic}{beyond}."
+        "It is settled: acknowledged, sent to the retry letter topic by its consumer, skipped, expired, or before the"
+        f" subscription's start. It is no dead letter in {search.topic}{beyond}."
     )
 
 

@@ -444,7 +444,7 @@ def add_to(topics: click.Group) -> None:
 _MOVED = {
     "skipped": (
         "Skipped messages of {topic} for {subscription}",
-        ": {count} acknowledged that nobody had read",
+        ": {count} acknowledged that were open",
     ),
     "cleared": ("Cleared the backlog of {subscription} on {topic}", ": acknowledged {count}"),
     "reset": ("Reset {subscription} on {topic}", ": {count} to deliver"),

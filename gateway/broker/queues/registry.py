@@ -308,8 +308,12 @@ class Queues:
         if self.node.topics.get(topic).queue is not None:
             raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
         name = name_of(topic, subscription)
-        if self.node.catalog.get(name) is not None:
-            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        there = self.node.catalog.get(name)
+        if there is not None:
+            hint = (
+                f" It has {len(there.partitions)} lanes; CreatePartitions adds some." if there.queue else ""
+            )
+            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.{hint}")
         return name
 
     async def make_over(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -237,6 +238,40 @@ def test_a_record_in_hand_is_told_with_its_lane_and_offset(serve: Serve) -> None
         assert waits["explanation"].endswith(f"It was last delivered at offset 1 of lane 0 of {NAME}.")
         assert (settled["state"], settled["delivery"]) == ("DONE", {"lane": 0, "offset": 3, "open": False})
         assert (await explain(admin, 2))["deadLetter"]["topic"] == "orders-billing-DLQ"
+
+    serve(test)
+
+
+def test_a_message_is_followed_to_its_retry_letter_and_to_the_dead_letter_of_that(serve: Serve) -> None:
+    """By which message a letter was at first: the offsets on the topic of retries are others."""
+
+    async def test(admin: Admin) -> None:
+        work = await queue(admin, lanes=1)
+        client = reader(admin)
+        await client.read()
+        work.commit(0, 5, "ack1;r:0=3", member=True)
+        async with asyncio.timeout(30):
+            while "retryLetter" not in (told := await explain(admin, 3)):
+                await asyncio.sleep(0)
+        assert told["retryLetter"] == {"topic": "orders-billing-RETRY", "partition": 0, "offset": 0}
+        asked = "orders-billing-RETRY-partition-0 -s billing --offset 0"
+        assert asked in told["explanation"]
+        answer = await admin.ask(
+            "GET", "P/orders-billing-RETRY-partition-0/subscription/billing/explain?offset=0"
+        )
+        assert answer.status == 200, answer
+        # of its neighbours nothing is said
+        for other in (0, 2, 4):
+            assert not {"retryLetter", "deadLetter"} & (await explain(admin, other)).keys()
+        async with asyncio.timeout(30):
+            while 5 not in await client.read():
+                await admin.broker.write([])
+        work.commit(0, 6, "ack1;d=5", member=True)
+        async with asyncio.timeout(30):
+            while "deadLetter" not in (told := await explain(admin, 3)):
+                await asyncio.sleep(0)
+        assert (told["deadLetter"]["topic"], told["deadLetter"]["offset"]) == ("orders-billing-DLQ", 0)
+        assert not {"retryLetter", "deadLetter"} & (await explain(admin, 0)).keys()
 
     serve(test)
 

@@ -74,7 +74,7 @@ def test_writes_send_what_pulsar_admin_sends(
         ("clear-backlog orders -s billing", ("POST", "/subscription/billing/skip_all"), {"messages": 2},
          "Cleared the backlog of billing on orders: acknowledged 2 messages."),
         ("skip orders -s billing -n 5", ("POST", "/subscription/billing/skip/5"), {"messages": 2},
-         "Skipped messages of orders for billing: 2 messages acknowledged that nobody had read."),
+         "Skipped messages of orders for billing: 2 messages acknowledged that were open."),
         ("reset-cursor orders -s billing -m earliest", ("POST", "/subscription/billing/resetcursor"),
          {"messages": 9}, "Reset billing on orders: 9 messages to deliver."),
         ("unsubscribe orders -s billing", ("DELETE", "/subscription/billing"), {},

@@ -90,7 +90,8 @@ def test_a_subscription_that_is_there_is_not_made_another_without_a_word() -> No
 def test_it_is_made_once() -> None:
     async def test(world: World) -> None:
         await queued(world, 2)
-        await refused(world, Error.TOPIC_ALREADY_EXISTS, "t", "g", 2)
+        why = await refused(world, Error.TOPIC_ALREADY_EXISTS, "t", "g", 2)
+        assert "It has 2 lanes; CreatePartitions adds some." in why
         assert world.subscription().row.queue == NAME
         # nothing of the first was lost
         await world.produce(b"a")
