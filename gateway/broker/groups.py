@@ -164,6 +164,11 @@ class Groups(Machines[ClassicGroup]):
         core = self.get(group_id)
         return core is not None and core.state is State.STABLE
 
+    def rebalancing(self, group_id: str) -> bool:
+        """Whether its members are about to share partitions out anew. Raises KafkaError; Loading."""
+        core = self.get(group_id)
+        return core is not None and core.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
+
     def _happen(self, core: ClassicGroup, effect: Any) -> None:
         if type(effect) is Gone:
             self._following.member_gone(core.group_id, effect.member_id, crashed=effect.crashed)

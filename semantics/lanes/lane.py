@@ -300,6 +300,19 @@ class Lane:
             served += sum(stop - first for first, stop in self.served.outside(begin, end))
         return served
 
+    def follow(self, before: Lane, *, stored: bool) -> None:
+        """It was loaded in the place of `before`: what was served is known. `stored`: all of that is; else what is open
+        now may have been closed there, and been served before.
+        """
+        for begin, end in before.served:
+            for first, stop in list(self.open_ranges(begin, end)):
+                self.served.add(first, stop)
+        if stored:
+            self._before = min(before._before, self.end)
+            self._shown = Ranges()
+            for begin, end in before._shown:
+                self._shown.add(max(begin, self.open), min(end, self.end))
+
     def let_go(self) -> None:
         """Its consumer has it no more, and with it what it was served before the gateway started."""
         self._before = self.start

@@ -85,6 +85,20 @@ class Lanes:
         else:
             self._suspected.discard(number)
 
+    def follow(self, before: Lanes) -> None:
+        """They stand in the place of these: whose they are is known, and what is suspect. Lanes that there are more are
+        nobody's yet.
+        """
+        number = min(len(self.lanes), len(before.lanes))
+        self.owners[:number] = before.owners[:number]
+        if self.shared == before.shared:
+            self._suspects = (
+                [before._suspects[0]] * len(self.lanes)
+                if self.shared
+                else [*before._suspects[:number], *self._suspects[number:]]
+            )
+            self._suspected = {each for each in before._suspected if each < len(self.lanes)}
+
     def of(self, member: str) -> list[int]:
         """The lanes that a member has."""
         return [number for number, owner in enumerate(self.owners) if owner == member]

@@ -24,6 +24,10 @@ class ClassicGroups(Protocol):
         """Whether its members have what was shared out last, and share nothing out now."""
         ...
 
+    def rebalancing(self, group_id: str, /) -> bool:
+        """Whether its members are about to share partitions out anew."""
+        ...
+
     def committed(self, group_id: str, topic: Topic, partitions: Sequence[int], /) -> list[Committed | None]:
         """What one that is loaded has committed in a topic, None where it has not. Raises StoreError."""
         ...

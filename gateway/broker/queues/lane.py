@@ -19,6 +19,8 @@ from gateway.broker.queues import rows
 from gateway.broker.queues.source import AGAIN_MS
 from gateway.promise import Promise
 from gateway.wire.batch import empty_batch
+from semantics.lanes.lane import Piece as Deliveries
+from semantics.lanes.lane import by_source
 from semantics.taken import number_of
 from store.api import Corrupt, Durability, Outcome, Piece, Store, StoreError
 from store.pending import Asking, Pending, drive
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.lanes.lane import Lane
-    from semantics.lanes.lane import Piece as Deliveries
     from semantics.lanes.lanes import Lanes
     from semantics.lanes.runs import Run
 
@@ -59,6 +60,11 @@ class Dealing(Protocol):
     @property
     def gone(self) -> bool:
         """Whether another object stands for it by now, or none."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """Whether it says what is not stored, and never will be."""
         ...
 
     @property
@@ -127,7 +133,7 @@ class LaneAtWork:
         self.bytes_out = 0
         self.watchers: set[Watcher] = set()
         # monotonic ms: when something of it was settled, or the first of what somebody has was sent
-        self.moved_at = 0
+        self.moved_at = queue.node.clock.monotonic_ms()
         # from where to where the last fetch found that nothing can be read
         self._barren = -1, -1
         # True when somebody has read all there is and was given nothing since
@@ -271,7 +277,7 @@ class LaneAtWork:
 
     def stuck(self, now: int, timeout_ms: int) -> bool:
         """Whether somebody has had deliveries for so long and settled none of them."""
-        return now - self.moved_at >= timeout_ms and next(self.lane.sent_and_open(), None) is not None
+        return now - self.moved_at >= timeout_ms and self.lane.in_hand > 0
 
     # -- what it is given -------------------------------------------------------------------------------------------
 
@@ -471,7 +477,7 @@ class LaneAtWork:
     def writes(self, commit: Gathered) -> None:
         self._touched = False
         self._sent.append(self.lane.end)
-        if self.queue.gone:
+        if self.queue.lost:
             return
         if self._given:
             commit.writes.append(rows.writes_runs(self.id, self._given))
@@ -506,6 +512,20 @@ class LaneAtWork:
                 watcher.wake(readable, appended)
             except Exception:
                 log.exception("a waiter failed", extra={"topic": self.queue.name, "partition": self.index})
+
+    def take_back_given(self) -> None:
+        """What the open turn was to store of what it was given is not stored: it has not been given. Else a cursor that
+        lives on would take it for what the rows say of an earlier delivery.
+        """
+        for source_id, ranges in by_source(Deliveries(run, run.at, run.end) for run in self._given).items():
+            if (source := self.queue.sources.get(source_id)) is not None:
+                source.give_back(self.consumer, ranges)
+        self._given = []
+
+    def follow(self, before: LaneAtWork) -> None:
+        """It stands in the place of this one: what its consumer was sent is known."""
+        self.lane.follow(before.lane, stored=not before.queue.lost)
+        self.moved_at = before.moved_at
 
     def close(self) -> None:
         """Nobody is to read this object any more."""

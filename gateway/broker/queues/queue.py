@@ -2,7 +2,8 @@
 
 Lanes and cursors say one thing together, so they are loaded together and thrown away together: when a commit fails, or
 a cursor is read again for whatever reason, the whole queue is read again by whoever asks next. What a lane holds is
-said by its own rows; a cursor that was loaded is told of it before it deals anything.
+said by its own rows; a cursor that was loaded is told of it before it deals anything. A queue that is only to be read
+anew, since its topics have changed, is `retire`d: what the open turn has of it is right, and is stored.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class Queue:
         self._config = config
         # True when another object stands for it by now, or none
         self.gone = False
+        # True when it says what is not stored, and never will be
+        self.lost = False
         # while consumers are to hear that there are more lanes
         self.news: News | None = None
         # the catalog's, when its sources were looked at last
@@ -358,15 +361,34 @@ class Queue:
 
     def throw_away(self, why: str) -> None:
         """What is in memory is not what is stored: it is read again by whoever asks next."""
+        if self.lost:
+            return
+        self.lost = True
+        for each in self.at:
+            each.take_back_given()
+        self.retire(why)
+
+    def retire(self, why: str) -> None:
+        """It is read again by whoever asks next, when what the open turn has of it is stored."""
         if self.gone:
             return
         self.gone = True
         log.info("%s is read again from the store: %s", self.name, why)
         self.close()
 
+    def follow(self, before: Queue) -> None:
+        """It stands in the place of one that this process had: what its consumers were sent is known. Lanes that it has
+        more are nobody's yet.
+        """
+        self.lanes.follow(before.lanes)
+        for at, was in zip(self.at, before.at, strict=False):
+            at.follow(was)
+
     def cursor_lost(self) -> None:
-        """A cursor was thrown away, with what it knew of the lanes."""
-        self.throw_away("a cursor was thrown away")
+        """A cursor was thrown away, with what it knew of the lanes. What they say is stored all the same: of the other
+        cursors the other half of it is, and what this one has not stored is delivered again.
+        """
+        self.retire("a cursor was thrown away")
 
     def cursors_moved(self) -> None:
         """An administrator has skipped records, or begun anew elsewhere: what lanes do not hold any more is closed, and
@@ -376,12 +398,12 @@ class Queue:
             return
         if any(each.giving for each in self.at):
             # what they are about to have was acquired before
-            self.throw_away("cursors were moved while lanes were given more")
+            self.retire("cursors were moved while lanes were given more")
             return
         try:
             self._close_lost(Source.held)
         except KafkaError as error:
-            self.throw_away(f"cursors were moved while one could not be had: {error}")
+            self.retire(f"cursors were moved while one could not be had: {error}")
             return
         self.give_all()
 

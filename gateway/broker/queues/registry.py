@@ -90,7 +90,7 @@ class Queues:
                 ):
                     found.version = self.node.catalog.version
                     return found
-                found.throw_away("its topics have changed")
+                found.retire("its topics have changed")
             if found.being_written:
                 # the rows are not yet what was said; clients come again at once
                 raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The lanes are being written.")
@@ -173,11 +173,19 @@ class Queues:
             fsync=any(source.at.partition.durability == "fsync" for source in sources),
         )
         queue.version = node.catalog.version
+        before = self._live.get(topic.topic_id)
+        if before is not None:
+            queue.follow(before)
         queue.news = self._news_of(topic)
         self._live[topic.topic_id] = queue
         for _, its in read:
             its.holder = queue
-        queue.assigned(assigned)
+        assert topic.queue is not None
+        if before is None or not self._groups().rebalancing(topic.queue.subscription):
+            queue.assigned(assigned)
+        else:
+            # whose they were, until it is said anew
+            queue.give_all()
         return queue
 
     def _config_of(
@@ -252,7 +260,7 @@ class Queues:
                     queue.left(member)
             except KafkaError as error:
                 # nothing of what it had counts, and all of it is delivered again
-                queue.throw_away(f"a member went while a cursor could not be had: {error}")
+                queue.retire(f"a member went while a cursor could not be had: {error}")
 
     # -- made and deleted -------------------------------------------------------------------------------------------
 
@@ -385,7 +393,7 @@ class Queues:
                 and news.again(now, self._newest_connection())
             ):
                 # fetches that wait on a lane ask nothing before it is read again
-                queue.throw_away("some of its lanes are nobody's")
+                queue.retire("some of its lanes are nobody's")
                 self._rebalance(queue.topic)
 
     def topic_changed(self, name: str) -> None:
@@ -394,7 +402,7 @@ class Queues:
         """
         for queue in list(self._live.values()):
             if not queue.gone and self.served.may_read(queue.topic, name) and not self._up_to_date(queue):
-                queue.throw_away(f"topic {name} has changed")
+                queue.retire(f"topic {name} has changed")
 
     def _news_of(self, topic: Topic) -> News | None:
         news = self._news.get(topic.topic_id)
@@ -431,7 +439,7 @@ class Queues:
         live = self._live.get(queue.topic_id)
         if live is not None and not live.gone and not self._up_to_date(live):
             # it looked between the two commits
-            live.throw_away(f"topic {retries} has changed")
+            live.retire(f"topic {retries} has changed")
 
     def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What goes with the deletion of a topic: see `Topics.followed_by`. Raises KafkaError."""
