@@ -45,7 +45,15 @@ async def of_delivery(broker: Broker, queue: Queue, lane: int, offset: int) -> S
         said = f"It is of record {record} of {at.subscription.topic}, partition {at.index}. {error.reason}"
         raise RefusedError(error.status, said) from None
     answer["topic"], answer["partition"] = at.subscription.topic, at.index
-    _add(broker, queue, answer, found)
+    last = found
+    if not found.open:
+        # the record may have been delivered again since, on another lane too
+        last = await find(queue, at.id, record, None) or found
+    _add(broker, queue, answer, last)
+    if last != found:
+        answer["explanation"] = (
+            f"Delivery {offset} of lane {lane} is over; its record was delivered again. {answer['explanation']}"
+        )
     return answer
 
 
@@ -181,6 +189,11 @@ class _Lanes:
 
     def _full(self, view: LaneView) -> str:
         assert view.member is not None
+        if not view.allowed and not view.suspects:
+            return (
+                f"Lane {view.lane} is given nothing for now: {self._name(view.member)} is to have one message alone, on"
+                " another of its lanes, since a consumer was lost with it again and again."
+            )
         if view.allowed < view.window:
             return (
                 f"Lane {view.lane} may have {view.allowed} open, and has {view.open}: {view.suspects} messages were in"

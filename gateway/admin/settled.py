@@ -10,6 +10,7 @@ bytes at most.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.errors import KafkaError
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
 
 LOOKED_AT_MOST = 64 * 1024 * 1024
-"""Bytes of a dead letter topic that one question may look through."""
+"""Bytes of a topic of letters that one question may look through."""
+MOST_RECORDS = 10_000
+"""A batch with more is a client's own, and not looked at: it would hold up the loop."""
 _STRETCH = 1024 * 1024
 """Bytes that are read in one go."""
 
@@ -94,59 +97,89 @@ async def _find(at: SubscriptionPartition, name: str, wanted: _Record) -> Search
     topic = node.catalog.get(name)
     if topic is None:
         return Search(None, name, True)
-    try:
-        partition = await until_loaded(lambda: node.in_use.partition(topic, at.index % len(topic.partitions)))
-        found, whole = await _search(partition, wanted)
-    except (KafkaError, StoreError, BatchError):
-        # what cannot be read there is told to whoever reads that topic
-        return Search(None, name, False)
-    return Search(found, name, whole)
+    own = at.index % len(topic.partitions)
+    # its retries may have been on a topic with other partitions
+    others = [index for index in range(len(topic.partitions)) if index != own] if wanted.message_id else []
+    left, all_of_it = LOOKED_AT_MOST, True
+    for index in [own, *others]:
+        try:
+            partition = await until_loaded(partial(node.in_use.partition, topic, index))
+            found, whole, looked = await _search(partition, wanted, left)
+        except (KafkaError, StoreError):
+            # what cannot be read there is told to whoever reads that topic
+            all_of_it = False
+            continue
+        if found is not None:
+            return Search(found, name, True)
+        left -= looked
+        all_of_it = all_of_it and whole
+    return Search(None, name, all_of_it)
 
 
-async def _search(letters_of: Partition, wanted: _Record) -> tuple[Buried | None, bool]:
-    """From stretch to stretch backwards, each read forwards."""
+async def _search(letters_of: Partition, wanted: _Record, most: int) -> tuple[Buried | None, bool, int]:
+    """From stretch to stretch backwards, each read forwards, about `most` bytes: the letter, whether all was looked
+    through, and how much was.
+    """
     start, end = letters_of.log_start, letters_of.high_watermark
     each = max(1, letters_of.size // max(1, end - start))
     stride = max(1, _STRETCH // each)
     looked = 0
-    while end > start and looked < LOOKED_AT_MOST:
+    # the last one of the message, where none is of the very record
+    second: Buried | None = None
+    while end > start:
         begin = max(start, end - stride)
         at = begin
         best: Buried | None = None
         while at < end:
+            if looked >= most:
+                return best or second, False, looked
             buffers = letters_of.read(at, _STRETCH)
             data = b"".join(buffers if isinstance(buffers, list) else await buffers)
             if not data:
                 break
             looked += len(data)
-            found, behind = _among(data, wanted)
-            if found is not None:
-                best = Buried(letters_of.topic.name, letters_of.index, *found)
+            exact, other, behind = _among(data, wanted)
+            if exact is not None:
+                best = Buried(letters_of.topic.name, letters_of.index, *exact)
+            elif other is not None and best is None:
+                second = Buried(letters_of.topic.name, letters_of.index, *other)
             at = max(behind, at + 1)
             await asyncio.sleep(0)
-        if best is not None:
-            return best, True
+        if best is not None or second is not None:
+            return best or second, True, looked
         end = begin
-    return None, end <= start
+    return None, True, looked
 
 
-def _among(data: bytes, wanted: _Record) -> tuple[tuple[int, str, int, bool] | None, int]:
-    """(offset, reason, deliveries, whether it is a whole batch) of the last letter of the record among stored batches,
-    and the offset behind them.
+_Letter = tuple[int, str, int, bool]
+"""(offset, reason, deliveries, whether it is a whole batch)"""
+
+
+def _among(data: bytes, wanted: _Record) -> tuple[_Letter | None, _Letter | None, int]:
+    """Of letters among stored batches the last one of the very record, and the last one of a retry of it; and the
+    offset behind them.
     """
     behind = -1
-    best: tuple[int, str, int, bool] | None = None
+    exact: _Letter | None = None
+    other: _Letter | None = None
     number = b"%d" % wanted.offset
-    # letters are stored without compression: most batches are passed over without a look at their records
+    # most batches are passed over without a look at their records
     needles = [letters.OFFSET.encode() + bytes((len(number) << 1,)) + number, _WHOLE]
     if wanted.message_id:
         needles.append(wanted.message_id.encode())
     for position, header in records.batches(data):
         behind = header.base_offset + header.last_offset_delta + 1
         end = position + header.size
+        if header.codec or header.count > MOST_RECORDS:
+            continue
         if all(data.find(needle, position, end) < 0 for needle in needles):
             continue
-        for record in records.records(data[position:end]):
+        try:
+            listed = list(records.records(data[position:end]))
+        except BatchError:
+            # whoever reads that topic is told
+            continue
+        for record in listed:
             said = {name: value for name, value in record.headers if value is not None}
             whole = _read_there(said, record.value, wanted)
             if whole is None and not _was(said, wanted):
@@ -154,8 +187,12 @@ def _among(data: bytes, wanted: _Record) -> tuple[tuple[int, str, int, bool] | N
             reason = said.get(letters.REASON, b"").decode("utf-8", "replace")
             times = said.get(letters.DELIVERY_COUNT, b"")
             deliveries = int(times) if times.isdigit() else 0
-            best = (header.base_offset + record.offset_delta, reason, deliveries, bool(whole))
-    return best, behind
+            found = header.base_offset + record.offset_delta, reason, deliveries, bool(whole)
+            if whole is None:
+                other = found
+            else:
+                exact = found
+    return exact, other, behind
 
 
 def _read_there(said: dict[str, bytes], value: bytes | None, wanted: _Record) -> bool | None:
@@ -170,10 +207,13 @@ def _read_there(said: dict[str, bytes], value: bytes | None, wanted: _Record) ->
 
 
 def _was(said: dict[str, bytes], wanted: _Record) -> bool:
-    """Whether it was the wanted message at first."""
+    """Whether it was the wanted message at first. A dead letter that was read where that lies is of another record: of
+    one that somebody made of an earlier letter.
+    """
     if not wanted.message_id:
         return False
-    return (
+    dead = letters.REASON in said
+    return not (dead and said.get(letters.TOPIC) == wanted.topic.encode()) and (
         said.get(properties.ORIGIN_MESSAGE_ID) == wanted.message_id.encode()
         and said.get(properties.REAL_TOPIC) == wanted.real_topic.encode()
         and said.get(properties.REAL_SUBSCRIPTION) == wanted.group.encode()

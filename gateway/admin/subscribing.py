@@ -11,9 +11,11 @@ from gateway.admin.groups import PAGE
 from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.topics import Found, find, named
 from gateway.broker.catalog import MOST_LANES
+from gateway.broker.errors import KafkaError
 from gateway.broker.queues.making import New
 from gateway.broker.subscriptions import letter_names
 from gateway.config import subscription_configs
+from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -92,7 +94,11 @@ async def create(context: Context, call: Call) -> Reply:
     lanes = call.whole_number("lanes", 1, MOST_LANES)
     if lanes and kind == FAILOVER:
         raise RefusedError(400, "A subscription that lanes serve is shared or key_shared.")
-    there = RefusedError(409, f"{found.name} has a subscription {name} already.")
+    there = RefusedError(
+        409,
+        f"{found.name} has a subscription {name} already."
+        + (" Leave properties and --enableRetry out to have lanes serve it from now on." if lanes else ""),
+    )
     existing = broker.subscriptions.by_id(name, topic.topic_id)
     if existing is not None and lanes and not properties and not retries:
         await broker.queues.make(topic.name, name, lanes, {subscription_configs.TYPE: kind} if kind else {})
@@ -125,7 +131,16 @@ async def create(context: Context, call: Call) -> Reply:
         if retry_topic is not None:
             await broker.subscriptions.make_retries(name, topic.name, retry_topic)
         return json({"kept": True}) if committed else DONE
-    await broker.share_groups.make(name)
+    try:
+        await broker.share_groups.make(name)
+    except KafkaError as error:
+        if error.code != Error.GROUP_ID_NOT_FOUND:
+            raise
+        raise RefusedError(
+            409,
+            f"{name} is a consumer group, and cannot be a share group as well. With --lanes N its consumers read the"
+            " subscription through a queue topic; or choose another name.",
+        ) from None
     if not await broker.subscriptions.make(name, topic.name, starts, overrides, properties, retry_topic):
         raise there
     if retry_topic is not None:

@@ -217,11 +217,11 @@ async def _check_unused(context: Context, call: Call, found: Found) -> None:
         return
     broker = context.broker
     busy = await groups.connected(broker, found.topic)
-    # its queue topics go with it
+    # its queue topics go with it, or lose what it has
     queues = {row.queue async for row in broker.subscriptions.each_of_topic(found.topic.topic_id)}
     for name in sorted(queues):
         lanes = broker.catalog.get(name)
-        if lanes is not None and lanes.queue is not None and not lanes.queue.pattern:
+        if lanes is not None:
             busy += [f"{group} (of {name})" for group in await groups.connected(broker, lanes)]
     if busy:
         shown = ", ".join(busy[:5]) + (" and others" if len(busy) > 5 else "")

@@ -28,7 +28,7 @@ from gateway.coordinators.offsets import Committed
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from semantics.lanes.marks import MarksError, misspelt
+from semantics.lanes.marks import MarksError, misspelt, names_deliveries
 from store.api import Delete, Family, Put, StoreError, Write
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ def _settle(broker: Broker, group: str, queued: list[_Queued], member: bool) -> 
                     "commit with metadata that is nearly of a queue topic",
                     extra={"group": group, "topic": each.topic.name, "lane": each.lane, "reason": why},
                 )
+            # what was wrong before explains nothing any more
+            broker.queues.refusals.forget(each.topic.partitions[each.lane])
             rows.append(each.row)
     return rows
 
@@ -164,7 +166,9 @@ def _refused(
         "commit refused",
         extra={"group": group, "topic": topic.name, "lane": lane, "offset": offset, "reason": why},
     )
-    broker.queues.refusals.note(topic.partitions[lane], offset, metadata, why, broker.clock.wall_ms())
+    # the byte that ends a string in C is some clients' own
+    said = (metadata or "").removesuffix("\0")
+    broker.queues.refusals.note(topic.partitions[lane], offset, said, why, broker.clock.wall_ms())
 
 
 def _sorted_out(
@@ -211,7 +215,7 @@ def _sorted_out(
             elif offsets.metadata_too_large(one.committed_metadata, limit):
                 inside.append((index, Error.OFFSET_METADATA_TOO_LARGE))
                 if topic.queue is not None and topic.queue.subscription == request.group_id:
-                    said = one.committed_metadata or ""
+                    said = (one.committed_metadata or "").removesuffix("\0")
                     why = (
                         f"The metadata has {len(said)} characters, and offset.metadata.max.bytes is {limit}: name "
                         "spans (17-20) or gaps (+3*2), or commit a lower offset."
@@ -232,6 +236,9 @@ def _sorted_out(
                 if topic.queue is not None and topic.queue.subscription == request.group_id:
                     offset, metadata = one.committed_offset, one.committed_metadata
                     queued.append(_Queued(topic, index, offset, metadata, row, inside, len(inside) - 1))
+                elif topic.queue is not None and names_deliveries(one.committed_metadata):
+                    broker.queues.strangers.note(request.group_id, topic.name, topic.queue.subscription)
+                    rows.append(row)
                 elif lanes is not None:
                     number, gone = topic.partitions[index], Delete(Family.OFFSET, key)
                     moved.append(_Moved(lanes, number, one.committed_offset, gone, inside, len(inside) - 1))

@@ -92,8 +92,8 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--type", "kind", type=click.Choice(TYPES, case_sensitive=False),
-    help="shared and key_shared are for share groups, failover is for consumer groups. Without it: what the group's "
-    "configs say, shared if they say nothing.",
+    help="shared and key_shared are for share groups, and with --lanes for consumer groups of a queue topic; failover "
+    "is for consumer groups. Without it: what the group's configs say, shared if they say nothing.",
 )  # fmt: skip
 @click.option("-r", "--replicated", is_flag=True, help="Taken and ignored: there is one cluster.")
 @property_option

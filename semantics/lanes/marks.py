@@ -14,7 +14,8 @@ one before: `+2*3` leaves one offset out and names three. Names ascend within an
 
     ack1;n:5000=17,+3;d=21        17 and 20 come again after five seconds, 21 is a dead letter, all else is done
 
-Any metadata that does not begin so is somebody else's, and says nothing here. Source: docs/QUEUES.md.
+Metadata that begins with `ack`, a number and no letter is meant to be of this grammar, and refused when it is not. Any
+other is somebody else's, and says nothing here. Source: docs/QUEUES.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PREFIX = "ack1;"
 LARGEST = 2**63 - 1
 """of an offset, and of ms"""
 
-_OURS = re.compile(r"ack(\d+)(;|\0?$)", re.ASCII)
+_OURS = re.compile(r"ack(\d+)(;|\0?$|[\s:=,])", re.ASCII)
 _NEARLY = re.compile(r"\s*ack\s*\d*\s*[;:=]", re.ASCII | re.IGNORECASE)
 _ITEM = re.compile(r"([andr])(?::(\d{1,19}))?=(.*)", re.ASCII | re.DOTALL)
 _SPAN = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
@@ -75,7 +76,9 @@ def parse(metadata: str | None) -> Marks | None:
     # confluent-kafka for Python sends the byte that ends a string in C
     metadata = metadata.removesuffix("\0")
     if not metadata.startswith(PREFIX):
-        raise MarksError(f"ack{said[1]} is not known here; write ack1; and then what is named.")
+        raise MarksError(
+            f"{_short(metadata)} is not known here: write ack1 and a semicolon, and then what is named."
+        )
     seek = False
     named: list[Mark] = []
     rest = metadata[len(PREFIX) :]
@@ -98,6 +101,11 @@ def parse(metadata: str | None) -> Marks | None:
         if other.first <= one.last:
             raise MarksError(f"Offset {other.first} is named twice.")
     return Marks(tuple(named), seek)
+
+
+def names_deliveries(metadata: str | None) -> bool:
+    """Whether metadata is meant to name deliveries, rightly or not: nobody else's begins so."""
+    return metadata is not None and _OURS.match(metadata) is not None
 
 
 def misspelt(metadata: str | None) -> str | None:

@@ -78,6 +78,11 @@ def pattern_of(text: str) -> Pattern:
     return found
 
 
+def _pattern_of(topic: Topic) -> str:
+    assert topic.queue is not None
+    return topic.queue.pattern
+
+
 class PatternedQueues:
     """All of this node. They are few, so they are in memory."""
 
@@ -233,6 +238,13 @@ class PatternedQueues:
             raise KafkaError(Error.INVALID_REQUEST, "A subscription has a name.")
         pattern = pattern_of(text)
         name = letter_names.queue_over(subscription)
+        there = letter_names.over_pattern(node.catalog, subscription)
+        if there is not None:
+            raise KafkaError(
+                Error.TOPIC_ALREADY_EXISTS,
+                f"Topic '{name}' already exists. It is over {_pattern_of(there)!r} and has {len(there.partitions)}"
+                " lanes; CreatePartitions adds some.",
+            )
         node.topics.check_create(name, lanes, {})
         if subscription in self._over:
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made.")

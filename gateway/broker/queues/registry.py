@@ -19,7 +19,7 @@ from gateway.broker.queues.patterned import PatternedQueues, ShareGroups, left
 from gateway.broker.queues.queue import Queue
 from gateway.broker.queues.served import Served, name_of
 from gateway.broker.queues.source import Source
-from gateway.broker.queues.telling import Refusals
+from gateway.broker.queues.telling import Refusals, Strangers
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.wire.errors import Error
 from store.api import StoreError, Write, of_partition
@@ -69,6 +69,7 @@ class Queues:
         self._news: dict[bytes, News] = {}
         # for who asks why
         self.refusals = Refusals()
+        self.strangers = Strangers()
         self.patterned = PatternedQueues(node, subscriptions, groups, share_groups)
         self.served = Served(node, subscriptions, self.patterned)
         # as APIs and the admin server ask for them

@@ -5,6 +5,7 @@ Nothing is changed by looking, and no queue is loaded for it: of one that nobody
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 PAGE = 5_000
 """Runs that are looked at before the loop may do something else."""
+log = logging.getLogger("magnetar.queues")
+
 MOST_REFUSALS = 1_000
 _METADATA, _WHY = 200, 400
 """characters that are kept"""
@@ -55,6 +58,27 @@ class Refusals:
         self._last.pop(lane, None)
 
 
+class Strangers:
+    """Groups that name deliveries of a queue topic, and are not called like its subscription: what they say has no
+    effect, and the log tells it once of each, as long as they are remembered.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], None] = {}
+
+    def note(self, group: str, topic: str, subscription: str) -> None:
+        """One has committed."""
+        if (group, topic) in self._known:
+            return
+        if len(self._known) >= MOST_REFUSALS:
+            del self._known[next(iter(self._known))]
+        self._known[group, topic] = None
+        log.warning(
+            "commits of this group acknowledge nothing and name nothing: group.id is the subscription's name",
+            extra={"group": group, "topic": topic, "subscription": subscription},
+        )
+
+
 class LaneView(NamedTuple):
     """A lane as it is now."""
 
@@ -83,7 +107,7 @@ class LaneView(NamedTuple):
 
     @property
     def full(self) -> bool:
-        """Whether it is given nothing before something of it is settled."""
+        """Whether it is given nothing before something of it is settled, or of another lane of its member."""
         return self.open >= self.allowed
 
 

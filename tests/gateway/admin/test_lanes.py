@@ -14,6 +14,7 @@ from gateway.broker.machines import Caller
 from gateway.broker.queues.queue import Queue
 from gateway.broker.queues.registry import Queues
 from gateway.coordinators.classic_events import Join, Sync
+from gateway.wire import records
 from gateway.wire.errors import Error
 from tests.gateway.admin.billing import EARLIEST, Serve, explain, stats
 from tests.gateway.admin.conftest import Admin
@@ -384,6 +385,36 @@ def test_suspects_are_told_as_such(serve: Serve) -> None:
     serve(test)
 
 
+def test_beside_a_message_that_is_to_be_alone_other_lanes_of_its_member_say_so(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        work = await queue(admin, "key_shared", 1, 2, **{"pulsar.max.redeliver.count": "1"})
+        for _ in range(3):
+            await admin.broker.write([])
+        owners = [
+            (await admin.ask("GET", f"{PATH}/hash?key={key}")).json["owner"] for key in ("k", *"abcdefgh")
+        ]
+        one = int(owners[0].removeprefix("lane "))
+        other = 1 - one
+        key = dict(zip(owners, ("k", *"abcdefgh"), strict=True))[f"lane {other}"]
+        member = await join(admin, 0, 1)
+        await reader(admin, one).read()
+        # its consumer is lost with it: its last delivery is to come, and it alone
+        work.crashed(member)
+        work.assigned({member: [0, 1]})
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        now = admin.broker.clock.wall_ms()
+        batch = records.build_batch([records.Record(0, now, key.encode(), b"v", [])])
+        admin.broker.partition(topic, 0).append(batch, records.header(batch), now)
+        await admin.broker.write([])
+        client = reader(admin, one)
+        assert len(await client.read()) == 1
+        waits = (await explain(admin, 1))["explanation"]
+        assert f"Lane {other} is given nothing for now: {member} (biller at 10.0.0.7) is to have one" in waits
+
+    serve(test)
+
+
 def test_the_last_commit_that_was_refused_is_told(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await queue(admin, lanes=1)
@@ -425,10 +456,18 @@ def test_a_delivery_is_explained_by_its_lane_and_offset(serve: Serve) -> None:
         work.commit(1, 2, "ack1;n:0=1", member=True)
         await admin.broker.write([])
         await reader(admin, 1).read()
-        # an offset is one delivery, whatever became of the record since
+        # an offset is one delivery: of one that is over it is told where its record is by now
         old, new = [(await admin.ask("GET", f"{path}?offset={offset}")).json for offset in (1, 5)]
         assert [each["offset"] for each in (old, new)] == [1, 1]
-        assert [each["delivery"]["open"] for each in (old, new)] == [False, True]
+        assert [each["delivery"]["offset"] for each in (old, new)] == [5, 5]
+        assert new["explanation"].startswith(f"It is at offset 5 of lane 1 of {NAME}.")
+        before = "Delivery 1 of lane 1 is over; its record was delivered again. "
+        assert old["explanation"] == before + new["explanation"]
+        work.commit(1, 6, "", member=True)
+        await admin.broker.write([])
+        old = (await admin.ask("GET", f"{path}?offset=1")).json
+        assert old["explanation"].startswith(before)
+        assert old["explanation"].endswith(f"It was last delivered at offset 5 of lane 1 of {NAME}.")
         missing = await admin.ask("GET", f"{path}?offset=6")
         assert (missing.status, "ends at offset 6" in missing.json["reason"]) == (404, True)
         work.at[1].trim(1)

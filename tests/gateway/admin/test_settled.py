@@ -143,3 +143,124 @@ def test_a_record_that_is_not_there_any_more(serve: Serve) -> None:
         assert (gone.status, "begins at offset 4" in gone.json["reason"]) == (404, True)
 
     serve(test)
+
+
+def letter(offset: int, place: int | None, message_id: str = "") -> records.Record:
+    """A dead letter of group billing on orders: of the record at `place`, and of which message it was at first."""
+    headers: list[tuple[str, bytes | None]] = [
+        ("REAL_TOPIC", b"persistent://public/default/orders"),
+        ("REAL_SUBSCRIPTION", b"billing"),
+        ("ORIGIN_MESSAGE_ID", message_id.encode()),
+        ("pulsar-dead-letter-reason", b"REJECTED"),
+    ]
+    if place is not None:
+        headers += [
+            ("__dlq.errors.topic", b"orders"),
+            ("__dlq.errors.partition", b"0"),
+            ("__dlq.errors.offset", b"%d" % place),
+            ("__dlq.errors.group", b"billing"),
+        ]
+    else:
+        headers += [("__dlq.errors.topic", b"orders-billing-RETRY"), ("__dlq.errors.offset", b"0")]
+    return records.Record(offset, 1, None, b"v", headers)
+
+
+async def buried(admin: Admin, batch: bytes, index: int = 0) -> None:
+    """Somebody writes this to the topic of dead letters."""
+    topic = admin.broker.catalog.get(DLQ)
+    assert topic is not None
+    admin.broker.partition(topic, index).append(batch, records.header(batch), admin.broker.clock.wall_ms())
+    await admin.broker.write([])
+
+
+async def accepted(admin: Admin, count: int, partitions: int = 1) -> str:
+    """Topic orders, all of it acknowledged, and a topic for dead letters; the id of message 1."""
+    await made(admin, count=count)
+    await take(admin, "c1")
+    await ack(admin, "c1", 0, count - 1)
+    await admin.partitioned(DLQ, partitions)
+    found: str = (await explain(admin, 1))["messageId"]
+    return found
+
+
+def test_the_letter_of_the_very_record_goes_before_one_of_a_message_that_was_made_of_it(serve: Serve) -> None:
+    """A letter that is played back with its headers becomes a record of its own, with the first one's origin."""
+
+    async def test(admin: Admin) -> None:
+        message = await accepted(admin, 4)
+        await buried(admin, records.build_batch([letter(0, 1, message), letter(1, 3, message)]))
+        assert (await explain(admin, 1))["deadLetter"]["offset"] == 0
+        assert (await explain(admin, 3))["deadLetter"]["offset"] == 1
+        assert "deadLetter" not in await explain(admin, 2)
+
+    serve(test)
+
+
+def test_the_letter_of_a_retry_is_found_in_whichever_partition_it_is(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        message = await accepted(admin, 3, partitions=3)
+        await buried(admin, records.build_batch([letter(0, None, message)]), index=2)
+        found = (await explain(admin, 1))["deadLetter"]
+        assert (found["partition"], found["offset"]) == (2, 0)
+        assert "deadLetter" not in await explain(admin, 0)
+
+    serve(test)
+
+
+@pytest.mark.parametrize("other", ["REAL_TOPIC", "REAL_SUBSCRIPTION"])
+def test_of_another_topic_or_subscription_an_origin_says_nothing(serve: Serve, other: str) -> None:
+    async def test(admin: Admin) -> None:
+        message = await accepted(admin, 3)
+        its = letter(0, None, message)
+        headers = [(name, b"another" if name == other else value) for name, value in its.headers]
+        await buried(admin, records.build_batch([its._replace(headers=headers)]))
+        assert "deadLetter" not in await explain(admin, 1)
+
+    serve(test)
+
+
+def test_what_cannot_be_opened_hides_no_letter(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        message = await accepted(admin, 3)
+        await buried(admin, records.build_batch([letter(0, 1, message)]))
+        good = records.build_batch([letter(0, 2, message)])
+        await buried(admin, records.assemble(records.header(good), b"\xff" * 40 + message.encode()))
+        # a client's own, which would unfold on the loop
+        await buried(admin, records.build_batch([letter(n, 1, message) for n in range(50)], codec=3))
+        monkeypatch.setattr(settled, "MOST_RECORDS", 20)
+        await buried(admin, records.build_batch([letter(n, 1, message) for n in range(21)]))
+        assert (await explain(admin, 1))["deadLetter"]["offset"] == 0
+
+    serve(test)
+
+
+def test_one_stretch_of_large_letters_is_not_looked_through_without_end(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Letters are small on the average and large at the end."""
+
+    async def test(admin: Admin) -> None:
+        message = await accepted(admin, 3)
+        for _ in range(100):
+            await buried(admin, records.build_batch([letter(0, 1, message)]))
+        large = letter(0, 2, message)._replace(value=b"x" * 50_000)
+        for _ in range(20):
+            await buried(admin, records.build_batch([large]))
+        monkeypatch.setattr(settled, "_STRETCH", 100_000)
+        monkeypatch.setattr(settled, "LOOKED_AT_MOST", 200_000)
+        topic = admin.broker.catalog.get(DLQ)
+        assert topic is not None
+        partition, read = admin.broker.partition(topic, 0), list[int]()
+        real = partition.read
+
+        def counted(offset: int, most: int) -> Any:
+            found = real(offset, most)
+            read.append(sum(len(part) for part in found))  # type: ignore[misc, union-attr]
+            return found
+
+        monkeypatch.setattr(type(partition), "read", lambda self, offset, most: counted(offset, most))
+        found = await explain(admin, 0)
+        assert "as far as its latest" in found["explanation"]
+        assert sum(read) < 500_000
+
+    serve(test)

@@ -342,3 +342,20 @@ def test_what_cannot_be_over_a_pattern_is_told(serve: Serve) -> None:
         assert admin.broker.catalog.get("billing-QUEUE") is None
 
     serve(test)
+
+
+def test_a_consumer_group_of_that_name_is_told_of_lanes(serve: Serve) -> None:
+    """A subscription is a topic and a name; who reads another topic by that name has the group all the same."""
+
+    async def test(admin: Admin) -> None:
+        for name in ("orders", "other"):
+            await admin.plain(name)
+        await admin.join("billing", "other")
+        refused = await admin.ask("PUT", "P/orders/subscription/billing", "{}")
+        assert refused.status == 409
+        assert "With --lanes N" in refused.json["reason"]
+        assert (await admin.ask("PUT", "P/orders/subscription/billing?lanes=2", "{}")).status == 204
+        again = await admin.ask("PUT", "P/orders/subscription/billing?lanes=2", '{"properties": {"a": "b"}}')
+        assert (again.status, "Leave properties" in again.json["reason"]) == (409, True)
+
+    serve(test)

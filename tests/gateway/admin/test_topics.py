@@ -220,6 +220,23 @@ def test_the_consumers_of_its_queue_topics_are_its_own(serve: Serve) -> None:
     serve(test)
 
 
+def test_so_are_those_of_a_queue_topic_over_a_pattern(serve: Serve) -> None:
+    """They hold messages of it, though their topic goes on with the others."""
+
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders-eu")
+        body = '{"pattern": "orders-.*", "position": "earliest"}'
+        assert (await admin.ask("PUT", "/admin/v2/magnetar/queues/billing?lanes=2", body)).status == 204
+        await admin.join("billing", "billing-QUEUE")
+        refused = await admin.ask("DELETE", "P/orders-eu")
+        assert refused.status == 412
+        assert "billing (of billing-QUEUE)" in refused.json["reason"]
+        assert (await admin.ask("DELETE", "P/orders-eu?force=true")).status == 204
+        assert admin.broker.catalog.names() == ["billing-QUEUE"]
+
+    serve(test)
+
+
 def test_a_partition_goes_before_a_topic_of_the_same_name(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.partitioned("orders", 2)

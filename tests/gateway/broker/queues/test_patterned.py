@@ -154,7 +154,8 @@ def test_what_cannot_be_made_is_refused_with_words() -> None:
             await over(world, pulsar__subscription__type="key_shared")
         assert "orders-eu is shared auto_split, and the queue topic is key_shared" in str(error.value)
         await over(world)
-        await refused(world, Error.TOPIC_ALREADY_EXISTS)
+        why = await refused(world, Error.TOPIC_ALREADY_EXISTS)
+        assert f"It is over {PATTERN!r} and has 1 lanes; CreatePartitions adds some." in why
         with pytest.raises(KafkaError) as error:
             await world.broker.queues.make("orders-eu", "g", 1)
         assert "served by the lanes of g-QUEUE" in str(error.value)
