@@ -98,7 +98,7 @@ final class Letters {
                 "a dead letter topic was made");
         });
         cases.put("pulsar_retry_letters", ctx -> {
-            String topic = ctx.create(1), group = Sharer.group(ctx, "pulsar.max.redeliver.count", "2");
+            String topic = ctx.create(1), group = Sharer.group(ctx, "pulsar.max.reconsume.count", "2");
             String retry = topic + "-" + group + "-RETRY", dead = topic + "-" + group + "-DLQ";
             ctx.create(new NewTopic(retry, 1, (short) 1));
             ctx.describe(retry);
