@@ -1,7 +1,4 @@
-"""Verbs of clusters, brokers, tenants and namespaces: what stock clients ask before those of topics.
-
-There is one cluster, one tenant and one namespace until others can be made.
-"""
+"""Verbs of clusters and brokers: what stock clients ask before those of topics. There is one cluster."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ import asyncio
 
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import Call, RefusedError, Reply, json, text
-from gateway.admin.topics import list_topics, namespace_of
-from semantics.names import DEFAULT
 from store.api import Family, Put, StoreError
 
 HEALTH_SECONDS = 5.0
@@ -108,38 +103,3 @@ async def runtime_configuration(context: Context, call: Call) -> Reply:
         if row.value is not None and not row.sensitive
     }
     return json({"clusterName": CLUSTER, **settings})
-
-
-async def tenants(context: Context, call: Call) -> Reply:
-    return json([DEFAULT.tenant])
-
-
-async def tenant(context: Context, call: Call) -> Reply:
-    _tenant(call)
-    return json({"adminRoles": [], "allowedClusters": [CLUSTER]})
-
-
-async def namespaces(context: Context, call: Call) -> Reply:
-    _tenant(call)
-    return json([str(DEFAULT)])
-
-
-async def namespace_topics(context: Context, call: Call) -> Reply:
-    """The topics of both domains. `mode` is PERSISTENT, NON_PERSISTENT or ALL."""
-    domains = {"PERSISTENT": "persistent", "NON_PERSISTENT": "non-persistent"}
-    domain = domains.get(call.query.get("mode", "").upper(), "persistent")
-    return await list_topics(context, Call(call.method, (domain, *call.path[1:3]), call.query))
-
-
-async def bundles(context: Context, call: Call) -> Reply:
-    """One bundle holds all: nothing is balanced by bundles here."""
-    namespace_of(*call.path[1:3])
-    return json({"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1})
-
-
-def _tenant(call: Call) -> None:
-    if call.path[1] != DEFAULT.tenant:
-        raise RefusedError(
-            404,
-            f"There is no tenant {call.path[1][:80]!r}; there is only {DEFAULT.tenant} for now.",
-        )

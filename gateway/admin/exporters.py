@@ -19,7 +19,7 @@ from gateway.admin.text import Lines, Piece
 from gateway.admin.topics import loaded
 from gateway.broker.errors import KafkaError
 from gateway.metrics import escape, head, number
-from semantics.names import DEFAULT, from_kafka
+from semantics.names import DEFAULT, Namespace
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -77,7 +77,10 @@ _KEPT = {
 _OURS = {
     "magnetar_metrics_partitions_shown": "Partitions that have lines of their own here (metrics.topics).",
 }
-_NAMESPACE = f'cluster="{CLUSTER}",namespace="{DEFAULT}"'
+
+
+def _labels_of(namespace: Namespace) -> str:
+    return f'cluster="{CLUSTER}",namespace="{namespace}"'
 
 
 class _Families:
@@ -135,9 +138,11 @@ async def pieces(context: Context) -> list[Piece]:
     families.open(_PULSAR)
     walk = _Walk(context, families, shown)
     await walk.topics()
-    count = await broker.catalog.partition_count()
-    if count is not None:
-        families.add("pulsar_topics_count", _NAMESPACE, count)
+    counts = await broker.catalog.partition_counts()
+    if counts is not None:
+        for namespace, count in ({DEFAULT: 0} | dict(counts)).items():
+            families.add("pulsar_topics_count", _labels_of(namespace), count)
+            await families.pause()
     families.open(_OURS)
     families.add("magnetar_metrics_partitions_shown", "", walk.count)
     await walk.groups()
@@ -225,9 +230,10 @@ class _Walk:
         if topic is None:
             return _NOWHERE
         if self._place[0] != topic.name:
-            full = from_kafka(topic.name)
+            full = self._broker.catalog.namespaces.full(topic.name)
+            where = _labels_of(full.namespace)
             labels = [
-                f'{_NAMESPACE},topic="{escape(str(full.with_partition(index) if topic.partitioned else full))}"'
+                f'{where},topic="{escape(str(full.with_partition(index) if topic.partitioned else full))}"'
                 for index in range(len(topic.partitions))
             ]
             await loaded(self._broker, topic.partitions)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from gateway.admin import lane_stats, share_stats
 from gateway.admin.exchange import Call, RefusedError, Reply, json
 from gateway.admin.groups import backlog, span_of, views
-from gateway.admin.topics import find, loaded, named
+from gateway.admin.topics import found_by, loaded, namespace_of
 from gateway.broker.errors import KafkaError
-from semantics.names import from_kafka
+from gateway.broker.namespaces import prefix_of
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.subscription import Subscription
+    from semantics.names import Namespace
 
 PAGE, LARGEST_PAGE = 1_000, 10_000
 """Topics in an answer."""
@@ -36,10 +37,10 @@ Lag = dict[str, Any]
 async def of_topics(context: Context, call: Call) -> Reply:
     """A page of topics by name: `{"topics": […], "next": "the name to go on behind"}`, `next` null at the end.
 
-    `after` and `limit` choose the page, `subscription` one name, `includeSystemTopic` adds the gateway's own. A topic
-    has its partitions (0 for a plain one), the messages and bytes it keeps, and its subscriptions: msgBacklog,
-    msgDelayed, consumersCount, and earliestMsgPublishTimeInBacklog, in ms since 1970, of the batch with the oldest
-    message; -1 without one.
+    `after` and `limit` choose the page, `namespace` one of them, `subscription` one name, `includeSystemTopic` adds
+    the gateway's own. A topic has its partitions (0 for a plain one), the messages and bytes it keeps, and its
+    subscriptions: msgBacklog, msgDelayed, consumersCount, and earliestMsgPublishTimeInBacklog, in ms since 1970, of
+    the batch with the oldest message; -1 without one.
     """
     broker = context.broker
     limit = call.query.get("limit", str(PAGE))
@@ -47,7 +48,9 @@ async def of_topics(context: Context, call: Call) -> Reply:
         raise RefusedError(400, f"The limit is 1 to {LARGEST_PAGE} topics, not {limit[:40]!r}.")
     after = call.query.get("after", "")
     groups = await _groups(broker, call.query.get("subscription"))
-    page = list(broker.catalog.topics(after + "\0" if after else "", int(limit)))
+    only = _namespace(broker, call.query.get("namespace", ""))
+    start = after + "\0" if after else prefix_of(only) if only is not None else ""
+    page = list(broker.catalog.topics(start, int(limit)))
     hidden = call.flag("includeSystemTopic")
     found: list[Lag] = []
     for count, topic in enumerate(page):
@@ -55,15 +58,26 @@ async def of_topics(context: Context, call: Call) -> Reply:
             await asyncio.sleep(0)
         if topic.internal and not hidden:
             continue
+        if only is not None and broker.catalog.namespaces.full(topic.name).namespace != only:
+            if topic.name > prefix_of(only) != "":
+                # it is behind all of that namespace
+                return json({"topics": found, "next": None})
+            continue
         one = await _of_topic(context, topic, groups, call.query.get("subscription"))
         if one is not None:
             found.append(one)
     return json({"topics": found, "next": page[-1].name if len(page) == int(limit) else None})
 
 
+def _namespace(broker: Broker, text: str) -> Namespace | None:
+    """The one that is asked for, None for all. Refuses what is none, or not there."""
+    tenant, _, name = text.partition("/")
+    return namespace_of(broker, tenant, name) if text else None
+
+
 async def of_one_topic(context: Context, call: Call) -> Reply:
     """The same of one topic, as an object."""
-    found = await find(context.broker, named(call))
+    found = await found_by(context.broker, call)
     wanted = call.query.get("subscription")
     one = await _of_topic(context, found.topic, await _groups(context.broker, wanted), wanted)
     if one is None:
@@ -122,7 +136,7 @@ async def _of_topic(
     if wanted is not None and not subscriptions:
         return None
     return {
-        "topic": str(from_kafka(topic.name)),
+        "topic": broker.full_name(topic.name),
         "partitions": len(topic.partitions) if topic.partitioned else 0,
         "messages": sum(span.end - span.start for span in spans if span is not None),
         "storageSize": sum(span.size for span in spans if span is not None),

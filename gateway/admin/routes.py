@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gateway.admin import cluster, lag, subscribing, subscriptions, topics
+from gateway.admin import cluster, lag, subscribing, subscriptions, tenancy, topics
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.unserved import verb_name
@@ -46,11 +46,25 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "brokers", "configuration"): cluster.dynamic_names,
     ("GET", "brokers", "configuration/values"): cluster.dynamic_values,
     ("GET", "brokers", "*"): cluster.brokers,
-    ("GET", "tenants", ""): cluster.tenants,
-    ("GET", "tenants", "*"): cluster.tenant,
-    ("GET", "tenant", ""): cluster.namespaces,
-    ("GET", "namespace", "topics"): cluster.namespace_topics,
-    ("GET", "namespace", "bundles"): cluster.bundles,
+    ("GET", "tenants", ""): tenancy.tenants,
+    ("GET", "tenants", "*"): tenancy.tenant,
+    ("PUT", "tenants", "*"): tenancy.create_tenant,
+    ("POST", "tenants", "*"): tenancy.update_tenant,
+    ("DELETE", "tenants", "*"): tenancy.delete_tenant,
+    ("GET", "tenant", ""): tenancy.namespaces,
+    ("GET", "namespace", ""): tenancy.policies,
+    ("PUT", "namespace", ""): tenancy.create,
+    ("DELETE", "namespace", ""): tenancy.delete,
+    ("GET", "namespace", "topics"): tenancy.topics,
+    ("GET", "namespace", "bundles"): tenancy.bundles,
+    ("GET", "namespace", "replication"): tenancy.clusters,
+    ("POST", "namespace", "replication"): tenancy.set_clusters,
+    ("GET", "namespace", "properties"): tenancy.properties,
+    ("PUT", "namespace", "properties"): tenancy.set_properties,
+    ("DELETE", "namespace", "properties"): tenancy.clear_properties,
+    ("GET", "namespace", "property/*"): tenancy.property_of,
+    ("PUT", "namespace", "property/*/*"): tenancy.set_property,
+    ("DELETE", "namespace", "property/*"): tenancy.remove_property,
     ("GET", "domain", ""): topics.list_topics,
     ("GET", "domain", "partitioned"): topics.list_partitioned,
     ("PUT", "topic", ""): topics.create,
@@ -98,6 +112,8 @@ def verb_of(call: Call) -> Verb:
     # brokers/internal-configuration is a verb of its own, and no cluster's name
     if verb is None and rest and (kind, call.method, *rest) not in _NO_NAMES:
         verb = VERBS.get((call.method, kind, "/".join([*rest[:-1], "*"])))
+    if verb is None and len(rest) == 3 and rest[0] == "property":
+        verb = VERBS.get((call.method, kind, "property/*/*"))
     if verb is not None:
         return verb
     noun = _KINDS.get(call.path[0]) if kind else None

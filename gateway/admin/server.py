@@ -26,6 +26,7 @@ from gateway.admin.refusals import from_kafka_error
 from gateway.admin.routes import verb_of
 from gateway.admin.scrape import Scrape
 from gateway.broker.errors import KafkaError
+from gateway.broker.tenancy import TenancyError
 from gateway.metrics import CONTENT_TYPE
 from gateway.open_files import shares
 from store.api import StoreError
@@ -164,6 +165,8 @@ class AdminServer:
             reply = await self._answer(request)
         except RefusedError as refused:
             reply = exchange.refusal(refused.status, refused.reason)
+        except TenancyError as error:
+            reply = exchange.refusal(error.status, error.reason)
         except KafkaError as error:
             reply = exchange.refusal(*from_kafka_error(error))
         except StoreError as error:

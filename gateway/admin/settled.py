@@ -89,7 +89,7 @@ async def find_retry(at: SubscriptionPartition, offset: int, message_id: str) ->
 
 def _wanted(at: SubscriptionPartition, offset: int, message_id: str) -> _Record:
     topic, group = at.subscription.topic, at.subscription.group
-    return _Record(topic, at.index, group, offset, letter_names.full_name(topic), message_id)
+    return _Record(topic, at.index, group, offset, letter_names.full_name(at.node.catalog, topic), message_id)
 
 
 async def _find(at: SubscriptionPartition, name: str, wanted: _Record) -> Search:

@@ -9,7 +9,7 @@ from gateway.admin import groups, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
 from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
-from gateway.admin.topics import Found, find, named
+from gateway.admin.topics import Found, found_by
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
 from gateway.broker.queues.making import New
@@ -30,7 +30,7 @@ async def names(context: Context, call: Call) -> Reply:
     that are not its group's, its properties.
     """
     broker = context.broker
-    found = await find(broker, named(call))
+    found = await found_by(broker, call)
     there = sorted(await names_of(broker, found))
     if not call.flag("details"):
         return json(there)
@@ -79,7 +79,7 @@ async def create(context: Context, call: Call) -> Reply:
     itself until now. Then the answer is `{"kept": true}`.
     """
     broker = context.broker
-    found, name = whole(await find(broker, named(call))), call.path[5]
+    found, name = whole(await found_by(broker, call)), call.path[5]
     kind = call.query.get("type", "").lower()
     if kind and kind not in TYPES:
         raise RefusedError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import groups, lane_explain, lane_stats, messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
-from gateway.admin.topics import Found, find, named
+from gateway.admin.topics import Found, found_by
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
 from gateway.broker.machines import Caller
@@ -50,7 +50,7 @@ class Named(NamedTuple):
 
 async def named_subscription(broker: Broker, call: Call) -> Named:
     """The subscription that the path names. Refuses with 404 what is not there."""
-    found, name = await find(broker, named(call)), call.path[5]
+    found, name = await found_by(broker, call), call.path[5]
     await groups.load(broker, name)
     if broker.subscriptions.by_id(name, found.topic.topic_id) is not None:
         return Named(found, name, True)
@@ -236,7 +236,7 @@ async def peek(context: Context, call: Call) -> Reply:
 
 async def examine(context: Context, call: Call) -> Reply:
     """The n-th message of the topic, from its first or (initialPosition=latest) its last."""
-    partition = _partition(context.broker, await find(context.broker, named(call)), "examine-messages")
+    partition = _partition(context.broker, await found_by(context.broker, call), "examine-messages")
     where = call.query.get("initialPosition", "latest").lower()
     number = _number(call.query.get("messagePosition", "1"), "messagePosition")
     if where not in ("earliest", "latest") or number < 1:
@@ -255,7 +255,7 @@ async def examine(context: Context, call: Call) -> Reply:
 
 async def by_id(context: Context, call: Call) -> Reply:
     """The entry of a message id: a Kafka batch, all of its records."""
-    partition = _partition(context.broker, await find(context.broker, named(call)), "get-message-by-id")
+    partition = _partition(context.broker, await found_by(context.broker, call), "get-message-by-id")
     ledger, entry = _number(call.path[5], "the ledger"), _number(call.path[7], "the entry")
     try:
         offset = partition.log.offset_of(ledger, entry)
@@ -416,7 +416,7 @@ async def _lane(broker: Broker, call: Call, verb: str) -> tuple[Queue, int] | No
     """The lane of a queue topic that the path names; None for any other topic. Refuses another subscription than the
     topic's, and the topic as a whole.
     """
-    found = await find(broker, named(call))
+    found = await found_by(broker, call)
     of = found.topic.queue
     if of is None:
         return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.admin import groups, lane_stats, stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.broker.loading import load
-from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, from_kafka, kafka_name
+from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, check_local
 from store.api import of_partition
 
 if TYPE_CHECKING:
@@ -34,26 +34,29 @@ class Found:
     index: int
 
 
-def namespace_of(tenant: str, name: str) -> Namespace:
+def namespace_of(broker: Broker, tenant: str, name: str) -> Namespace:
     """A namespace that is there. Refuses others: 412 for a bad name, 404 for one that does not exist."""
     try:
         namespace = Namespace.of(tenant, name)
     except NamingError as error:
         raise RefusedError(412, str(error)) from None
-    if namespace != DEFAULT:
-        raise RefusedError(
-            404, f"There is no namespace {namespace}; {DEFAULT} is the only one until namespaces can be made."
-        )
+    broker.tenancy.namespace(namespace)
     return namespace
 
 
-def named(call: Call) -> TopicName:
-    """The topic that the path of `call` names: `domain, tenant, namespace, topic, …`."""
+def named(broker: Broker, call: Call) -> TopicName:
+    """The topic that the path of `call` names: `domain, tenant, namespace, topic, …`. In public/default one of another
+    namespace may be called as Kafka clients call it.
+    """
     domain, tenant, namespace, local = call.path[:4]
-    where = namespace_of(tenant, namespace)
-    name = TopicName(where, local, domain)
+    where = namespace_of(broker, tenant, namespace)
     try:
-        kafka_name(name)
+        check_local(local)
+        name = TopicName(where, local, domain)
+        if where == DEFAULT:
+            # by the name that Kafka clients use: of another namespace, if it has its dots
+            name = replace(broker.catalog.namespaces.full(local), domain=domain)
+        broker.catalog.namespaces.kafka(name)
     except NamingError as error:
         raise RefusedError(412, str(error)) from None
     return name
@@ -67,6 +70,11 @@ async def find(broker: Broker, name: TopicName) -> Found:
     return found
 
 
+async def found_by(broker: Broker, call: Call) -> Found:
+    """What the path of `call` names, loaded."""
+    return await find(broker, named(broker, call))
+
+
 async def loaded(broker: Broker, partitions: Iterable[int]) -> None:
     """Until these can be looked at, by the store's ids of them."""
     loading = load(broker.store, map(of_partition, partitions))
@@ -77,6 +85,7 @@ async def loaded(broker: Broker, partitions: Iterable[int]) -> None:
 def _find(broker: Broker, name: TopicName) -> Found:
     """A partition goes before a topic that has the very same name."""
     if name.persistent:
+        kafka_name = broker.catalog.namespaces.kafka
         parent = None
         if name.partition >= 0:
             parent = broker.catalog.get(kafka_name(name.parent))
@@ -96,15 +105,16 @@ def _find(broker: Broker, name: TopicName) -> Found:
 
 async def list_topics(context: Context, call: Call) -> Reply:
     """Full names: plain topics, and each partition of the others."""
-    namespace_of(*call.path[1:3])
+    broker = context.broker
+    namespace = namespace_of(broker, *call.path[1:3])
     if call.path[0] == "non-persistent":
         return json([])
     hidden = call.flag("includeSystemTopic")
     names: list[str] = []
-    async for topic in context.broker.catalog.every():
+    async for topic in broker.tenancy.topics_of(namespace):
         if topic.internal and not hidden:
             continue
-        name = from_kafka(topic.name)
+        name = broker.catalog.namespaces.full(topic.name)
         if topic.partitioned:
             names.extend([str(name.with_partition(index)) for index in range(len(topic.partitions))])
         else:
@@ -114,13 +124,14 @@ async def list_topics(context: Context, call: Call) -> Reply:
 
 async def list_partitioned(context: Context, call: Call) -> Reply:
     """Full names of partitioned topics."""
-    namespace_of(*call.path[1:3])
+    broker = context.broker
+    namespace = namespace_of(broker, *call.path[1:3])
     if call.path[0] == "non-persistent":
         return json([])
     hidden = call.flag("includeSystemTopic")
     names = [
-        str(from_kafka(topic.name))
-        async for topic in context.broker.catalog.every()
+        broker.full_name(topic.name)
+        async for topic in broker.tenancy.topics_of(namespace)
         if topic.partitioned and (hidden or not topic.internal)
     ]
     return json(names)
@@ -131,31 +142,33 @@ async def list_partitioned(context: Context, call: Call) -> Reply:
 
 async def create(context: Context, call: Call) -> Reply:
     """A plain topic: one partition, no suffix. The body holds properties, which are not kept yet."""
-    name = _new(call)
+    broker = context.broker
+    name = _new(broker, call)
     if call.json():
         raise RefusedError(
             501, "Properties of topics (--metadata) are not kept yet: create the topic without them."
         )
-    await context.broker.create_topic(kafka_name(name), 1, {}, partitioned=False)
+    await broker.create_topic(broker.catalog.namespaces.kafka(name), 1, {}, partitioned=False)
     return DONE
 
 
 async def create_partitioned(context: Context, call: Call) -> Reply:
     """The body is a number, or an object with `partitions` and `properties`."""
-    name = _new(call)
-    await context.broker.create_topic(kafka_name(name), _count(call), {}, partitioned=True)
+    broker = context.broker
+    name = _new(broker, call)
+    await broker.create_topic(broker.catalog.namespaces.kafka(name), _count(call), {}, partitioned=True)
     return DONE
 
 
 async def partitions_of(context: Context, call: Call) -> Reply:
     """0 partitions is Pulsar's way to say plain."""
-    found = await find(context.broker, named(call))
+    found = await found_by(context.broker, call)
     return json({"partitions": len(found.topic.partitions) if found.index < 0 else 0, "deleted": False})
 
 
 async def grow(context: Context, call: Call) -> Reply:
     """More partitions. As many as there are is done already; fewer is refused with 422."""
-    found = await find(context.broker, named(call))
+    found = await found_by(context.broker, call)
     if found.index >= 0:
         raise RefusedError(409, f"{found.name} is not a partitioned topic: it cannot have more partitions.")
     have, count = len(found.topic.partitions), _count(call)
@@ -168,13 +181,13 @@ async def grow(context: Context, call: Call) -> Reply:
 
 async def create_missed(context: Context, call: Call) -> Reply:
     """Nothing to do: a topic and its partitions are made in one commit."""
-    await find(context.broker, named(call))
+    await found_by(context.broker, call)
     return DONE
 
 
 async def delete(context: Context, call: Call) -> Reply:
     """A plain topic."""
-    found = await find(context.broker, named(call))
+    found = await found_by(context.broker, call)
     if found.index < 0:
         raise RefusedError(
             409,
@@ -193,7 +206,7 @@ async def delete(context: Context, call: Call) -> Reply:
 
 async def delete_partitioned(context: Context, call: Call) -> Reply:
     """A partitioned topic with all of its partitions."""
-    found = await find(context.broker, named(call))
+    found = await found_by(context.broker, call)
     if found.index >= 0:
         raise RefusedError(
             409,
@@ -231,9 +244,9 @@ async def _check_unused(context: Context, call: Call, found: Found) -> None:
         )
 
 
-def _new(call: Call) -> TopicName:
+def _new(broker: Broker, call: Call) -> TopicName:
     """The name of a topic that is to be made."""
-    name = named(call)
+    name = named(broker, call)
     if not name.persistent:
         raise RefusedError(501, "Non-persistent topics are not served yet.")
     if name.partition >= 0:
@@ -263,7 +276,7 @@ def _count(call: Call) -> int:
 
 async def topic_stats(context: Context, call: Call) -> Reply:
     """One plain topic or one partition; 404 on a topic with several partitions, as in Pulsar."""
-    found = _one(await find(context.broker, named(call)), "partitioned-stats", "stats")
+    found = _one(await found_by(context.broker, call), "partitioned-stats", "stats")
     spans = {found.index: stats.span(context, found.topic, found.index)}
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
     answer = stats.of_partition(context, found.topic, found.index, subscriptions[found.index])
@@ -272,7 +285,7 @@ async def topic_stats(context: Context, call: Call) -> Reply:
 
 async def partitioned_stats(context: Context, call: Call) -> Reply:
     """The sums over a partitioned topic, and with `perPartition` those of each partition."""
-    found = _whole(await find(context.broker, named(call)), "stats")
+    found = _whole(await found_by(context.broker, call), "stats")
     spans = {index: stats.span(context, found.topic, index) for index in range(len(found.topic.partitions))}
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
     each: dict[str, stats.Stats] = {}
@@ -310,13 +323,13 @@ def _base_names(broker: Broker, of: QueueOf) -> list[str]:
 
 async def internal_stats(context: Context, call: Call) -> Reply:
     """Ledgers of one plain topic or one partition."""
-    found = _one(await find(context.broker, named(call)), "partitioned-stats-internal", "stats-internal")
+    found = _one(await found_by(context.broker, call), "partitioned-stats-internal", "stats-internal")
     return json(stats.internal(context, found.topic, found.index))
 
 
 async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
     """Ledgers of each partition."""
-    found = _whole(await find(context.broker, named(call)), "stats-internal")
+    found = _whole(await found_by(context.broker, call), "stats-internal")
     each: dict[str, stats.Stats] = {}
     for index in range(len(found.topic.partitions)):
         each[str(found.name.with_partition(index))] = stats.internal(context, found.topic, index)

@@ -27,11 +27,8 @@ _VERBS: dict[tuple[str, str], dict[str, str]] = {
         "*/failureDomains/*": "create-failure-domain",
     },
     ("clusters", "DELETE"): {"*": "delete", "*/failureDomains/*": "delete-failure-domain"},
-    ("tenants", "PUT"): {"*": "create"},
-    ("tenants", "POST"): {"*": "update"},
-    ("tenants", "DELETE"): {"*": "delete"},
-    ("namespace", "GET"): {"": "policies", "permissions": "permissions"},
-    ("namespace", "PUT"): {"": "create", "unload": "unload", "*/unload": "unload", "*/split": "split-bundle"},
+    ("namespace", "GET"): {"permissions": "permissions"},
+    ("namespace", "PUT"): {"unload": "unload", "*/unload": "unload", "*/split": "split-bundle"},
     ("namespace", "POST"): {
         "clearBacklog": "clear-backlog",
         "*/clearBacklog": "clear-backlog",
@@ -43,7 +40,6 @@ _VERBS: dict[tuple[str, str], dict[str, str]] = {
         "permissions/subscription/*": "grant-subscription-permission",
     },
     ("namespace", "DELETE"): {
-        "": "delete",
         "permissions/*": "revoke-permission",
         "permissions/*/*": "revoke-subscription-permission",
     },

@@ -32,6 +32,7 @@ from gateway.broker.retention import Retention
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscriptions.registry import Subscriptions
+from gateway.broker.tenancy import Tenancy
 from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
@@ -132,6 +133,7 @@ class Broker:
         self.log_of = self.in_use.log_of
         self.runtimes = self.in_use.runtimes
         self.topics = Topics(self, self.catalog, self.in_use, self.turn.end, self.topic_changed)
+        self.tenancy = Tenancy(self, self.catalog, self.topics)
         self.subscriptions = Subscriptions(
             self,
             members_of=lambda group: self.share_groups.members(group),
@@ -246,6 +248,10 @@ class Broker:
     def retries_into(self, topic: str) -> tuple[str, str] | None:
         """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""
         return self.subscriptions.configs.retries_into(topic)
+
+    def full_name(self, topic: str) -> str:
+        """Pulsar's name of a topic of this name in the catalog."""
+        return str(self.catalog.namespaces.full(topic))
 
     def topic_changed(self, name: str, topic: Topic | None) -> None:
         """A catalog change is durable: it shows everywhere."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
 
+from gateway.broker.namespaces import Namespaces, prefix_of
 from semantics import names
+from semantics.names import Namespace
 from store.api import Delete, DropLog, Family, Put, Store, Write
 
 _NAME = b"t/"
@@ -71,14 +74,16 @@ class Catalog:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.namespaces = Namespaces(store)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, str] = {}
         # names of topics that are on their way to the disk with their first records: their rows may be found before
         self.coming: set[str] = set()
         # counts every change, so that what is derived from the catalog knows when it is old
         self.version = 0
-        # partitions of all topics up to this name in byte order, None for all of them; counted when first asked for
-        self._counted = 0
+        # partitions of all topics up to this name in byte order, None for all of them, by namespace; counted when first
+        # asked for
+        self._counted: Counter[Namespace] = Counter()
         self._counted_to: bytes | None = b""
         self._counting = asyncio.Lock()
         raw = store.get(Family.META, _NEXT_PARTITION)
@@ -112,9 +117,20 @@ class Catalog:
 
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
-        raw = self._store.get(Family.CATALOG, _PLAIN + plain(name).encode())
+        raw = self._store.get(Family.CATALOG, _PLAIN + self.plain(name).encode())
         other = raw.decode() if raw else None
         return other if other != name else None
+
+    def plain(self, name: str) -> str:
+        """The name without dots: Kafka allows one topic for each. Namespaces do not get into each other's way."""
+        full = self.namespaces.full(name)
+        return prefix_of(full.namespace) + full.local.replace(".", "_")
+
+    def first_named(self, prefix: str) -> str | None:
+        """The first topic in byte order whose name begins so, None where there is none."""
+        for key, _ in self._store.scan(Family.CATALOG, _NAME + prefix.encode(), limit=1):
+            return key[len(_NAME) :].decode()
+        return None
 
     def names(self) -> list[str]:
         """All topic names, in byte order."""
@@ -150,8 +166,8 @@ class Catalog:
             start = page[-1].name + "\0"
             await asyncio.sleep(0)
 
-    async def partition_count(self) -> int | None:
-        """Partitions of all topics, once they are counted: None before.
+    async def partition_counts(self) -> Mapping[Namespace, int] | None:
+        """Partitions of all topics by namespace, once they are counted: None before.
 
         Each call counts at most COUNT_PAGES pages, and goes on where the last one ended; then every change counts.
         """
@@ -161,7 +177,8 @@ class Catalog:
                     break
                 start = self._counted_to
                 page = list(self.topics((start + b"\0").decode() if start else "", PAGE))
-                self._counted += sum(len(topic.partitions) for topic in page)
+                for topic in page:
+                    self._counted[self.namespaces.full(topic.name).namespace] += len(topic.partitions)
                 self._counted_to = page[-1].name.encode() if len(page) == PAGE else None
                 await asyncio.sleep(0)
         return self._counted if self._counted_to is None else None
@@ -172,9 +189,12 @@ class Catalog:
             return
         if old is None and new is None:
             # it went without having been looked at: count anew
-            self._counted, self._counted_to = 0, b""
+            self._counted, self._counted_to = Counter(), b""
             return
-        self._counted += (len(new.partitions) if new else 0) - (len(old.partitions) if old else 0)
+        namespace = self.namespaces.full(name).namespace
+        self._counted[namespace] += (len(new.partitions) if new else 0) - (len(old.partitions) if old else 0)
+        if not self._counted[namespace]:
+            del self._counted[namespace]
 
     def partition_topic(self, name: str) -> str | None:
         """A topic that is called as a partition of `name` would be, such as orders-partition-3."""
@@ -206,7 +226,7 @@ class Catalog:
         writes: list[Write] = [
             Put(Family.CATALOG, _NAME + name, _encoder.encode(topic)),
             Put(Family.CATALOG, _ID + topic.topic_id, name),
-            Put(Family.CATALOG, _PLAIN + plain(topic.name).encode(), name),
+            Put(Family.CATALOG, _PLAIN + self.plain(topic.name).encode(), name),
             self.allocation(),
         ]
         if topic.queue is not None and topic.queue.pattern:
@@ -223,7 +243,7 @@ class Catalog:
         writes: list[Write] = [
             Delete(Family.CATALOG, _NAME + topic.name.encode()),
             Delete(Family.CATALOG, _ID + topic.topic_id),
-            Delete(Family.CATALOG, _PLAIN + plain(topic.name).encode()),
+            Delete(Family.CATALOG, _PLAIN + self.plain(topic.name).encode()),
         ]
         if topic.queue is not None and topic.queue.pattern:
             writes.append(Delete(Family.CATALOG, _OVER + topic.name.encode()))
@@ -250,11 +270,6 @@ class Catalog:
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic.name
         return topic
-
-
-def plain(name: str) -> str:
-    """The name without dots: Kafka allows one topic for each."""
-    return name.replace(".", "_")
 
 
 def partition_owner(rows: Iterable[tuple[bytes, bytes]], partition: int) -> tuple[str, int] | None:

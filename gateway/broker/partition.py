@@ -16,7 +16,6 @@ from gateway.broker.preparing import Prepared, Rules, refused
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
-from semantics import names
 from store.api import Append, Buffer, Corrupt, Durability, Log, Piece, Store, StoreError
 from store.pending import Pending
 from store.steps import step
@@ -62,6 +61,10 @@ class Home(Protocol):
 
     def retries_into(self, topic: str) -> tuple[str, str] | None:
         """(full name of the topic, subscription) when this is a retry letter topic."""
+        ...
+
+    def full_name(self, topic: str) -> str:
+        """Pulsar's name of a topic of this name in the catalog."""
         ...
 
 
@@ -177,7 +180,7 @@ class Partition:
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.log_append_time
         retries_of = self._home.retries_into(self.topic.name)
-        self.rules = Rules(config, str(names.from_kafka(self.topic.name)), retries_of)
+        self.rules = Rules(config, self._home.full_name(self.topic.name), retries_of)
         # False when batches must be looked at more closely, or rewritten, before they are stored
         self.plain = self.rules.plain
 

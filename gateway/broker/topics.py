@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.broker.catalog import MOST_LANES, Topic, plain
+from gateway.broker.catalog import MOST_LANES, Topic
 from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.namespaces import prefix_of
 from gateway.config import topic_configs
 from gateway.wire.errors import Error
 from semantics import names
@@ -93,7 +94,7 @@ class Topics:
         check_name(name)
         if name == CLUSTER_METADATA:
             raise KafkaError(Error.INVALID_REQUEST, f"Topic '{name}' is Kafka's own log of its cluster.")
-        other = self._creating.get(plain(name))
+        other = self._creating.get(self._catalog.plain(name))
         if other == name or self._catalog.get(name) is not None:
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         other = other or self._catalog.collision(name)
@@ -103,6 +104,7 @@ class Topics:
                 f"Topic '{name}' collides with existing topics: {other} (they differ only in '.' and '_').",
             )
         self._check_partition_names(name)
+        self._check_namespace(name)
         if partitions == -1:
             partitions = self._node.settings.integer("num.partitions")
         if not 1 <= partitions <= MAX_PARTITIONS:
@@ -120,7 +122,10 @@ class Topics:
         named = names.partition_named(name)
         if named is not None:
             parent, index = named
-            if self._catalog.get(parent) is not None or self._creating.get(plain(parent)) == parent:
+            if (
+                self._catalog.get(parent) is not None
+                or self._creating.get(self._catalog.plain(parent)) == parent
+            ):
                 raise KafkaError(
                     Error.INVALID_TOPIC_EXCEPTION,
                     f"'{name}' is the name of partition {index} of topic '{parent}', and no topic of its own: use "
@@ -134,6 +139,32 @@ class Topics:
                 "for one of its partitions.",
             )
 
+    def _check_namespace(self, name: str) -> None:
+        """Whether topics can be made in the namespace that the name says. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
+        there = self._catalog.namespaces
+        for coming in there.coming:
+            if name.startswith(prefix_of(coming)):
+                raise KafkaError(
+                    Error.INVALID_TOPIC_EXCEPTION,
+                    f"Namespace {coming} is being made, and '{name}' would be one of its topics: try again.",
+                )
+        full = there.full(name)
+        row = there.get(full.namespace)
+        if row is None or row.deleted:
+            raise KafkaError(
+                Error.INVALID_TOPIC_EXCEPTION,
+                f"Namespace {full.namespace} is being deleted: it takes no new topics.",
+            )
+        try:
+            # as a client whose home that namespace is calls it
+            names.kafka_name(full, full.namespace, there.exists)
+        except names.NamingError as error:
+            raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, str(error)) from None
+
+    def creating_named(self, prefix: str) -> str | None:
+        """A topic whose name begins so and that is on its way to the disk, None where there is none."""
+        return next((name for name in self._creating.values() if name.startswith(prefix)), None)
+
     @contextlib.contextmanager
     def _taken(self, name: str) -> Iterator[None]:
         """The name is somebody's while its topic is on its way to the disk."""
@@ -144,13 +175,13 @@ class Topics:
             self._free(name)
 
     def _take(self, name: str) -> None:
-        self._creating[plain(name)] = name
+        self._creating[self._catalog.plain(name)] = name
         named = names.partition_named(name)
         if named is not None:
             self._creating_under[named[0]] += 1
 
     def _free(self, name: str) -> None:
-        del self._creating[plain(name)]
+        del self._creating[self._catalog.plain(name)]
         named = names.partition_named(name)
         if named is not None:
             self._creating_under -= Counter([named[0]])

@@ -15,11 +15,12 @@ import click
 from click.core import ParameterSource
 
 from gateway.cli import admin_subscriptions
-from gateway.cli.admin_client import namespace_path, segment
+from gateway.cli.admin_client import segment
 from gateway.cli.admin_consume import consume
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs, common, pass_options
 from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
+from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
 
 
@@ -138,7 +139,7 @@ def get_all_dynamic_config(options: Options) -> None:
     options.show_map(options.client().get("brokers/configuration/values"))
 
 
-# -- clusters, tenants, namespaces
+# -- clusters
 
 
 @main.group(context_settings=HELP)
@@ -169,47 +170,8 @@ def get_cluster(options: Options, cluster: str) -> None:
     options.show(options.client().get(f"clusters/{segment(cluster)}"))
 
 
-@main.group(context_settings=HELP)
-def tenants() -> None:
-    """Tenants."""
-
-
-@tenants.command("list")
-@common
-@pass_options
-def list_tenants(options: Options) -> None:
-    """Names of the tenants."""
-    options.show(options.client().get("tenants"), "tenant")
-
-
-@main.group(context_settings=HELP)
-def namespaces() -> None:
-    """Namespaces."""
-
-
-@namespaces.command("list")
-@click.argument("tenant", default="public")
-@common
-@pass_options
-def list_namespaces(options: Options, tenant: str) -> None:
-    """Namespaces of TENANT (public)."""
-    options.show(options.client().get(f"namespaces/{segment(tenant)}"), "namespace")
-
-
-@namespaces.command("topics")
-@click.argument("namespace", default="public/default")
-@click.option(
-    "-m", "--mode", type=click.Choice(["PERSISTENT", "NON_PERSISTENT", "ALL"]), help="Only this domain."
-)
-@click.option("-ist", "--include-system-topic", is_flag=True, help="List the gateway's own topics, too.")
-@common
-@pass_options
-def namespace_topics(options: Options, namespace: str, mode: str | None, include_system_topic: bool) -> None:
-    """List topics of NAMESPACE (public/default), partitions one by one."""
-    query: dict[str, str | bool] = {"includeSystemTopic": include_system_topic}
-    if mode:
-        query["mode"] = mode
-    options.show(options.client().get(f"namespaces/{namespace_path(namespace)}/topics", **query), "topic")
+main.add_command(tenants)
+main.add_command(namespaces)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 
 from gateway.cli.admin_messages import Message, read_messages
 
@@ -148,6 +148,13 @@ def topic_path(name: str) -> str:
     if len(parts) == 1:
         parts = ["public", "default", *parts]
     return "/".join([match["domain"] or "persistent", *[quote(part, safe="") for part in parts]])
+
+
+def kafka_name(name: str) -> str:
+    """What Kafka clients call a topic: `orders`, or `shop.eu.orders`. Raises AdminError."""
+    _, tenant, namespace, local = topic_path(name).split("/")
+    local = unquote(local)
+    return local if (tenant, namespace) == ("public", "default") else f"{tenant}.{namespace}.{local}"
 
 
 def namespace_path(name: str) -> str:

@@ -73,15 +73,15 @@ def check_output(options: Options) -> None:
 
 def named(topic: str) -> tuple[str, int | None]:
     """A Kafka topic, and the partition when the name is Pulsar's of one partition. Raises AdminError."""
-    local = topic.removeprefix(HOME)
-    if "/" in local:
-        local = topic.removeprefix("public/default/")
-    if "/" not in local and len(local) > MAX_NAME:
+    local = topic.removeprefix("persistent://").removeprefix("public/default/")
+    parts = local.split("/")
+    if len(parts) == 3 and all(parts):
+        # as Kafka clients call a topic of another namespace
+        local = ".".join(parts)
+    elif len(parts) != 1:
+        raise Misused(f"{topic!r} is no topic: write orders, shop/eu/orders or {HOME}orders.")
+    if len(local) > MAX_NAME:
         raise Misused(f"A topic's name has at most {MAX_NAME} characters; this one has {len(local)}.")
-    if "/" in local:
-        raise Misused(
-            f"{topic!r} is no topic here: write orders, or {HOME}orders. There is only public/default for now."
-        )
     if local in ("", ".", "..") or not re.fullmatch(r"[a-zA-Z0-9._-]+", local):
         raise Misused(
             f"{quoted(local)} is no legal topic name: use 1 to {MAX_NAME} of the characters a-z, A-Z, 0-9,"

@@ -21,9 +21,9 @@ HEADS = ["topic", "subscription", "type", "backlog", "delayed", "oldest", "consu
 Lag = dict[str, Any]
 
 
-def show_topics(options: Options, subscription: str | None, system: bool, sort: str) -> None:
-    """Every topic. By name they are printed page by page. Raises AdminError."""
-    pages = _pages(options.client(), subscription, system)
+def show_topics(options: Options, namespace: str, subscription: str | None, system: bool, sort: str) -> None:
+    """Every topic of a namespace. By name they are printed page by page. Raises AdminError."""
+    pages = _pages(options.client(), namespace, subscription, system)
     if options.output != "json" and sort == "name":
         found = _show_by_page(pages, subscription)
         _must_be_somewhere(found, subscription)
@@ -47,10 +47,15 @@ def show_topic(options: Options, topic: str) -> None:
         click.echo(columns(HEADS, [_cells(*line) for line in _lines(found)]))
 
 
-def _pages(client: Client, subscription: str | None, system: bool) -> Iterator[list[Lag]]:
+def _pages(client: Client, namespace: str, subscription: str | None, system: bool) -> Iterator[list[Lag]]:
     after: str | None = ""
     while after is not None:
-        query: dict[str, str | bool] = {"after": after, "limit": str(PAGE), "includeSystemTopic": system}
+        query: dict[str, str | bool] = {
+            "namespace": namespace,
+            "after": after,
+            "limit": str(PAGE),
+            "includeSystemTopic": system,
+        }
         if subscription:
             query["subscription"] = subscription
         answer = client.get("magnetar/lag", **query)

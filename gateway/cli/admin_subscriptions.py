@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gateway.cli import admin_lag
-from gateway.cli.admin_client import AdminError, Misused, pairs, segment, topic_path
+from gateway.cli.admin_client import AdminError, Misused, kafka_name, pairs, segment, topic_path
 from gateway.cli.admin_messages import Message
 from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_output import hexdump
@@ -153,7 +153,7 @@ def create_subscription(
     if lanes is not None:
         query["lanes"] = str(lanes)
     did = options.client().put(_path(topic, subscription), body, **query) or {}
-    queue = f"{topic.rsplit('/', 1)[-1]}-{subscription}-QUEUE" if lanes is not None else None
+    queue = f"{kafka_name(topic)}-{subscription}-QUEUE" if lanes is not None else None
     read = f" Read {queue} in the consumer group {subscription}." if queue else ""
     if did.get("kept"):
         options.told(

@@ -64,9 +64,7 @@ def list_topics(
     """List topics of NAMESPACE (public/default), partitions one by one; with --lag how far their readers are behind."""
     where = namespace_path(namespace)
     if lag:
-        if where != "public/default":
-            raise Misused(f"There is no namespace {namespace}; there is only public/default for now.")
-        admin_lag.show_topics(options, subscription, include_system_topic, sort)
+        admin_lag.show_topics(options, namespace, subscription, include_system_topic, sort)
         return
     if subscription is not None or sort != "name":
         raise Misused("--subscription and --sort go with --lag.")

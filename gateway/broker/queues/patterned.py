@@ -74,7 +74,10 @@ def pattern_of(text: str) -> Pattern:
     except PatternError as error:
         raise KafkaError(Error.INVALID_CONFIG, str(error)) from None
     if not names.only_default(found.namespace):
-        raise KafkaError(Error.INVALID_CONFIG, f"There is no namespace {found.namespace}.")
+        raise KafkaError(
+            Error.INVALID_CONFIG,
+            f"A queue topic over a pattern is over topics of {names.DEFAULT} so far, not of {found.namespace}.",
+        )
     return found
 
 
@@ -142,7 +145,7 @@ class PatternedQueues:
             name.endswith(f"-{queue.subscription}{letter_names.RETRY}")
             or name == self._config(over).retry_letter_topic
             or over.pattern is None
-            or over.pattern.matches(names.from_kafka(name))
+            or over.pattern.matches(self._node.catalog.namespaces.full(name))
         )
 
     def _config(self, over: Patterned) -> GroupConfig:
@@ -152,7 +155,7 @@ class PatternedQueues:
         """Whether a topic is one of those that it is to be over. Raises KafkaError, StoreError."""
         if topic.internal or topic.queue is not None or over.pattern is None:
             return False
-        if not over.pattern.matches(names.from_kafka(topic.name)):
+        if not over.pattern.matches(self._node.catalog.namespaces.full(topic.name)):
             return False
         if letter_names.base_of(self._node.catalog, topic.name) is not None:
             return False

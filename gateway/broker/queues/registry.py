@@ -317,6 +317,8 @@ class Queues:
         if self.node.topics.get(topic).queue is not None:
             raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
         name = name_of(topic, subscription)
+        if (why := letter_names.strays(self.node.catalog, topic, name)) is not None:
+            raise KafkaError(Error.INVALID_REQUEST, f"{why}: choose another name for the subscription.")
         there = self.node.catalog.get(name)
         if there is not None:
             hint = (

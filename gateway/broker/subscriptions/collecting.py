@@ -207,7 +207,8 @@ class Collector:
 
     def _source(self, at: Place, base: str) -> letters.Source:
         subscription = at.subscription
-        return letters.Source(subscription.topic, at.index, subscription.group, letter_names.full_name(base))
+        full = letter_names.full_name(self._node.catalog, base)
+        return letters.Source(subscription.topic, at.index, subscription.group, full)
 
 
 def _base(at: Place, headers: properties.HeaderList | None, node: Collecting) -> str:
@@ -220,7 +221,7 @@ def _base(at: Place, headers: properties.HeaderList | None, node: Collecting) ->
         # a RETRY topic with a name of its own: its records say whose they are
         for name, value in headers or ():
             if name == properties.REAL_TOPIC and value is not None:
-                said = letter_names.kafka_name(value.decode("utf-8", "replace"))
+                said = letter_names.kafka_name(node.catalog, value.decode("utf-8", "replace"))
                 if said is not None and node.catalog.get(said) is not None:
                     return said
     return base

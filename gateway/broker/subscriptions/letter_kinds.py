@@ -131,6 +131,8 @@ class Dead:
             )
         if name in (base, subscription.topic, config.retries_of(subscription.group, base)):
             raise Impossible(f"'{name}' cannot hold dead letters: the group would be given them again")
+        if config.dead_letter_topic is None and (why := letter_names.strays(catalog, base, name)) is not None:
+            raise Impossible(f"{why}: say with pulsar.dead.letter.topic where they go")
         return name
 
     def reader(self, subscription: Named) -> str | None:
@@ -190,12 +192,20 @@ class Retry:
 
     called = "retry letter"
 
-    def __init__(self, subscription: Named, delay_ms: int) -> None:
+    def __init__(self, catalog: Catalog, subscription: Named, delay_ms: int) -> None:
+        self._catalog = catalog
         self._subscription = subscription
         self._delay_ms = delay_ms
 
     def topic(self, catalog: Catalog, subscription: Named, base: str) -> str:
-        return subscription.config.retries_of(subscription.group, base)
+        config = subscription.config
+        name = config.retries_of(subscription.group, base)
+        if (
+            config.retry_letter_topic is None
+            and (why := letter_names.strays(catalog, base, name)) is not None
+        ):
+            raise Impossible(f"{why}: say with pulsar.retry.letter.topic where they go")
+        return name
 
     def reader(self, subscription: Named) -> str | None:
         return subscription.group
@@ -203,10 +213,10 @@ class Retry:
     def letter(
         self, source: letters.Source, found: Found, part: Dying, message_id: str | None
     ) -> letters.Letter:
-        base = letter_names.kafka_name(source.real_topic) or source.topic
+        base = letter_names.kafka_name(self._catalog, source.real_topic) or source.topic
         retries = self._subscription.config.retries_of(source.group, base)
         return letters.retry_letter(
-            source, letter_names.full_name(retries), found, self._delay_ms, message_id
+            source, letter_names.full_name(self._catalog, retries), found, self._delay_ms, message_id
         )
 
     def whole(

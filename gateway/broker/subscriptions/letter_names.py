@@ -11,6 +11,7 @@ from semantics import names
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
+    from gateway.broker.namespaces import Namespaces
     from gateway.config.group_configs import GroupConfig
 
 RETRY = "-RETRY"
@@ -20,6 +21,9 @@ QUEUE = "-QUEUE"
 
 class Topics(Protocol):
     """The catalog, as far as names matter."""
+
+    @property
+    def namespaces(self) -> Namespaces: ...
 
     def get(self, name: str) -> Topic | None: ...
 
@@ -91,14 +95,27 @@ def is_dead_letters(topics: Topics, name: str) -> bool:
     return next(bases(topics, name, DLQ), None) is not None
 
 
-def full_name(topic: str) -> str:
+def strays(topics: Topics, base: str, name: str) -> str | None:
+    """Why a topic of a subscription on `base` cannot be called so, or None: Kafka clients would take it for one of
+    another namespace.
+    """
+    if not names.is_local(name):
+        # whoever makes it says so
+        return None
+    its, full = topics.namespaces.full(base), topics.namespaces.full(name)
+    if its.namespace == full.namespace:
+        return None
+    return f"'{name}' would be a topic of {full.namespace}, and '{base}' is one of {its.namespace}"
+
+
+def full_name(topics: Topics, topic: str) -> str:
     """Pulsar's name of a topic that Kafka's clients call by this name."""
-    return str(names.from_kafka(topic))
+    return str(topics.namespaces.full(topic))
 
 
-def kafka_name(full: str) -> str | None:
+def kafka_name(topics: Topics, full: str) -> str | None:
     """What Kafka's clients call a topic of Pulsar's full name, None for what is none."""
     try:
-        return names.kafka_name(names.parse(full))
+        return topics.namespaces.kafka(names.parse(full))
     except names.NamingError:
         return None

@@ -157,7 +157,7 @@ class Letters:
         cursor = at.cursor
         assert cursor is not None
         waiting = [Dying(first, last, 0, Reason.REJECTED) for first, last in ranges]
-        Burial(self, at, cursor, waiting, Retry(at.subscription, delay_ms)).join()
+        Burial(self, at, cursor, waiting, Retry(self.node.catalog, at.subscription, delay_ms)).join()
 
     def begin(self, burial: Burial) -> None:
         """Go as far as there is nothing to wait for; a task does the rest."""

@@ -13,6 +13,7 @@ from gateway.admin import exporters, scrape, share_stats
 from gateway.broker import catalog
 from gateway.broker.broker import Broker
 from gateway.broker.subscriptions.rows import SubscriptionRow
+from semantics.names import DEFAULT
 
 Admin = Any
 EARLIEST = '{"ledgerId": -1, "entryId": -1}'
@@ -228,13 +229,13 @@ def test_topics_are_counted_as_they_come_and_go(serve: Serve, monkeypatch: pytes
             await admin.partitioned(f"old-{number}", 3)
             await admin.partitioned(f"grows-{number}", 1)
         monkeypatch.setattr(catalog, "COUNT_PAGES", 2)
-        first, *_ = await asyncio.gather(admin.broker.catalog.partition_count(), *map(change, range(5)))
+        first, *_ = await asyncio.gather(admin.broker.catalog.partition_counts(), *map(change, range(5)))
         assert first is None, "they are not all counted at once"
         assert not [line for line in await lines(admin) if line.startswith("pulsar_topics_count{")]
-        while await admin.broker.catalog.partition_count() is None:
+        while await admin.broker.catalog.partition_counts() is None:
             await asyncio.sleep(0)
         await asyncio.gather(*map(change, range(5, 10)))
-        assert await admin.broker.catalog.partition_count() == 10 * 2 + 10 * 7
+        assert await admin.broker.catalog.partition_counts() == {DEFAULT: 10 * 2 + 10 * 7}
         assert sum(len(topic.partitions) for topic in admin.broker.catalog.topics()) == 90
 
     serve(test)

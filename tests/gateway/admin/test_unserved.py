@@ -16,7 +16,6 @@ from gateway.admin.unserved import verb_name
         ("GET", "topic", "messageid/17", "get-message-id"),
         ("POST", "topic", "all_subscription/expireMessages/60", "expire-messages-all-subscriptions"),
         ("POST", "subscription", "expireMessages", "expire-messages"),
-        ("DELETE", "namespace", "", "delete"),
         ("POST", "namespace", "0x0_0xf/clearBacklog/billing", "clear-backlog"),
         ("PUT", "clusters", "mars", "create"),
         ("POST", "clusters", "mars/failureDomains/a", "create-failure-domain"),

@@ -66,6 +66,9 @@ class Home:
     def retries_into(self, topic: str) -> tuple[str, str] | None:
         return None
 
+    def full_name(self, topic: str) -> str:
+        return f"persistent://public/default/{topic}"
+
 
 class World:
     def __init__(self) -> None:

@@ -67,7 +67,18 @@ def test_topics_by_kafkas_names_and_by_pulsars() -> None:
         assert named(text) == ("orders", None)
     assert named("persistent://public/default/orders-partition-3") == ("orders", 3)
     assert named("a.b-partition-03") == ("a.b-partition-03", None)
-    for wrong in ("", "shop/eu/orders", "non-persistent://public/default/a", "a b", "x" * 250):
+    for text in ("shop/eu/orders", "persistent://shop/eu/orders", "shop.eu.orders"):
+        assert named(text) == ("shop.eu.orders", None)
+    assert named("shop/eu/orders-partition-3") == ("shop.eu.orders", 3)
+    for wrong in (
+        "",
+        "eu/orders",
+        "a/b/c/d",
+        "shop//orders",
+        "non-persistent://public/default/a",
+        "a b",
+        "x" * 250,
+    ):
         with pytest.raises(AdminError):
             named(wrong)
 

@@ -57,7 +57,8 @@ def test_backlogs_are_asked_for_page_by_page(peer: Peer) -> None:
     result = peer.run("topics", "list", "--lag", "--subscription", "g", "-ist")
     assert [line.split()[0] for line in result.stdout.splitlines()[2:]] == ["a", "b"]
     assert [path.split("?")[1] for _, path, _ in peer.asked] == [
-        f"after={after}&limit=10000&includeSystemTopic=true&subscription=g" for after in ("", "a")
+        f"namespace=public%2Fdefault&after={after}&limit=10000&includeSystemTopic=true&subscription=g"
+        for after in ("", "a")
     ]
 
 
@@ -91,7 +92,7 @@ def test_a_subscription_of_a_later_page_is_found(peer: Peer) -> None:
 
 
 def test_what_goes_with_lag_only_is_told(peer: Peer) -> None:
-    for flags in (["--sort", "age"], ["-s", "billing"], ["--lag", "shop/eu"]):
+    for flags in (["--sort", "age"], ["-s", "billing"], ["--lag", "shop"]):
         result = peer.run("topics", "list", *flags)
         assert result.exit_code == 2
         assert result.stderr.count("\n") == 1

@@ -34,7 +34,7 @@ def consumed(address: str, topic: str) -> list[tuple[str | None, str | None, dic
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["a/b", "x"], "no topic here"),
+        (["a/b", "x"], "is no topic"),
         (["o" * 250, "x"], "at most 249 characters; this one has 250."),
         (["orders", "x", "--file", "y"], "not both"),
         (["orders", "x", "--delay", "5s", "--deliver-at", "0"], "not both"),

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from gateway.broker.catalog import Topic
+from gateway.broker.namespaces import NamespaceRow, Namespaces
 from gateway.broker.subscriptions import letter_names
 from gateway.config import Settings
 from gateway.config.group_configs import GroupConfig, effective
+from semantics.names import Namespace
+from store import memory
+from store.api import Durability
 
 
 class Named:
@@ -17,6 +21,10 @@ class Named:
 
     def __init__(self, *names: str) -> None:
         self.names = names
+        store = memory.open()
+        write = Namespaces.write(Namespace("shop", "eu"), NamespaceRow())
+        store.commit([write], Durability.OS, lambda outcome: None)
+        self.namespaces = Namespaces(store)
 
     def get(self, name: str) -> Topic | None:
         return Topic(name, name.encode().ljust(16), [1], 0) if name in self.names else None
@@ -102,16 +110,18 @@ def test_a_retry_topic_with_a_name_of_its_own_takes_the_place_of_pulsars() -> No
     [
         ("orders", "persistent://public/default/orders"),
         ("a.b", "persistent://public/default/a.b"),
+        ("shop.eu.orders", "persistent://shop/eu/orders"),
+        ("shop.us.orders", "persistent://public/default/shop.us.orders"),
     ],
 )
 def test_kafkas_and_pulsars_name_of_a_topic(kafka: str, pulsar: str) -> None:
-    assert letter_names.full_name(kafka) == pulsar
-    assert letter_names.kafka_name(pulsar) == kafka
+    assert letter_names.full_name(Named(), kafka) == pulsar
+    assert letter_names.kafka_name(Named(), pulsar) == kafka
 
 
 @pytest.mark.parametrize("full", ["", "persistent://", "persistent://a/b", "http://public/default/t"])
 def test_what_is_no_name_of_pulsars(full: str) -> None:
-    assert letter_names.kafka_name(full) is None
+    assert letter_names.kafka_name(Named(), full) is None
 
 
 def test_names_are_searched_in_a_time_that_does_not_grow_with_the_topics() -> None:

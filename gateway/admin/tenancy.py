@@ -1,0 +1,247 @@
+"""Verbs of tenants and namespaces: listed, made, changed, deleted. Named in `routes.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.admin.context import CLUSTER, Context
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.topics import list_topics, namespace_of
+from gateway.broker.namespaces import NamespaceRow, TenantRow
+from semantics.names import Namespace, NamingError, check_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.broker.tenancy import Tenancy
+
+    _Alter = Callable[[dict[str, str]], dict[str, str]]
+
+PAGE = 500
+"""Names that are listed before the loop may do something else."""
+_BUNDLES = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}
+"""One bundle holds all: nothing is balanced by bundles here."""
+
+
+# -- tenants
+
+
+async def tenants(context: Context, call: Call) -> Reply:
+    """The names of all tenants."""
+    return json(context.broker.catalog.namespaces.tenants())
+
+
+async def tenant(context: Context, call: Call) -> Reply:
+    """`{adminRoles, allowedClusters}`."""
+    row = context.broker.tenancy.tenant(call.path[1])
+    return json({"adminRoles": row.admin_roles, "allowedClusters": _clusters(row.allowed_clusters)})
+
+
+async def create_tenant(context: Context, call: Call) -> Reply:
+    """The body is as `tenant` answers it; what is left out is none, and all clusters."""
+    try:
+        name = check_part("tenant", call.path[1])
+    except NamingError as error:
+        raise RefusedError(412, str(error)) from None
+    await context.broker.tenancy.create_tenant(name, _said(call, TenantRow()))
+    return DONE
+
+
+async def update_tenant(context: Context, call: Call) -> Reply:
+    """What the body leaves out stays."""
+    await context.broker.tenancy.update_tenant(call.path[1], lambda row: _said(call, row))
+    return DONE
+
+
+async def delete_tenant(context: Context, call: Call) -> Reply:
+    """Without `force` only a tenant that has no namespaces."""
+    await context.broker.tenancy.delete_tenant(call.path[1], force=call.flag("force"))
+    return DONE
+
+
+def _said(call: Call, row: TenantRow) -> TenantRow:
+    body = _object(call)
+    roles = row.admin_roles if body.get("adminRoles") is None else _names(body["adminRoles"], "adminRoles")
+    clusters = row.allowed_clusters
+    if body.get("allowedClusters") is not None:
+        clusters = _known_clusters(body["allowedClusters"], "allowedClusters")
+    return TenantRow(roles, clusters)
+
+
+# -- namespaces
+
+
+async def namespaces(context: Context, call: Call) -> Reply:
+    """The namespaces of a tenant, in full."""
+    broker = context.broker
+    broker.tenancy.tenant(call.path[1])
+    found: list[str] = []
+    for count, namespace in enumerate(broker.catalog.namespaces.of_tenant(call.path[1])):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        found.append(str(namespace))
+    return json(found)
+
+
+async def policies(context: Context, call: Call) -> Reply:
+    """Pulsar's Policies, as far as anything of it is kept here."""
+    row = context.broker.tenancy.namespace(_named(context, call))
+    return json(
+        {
+            "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
+            "replication_clusters": _clusters(row.clusters),
+            "bundles": _BUNDLES,
+            "properties": row.properties,
+            "deleted": row.deleted,
+        }
+    )
+
+
+async def create(context: Context, call: Call) -> Reply:
+    """The body may be Pulsar's Policies, of which `replication_clusters` and `properties` are kept."""
+    body = _object(call)
+    row = NamespaceRow()
+    if body.get("replication_clusters"):
+        row.clusters = _known_clusters(body["replication_clusters"], "replication_clusters")
+    if body.get("properties"):
+        row.properties = _properties(body["properties"])
+    await context.broker.tenancy.create(_parsed(call), row)
+    return DONE
+
+
+async def delete(context: Context, call: Call) -> Reply:
+    """Without `force` only a namespace that has no topics."""
+    await context.broker.tenancy.delete(_named(context, call), force=call.flag("force"))
+    return DONE
+
+
+async def topics(context: Context, call: Call) -> Reply:
+    """The topics of both domains. `mode` is PERSISTENT, NON_PERSISTENT or ALL."""
+    domains = {"PERSISTENT": "persistent", "NON_PERSISTENT": "non-persistent"}
+    domain = domains.get(call.query.get("mode", "").upper(), "persistent")
+    return await list_topics(context, Call(call.method, (domain, *call.path[1:3]), call.query))
+
+
+async def bundles(context: Context, call: Call) -> Reply:
+    """One bundle holds all: nothing is balanced by bundles here."""
+    _named(context, call)
+    return json(_BUNDLES)
+
+
+async def clusters(context: Context, call: Call) -> Reply:
+    """The clusters that a namespace is on."""
+    return json(_clusters(context.broker.tenancy.namespace(_named(context, call)).clusters))
+
+
+async def set_clusters(context: Context, call: Call) -> Reply:
+    """The body is a list of clusters: the one there is, so nothing is copied anywhere."""
+    said = _known_clusters(call.json(), "replication_clusters")
+    await _change(context, call, clusters=said)
+    return DONE
+
+
+async def properties(context: Context, call: Call) -> Reply:
+    """What somebody has kept with a namespace."""
+    return json(context.broker.tenancy.namespace(_named(context, call)).properties)
+
+
+async def set_properties(context: Context, call: Call) -> Reply:
+    """Those in the body are added to those there are."""
+    said = _properties(call.json())
+    await _alter_properties(context, call, lambda old: {**old, **said})
+    return DONE
+
+
+async def clear_properties(context: Context, call: Call) -> Reply:
+    await _alter_properties(context, call, lambda old: {})
+    return DONE
+
+
+async def property_of(context: Context, call: Call) -> Reply:
+    """One of them as JSON, null where there is none."""
+    kept = context.broker.tenancy.namespace(_named(context, call)).properties
+    return json(kept.get(call.path[4]))
+
+
+async def set_property(context: Context, call: Call) -> Reply:
+    """The path has its name and its value."""
+    await _alter_properties(context, call, lambda old: {**old, call.path[4]: call.path[5]})
+    return DONE
+
+
+async def remove_property(context: Context, call: Call) -> Reply:
+    """One of them; the answer is what it was."""
+    name, gone = call.path[4], list[str | None]()
+
+    def without(old: dict[str, str]) -> dict[str, str]:
+        gone.append(old.get(name))
+        return {key: value for key, value in old.items() if key != name}
+
+    await _alter_properties(context, call, without)
+    return json(gone[0])
+
+
+# -- what is shared
+
+
+def _named(context: Context, call: Call) -> Namespace:
+    return namespace_of(context.broker, *call.path[1:3])
+
+
+def _parsed(call: Call) -> Namespace:
+    """A namespace that need not be there."""
+    try:
+        return Namespace.of(*call.path[1:3])
+    except NamingError as error:
+        raise RefusedError(412, str(error)) from None
+
+
+async def _change(context: Context, call: Call, **fields: object) -> None:
+    tenancy: Tenancy = context.broker.tenancy
+    await tenancy.change(_named(context, call), lambda row: msgspec.structs.replace(row, **fields))
+
+
+async def _alter_properties(context: Context, call: Call, change: _Alter) -> None:
+    await context.broker.tenancy.change(
+        _named(context, call),
+        lambda row: msgspec.structs.replace(row, properties=change(row.properties)),
+    )
+
+
+def _object(call: Call) -> dict[str, object]:
+    """The body's object; a client that has nothing to say sends null, or nothing."""
+    body = call.json()
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise RefusedError(400, "The body is a JSON object.")
+    return body
+
+
+def _names(value: object, what: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise RefusedError(400, f'{what} is a list of names, such as ["{CLUSTER}"].')
+    return sorted(set(value))
+
+
+def _known_clusters(value: object, what: str) -> list[str]:
+    found = _names(value, what)
+    others = [each for each in found if each != CLUSTER]
+    if others:
+        raise RefusedError(412, f"There is no cluster {others[0][:80]!r}; this one is called {CLUSTER}.")
+    if not found:
+        raise RefusedError(412, f"{what} is not empty: {CLUSTER} is the cluster there is.")
+    return found
+
+
+def _properties(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise RefusedError(400, 'Properties are an object with texts, such as {"team": "billing"}.')
+    return value
+
+
+def _clusters(kept: list[str] | None) -> list[str]:
+    return [CLUSTER] if kept is None else kept

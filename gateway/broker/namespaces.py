@@ -1,0 +1,140 @@
+"""The tenants and namespaces there are, and what their topics are called: rows of the store, read when asked for.
+
+A topic of `public/default` has its own name in the catalog, one of another namespace `tenant.namespace.topic`, as Kafka
+clients call it (`semantics/names.py`). Which of both a dotted name is depends on the namespaces there are. So none is
+made over topics that are called as its own would be (`tenancy.py`), and a topic's full name never changes.
+
+`public` and `public/default` are there without a row. Changes are writes to commit, then `changed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from semantics import names
+from semantics.names import DEFAULT, Namespace, TopicName
+from store.api import Delete, Family, Put, Store, Write
+
+_TENANT = b"tenant/"
+_NAMESPACE = b"namespace/"
+_CACHED = 20_000
+"""Names that were looked up, found or not; beyond that all are forgotten and read again."""
+
+
+class TenantRow(msgspec.Struct, omit_defaults=True):
+    """What is kept of a tenant. The roles take effect when there are users."""
+
+    admin_roles: list[str] = []
+    # None: all there are
+    allowed_clusters: list[str] | None = None
+
+
+class NamespaceRow(msgspec.Struct, omit_defaults=True):
+    """What is kept of a namespace."""
+
+    created_at: int = 0
+    # None: all there are
+    clusters: list[str] | None = None
+    properties: dict[str, str] = {}
+    # its topics are being deleted, and then it goes, too: nothing is made in it any more
+    deleted: bool = False
+
+
+_tenants = msgspec.msgpack.Decoder(TenantRow)
+_namespaces = msgspec.msgpack.Decoder(NamespaceRow)
+
+
+class Namespaces:
+    """Reads the rows, and translates names by them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cache: dict[Namespace, NamespaceRow | None] = {}
+        # those that are on their way to the disk: no topic is made under their names meanwhile
+        self.coming: set[Namespace] = set()
+
+    # -- what there is ----------------------------------------------------------------------------------------------
+
+    def tenant(self, name: str) -> TenantRow | None:
+        """The row of a tenant, None where there is no such tenant."""
+        raw = self._store.get(Family.POLICY, _TENANT + name.encode())
+        if raw is not None:
+            return _tenants.decode(raw)
+        return TenantRow() if name == DEFAULT.tenant else None
+
+    def tenants(self) -> list[str]:
+        """The names of all tenants, in byte order."""
+        skip = len(_TENANT)
+        found = {key[skip:].decode() for key, _ in self._store.scan(Family.POLICY, _TENANT)}
+        return sorted(found | {DEFAULT.tenant})
+
+    def get(self, namespace: Namespace) -> NamespaceRow | None:
+        """The row of a namespace, None where there is no such namespace."""
+        try:
+            return self._cache[namespace]
+        except KeyError:
+            pass
+        raw = self._store.get(Family.POLICY, _key(namespace))
+        found = _namespaces.decode(raw) if raw is not None else None
+        if found is None and namespace == DEFAULT:
+            found = NamespaceRow()
+        if len(self._cache) >= _CACHED:
+            self._cache.clear()
+        self._cache[namespace] = found
+        return found
+
+    def exists(self, namespace: Namespace) -> bool:
+        return self.get(namespace) is not None
+
+    def of_tenant(self, tenant: str) -> Iterator[Namespace]:
+        """The namespaces of a tenant, in byte order; `public/default` first."""
+        if tenant == DEFAULT.tenant:
+            yield DEFAULT
+        prefix = _NAMESPACE + tenant.encode() + b"/"
+        for key, _ in self._store.scan(Family.POLICY, prefix):
+            found = Namespace(tenant, key[len(prefix) :].decode())
+            if found != DEFAULT:
+                yield found
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def full(self, name: str) -> TopicName:
+        """Pulsar's name of a topic of the catalog."""
+        return names.from_kafka(name, DEFAULT, self.exists)
+
+    def kafka(self, topic: TopicName) -> str:
+        """The name that a topic has in the catalog. Raises NamingError."""
+        return names.kafka_name(topic, DEFAULT, self.exists)
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def write_tenant(name: str, row: TenantRow | None) -> Write:
+        """Keep a tenant; None: it goes."""
+        key = _TENANT + name.encode()
+        if row is None:
+            return Delete(Family.POLICY, key)
+        return Put(Family.POLICY, key, msgspec.msgpack.encode(row))
+
+    @staticmethod
+    def write(namespace: Namespace, row: NamespaceRow | None) -> Write:
+        """Keep a namespace; None: it goes."""
+        key = _key(namespace)
+        if row is None:
+            return Delete(Family.POLICY, key)
+        return Put(Family.POLICY, key, msgspec.msgpack.encode(row))
+
+    def changed(self, namespace: Namespace) -> None:
+        """A change of a namespace is durable."""
+        self._cache.pop(namespace, None)
+
+
+def prefix_of(namespace: Namespace) -> str:
+    """How the names of a namespace's topics begin in the catalog; nothing for `public/default`."""
+    return "" if namespace == DEFAULT else f"{namespace.tenant}.{namespace.name}."
+
+
+def _key(namespace: Namespace) -> bytes:
+    return _NAMESPACE + str(namespace).encode()

@@ -1,0 +1,179 @@
+"""Tenants and namespaces made, changed and deleted: each is one commit. Their rows are `namespaces.py`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.namespaces import NamespaceRow, Namespaces, TenantRow, prefix_of
+from gateway.wire.errors import Error
+from semantics.names import DEFAULT, Namespace
+from store.api import StoreError, Write
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.node import Node
+    from gateway.broker.topics import Topics
+
+log = logging.getLogger("magnetar.tenancy")
+
+
+class TenancyError(Exception):
+    """What cannot be done to a tenant or a namespace; `status` as Pulsar's admin API answers it."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class Tenancy:
+    """The verbs. One change at a time: each begins with what the one before it left."""
+
+    def __init__(self, node: Node, catalog: Catalog, topics: Topics) -> None:
+        self._node = node
+        self._catalog = catalog
+        self._topics = topics
+        self._there: Namespaces = catalog.namespaces
+        self._lock = asyncio.Lock()
+
+    # -- tenants ----------------------------------------------------------------------------------------------------
+
+    def tenant(self, name: str) -> TenantRow:
+        """Raises TenancyError (404)."""
+        row = self._there.tenant(name)
+        if row is None:
+            raise TenancyError(404, f"There is no tenant {name[:80]!r}: `tenants create` makes one.")
+        return row
+
+    async def create_tenant(self, name: str, row: TenantRow) -> None:
+        """Raises TenancyError (409), StoreError."""
+        async with self._lock:
+            if self._there.tenant(name) is not None:
+                raise TenancyError(409, f"Tenant {name} is there already.")
+            await self._write([self._there.write_tenant(name, row)])
+            log.info("tenant made", extra={"tenant": name})
+
+    async def update_tenant(self, name: str, change: Callable[[TenantRow], TenantRow]) -> None:
+        """Raises TenancyError (404), StoreError."""
+        async with self._lock:
+            row = change(self.tenant(name))
+            await self._write([self._there.write_tenant(name, row)])
+
+    async def delete_tenant(self, name: str, *, force: bool = False) -> None:
+        """With `force` its namespaces go before it, with their topics. Raises TenancyError, KafkaError, StoreError."""
+        if name == DEFAULT.tenant:
+            raise TenancyError(412, f"Tenant {name} has {DEFAULT}, the home of Kafka clients, and stays.")
+        self.tenant(name)
+        if force:
+            for namespace in list(self._there.of_tenant(name)):
+                await self.delete(namespace, force=True)
+        async with self._lock:
+            self.tenant(name)
+            left = next(self._there.of_tenant(name), None)
+            if left is not None:
+                raise TenancyError(
+                    409,
+                    f"Tenant {name} has namespaces, such as {left}: delete them first, or the tenant with --force.",
+                )
+            await self._write([self._there.write_tenant(name, None)])
+            log.info("tenant deleted", extra={"tenant": name})
+
+    # -- namespaces -------------------------------------------------------------------------------------------------
+
+    def namespace(self, namespace: Namespace) -> NamespaceRow:
+        """Raises TenancyError (404)."""
+        row = self._there.get(namespace)
+        if row is None:
+            raise TenancyError(404, f"There is no namespace {namespace}: `namespaces create` makes one.")
+        return row
+
+    async def create(self, namespace: Namespace, row: NamespaceRow) -> None:
+        """Raises TenancyError: 404 without its tenant, 409 if it is there, or if topics are called as its own would be;
+        StoreError.
+        """
+        async with self._lock:
+            self.tenant(namespace.tenant)
+            if self._there.exists(namespace):
+                raise TenancyError(409, f"Namespace {namespace} is there already.")
+            self._there.coming.add(namespace)
+            try:
+                other = self._catalog.first_named(prefix_of(namespace)) or self._topics.creating_named(
+                    prefix_of(namespace)
+                )
+                if other is not None:
+                    raise TenancyError(
+                        409,
+                        f"Kafka clients would take topic {other} of {DEFAULT} for one of {namespace}: choose another"
+                        " name, or delete that topic first.",
+                    )
+                row.created_at = self._node.clock.wall_ms()
+                await self._write([self._there.write(namespace, row)], namespace)
+            finally:
+                self._there.coming.discard(namespace)
+            log.info("namespace made", extra={"namespace": str(namespace)})
+
+    async def change(self, namespace: Namespace, change: Callable[[NamespaceRow], NamespaceRow]) -> None:
+        """Raises TenancyError (404), StoreError."""
+        async with self._lock:
+            row = change(msgspec.structs.replace(self.namespace(namespace)))
+            await self._write([self._there.write(namespace, row)], namespace)
+
+    async def delete(self, namespace: Namespace, *, force: bool = False) -> None:
+        """With `force` its topics go before it. It takes no new ones from then on, also after a gateway died meanwhile:
+        then it is to be deleted again. Raises TenancyError (404, 409, 412), KafkaError, StoreError.
+        """
+        if namespace == DEFAULT:
+            raise TenancyError(
+                412,
+                f"Namespace {DEFAULT} is the home of Kafka clients, and stays; its topics can be deleted.",
+            )
+        async with self._lock:
+            row = self.namespace(namespace)
+            held = self._catalog.first_named(prefix_of(namespace)) or self._topics.creating_named(
+                prefix_of(namespace)
+            )
+            if held is not None and not force:
+                raise TenancyError(
+                    409,
+                    f"Namespace {namespace} has topics: delete them first, or the namespace with --force.",
+                )
+            if not row.deleted:
+                closed = msgspec.structs.replace(row, deleted=True)
+                await self._write([self._there.write(namespace, closed)], namespace)
+            prefix = prefix_of(namespace)
+            while (name := self._catalog.first_named(prefix)) or self._topics.creating_named(prefix):
+                try:
+                    if name is None:
+                        # one that was begun before: it is there when what is on its way is stored
+                        await self._node.write([])
+                        continue
+                    await self._topics.delete(name)
+                except KafkaError as error:
+                    # it went with its base, or somebody else was quicker
+                    if error.code != Error.UNKNOWN_TOPIC_OR_PARTITION:
+                        raise
+            await self._write([self._there.write(namespace, None)], namespace)
+            log.info("namespace deleted", extra={"namespace": str(namespace)})
+
+    async def topics_of(self, namespace: Namespace) -> AsyncIterator[Topic]:
+        """The topics of a namespace, by name, a page at a time."""
+        prefix = prefix_of(namespace)
+        async for topic in self._catalog.every(prefix):
+            if prefix or self._there.full(topic.name).namespace == namespace:
+                yield topic
+
+    async def _write(self, writes: list[Write], namespace: Namespace | None = None) -> None:
+        def shows() -> None:
+            if namespace is not None:
+                self._there.changed(namespace)
+
+        try:
+            await self._node.write(writes, then=shows)
+        except StoreError as error:
+            raise from_store(error) from error
