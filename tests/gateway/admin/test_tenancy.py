@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -339,5 +340,90 @@ def test_what_belongs_to_a_subscription_does_not_stray_into_another_namespace(
             while "would be a topic of orders-a/b" not in (at.ready().look(0).reason or ""):
                 await admin.broker.write([])
         assert (await admin.ask("GET", f"{V2}/persistent/orders-a/b")).json == []
+
+    serve(test)
+
+
+class Held:
+    """A store whose commits wait until they are let go."""
+
+    def __init__(self, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting: list[tuple[Any, Any, Any]] = []
+        self._commit = admin.broker.store.commit
+        self._monkeypatch, self._store = monkeypatch, admin.broker.store
+        monkeypatch.setattr(self._store, "commit", lambda *each: self.waiting.append(each))
+
+    async def some(self) -> None:
+        async with asyncio.timeout(30):
+            while not self.waiting:
+                await asyncio.sleep(0)
+
+    def let_go(self) -> None:
+        self._monkeypatch.setattr(self._store, "commit", self._commit)
+        for each in self.waiting:
+            self._commit(*each)
+
+
+def test_while_a_namespace_is_being_made_no_topic_comes_under_its_name(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        assert await put(admin, "tenants/com") == 204
+        held = Held(admin, monkeypatch)
+        making = asyncio.ensure_future(put(admin, "namespaces/com/acme"))
+        await held.some()
+        with pytest.raises(KafkaError, match="is being made") as error:
+            await admin.broker.create_topic("com.acme.orders", 1, {})
+        assert error.value.code == Error.INVALID_TOPIC_EXCEPTION
+        held.let_go()
+        assert await making == 204
+        await admin.broker.create_topic("com.acme.orders", 1, {})
+        assert len((await admin.ask("GET", f"{V2}/persistent/com/acme")).json) == 1
+
+    serve(test)
+
+
+def test_while_a_topic_is_being_made_no_namespace_is_made_over_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        assert await put(admin, "tenants/com") == 204
+        held = Held(admin, monkeypatch)
+        making = asyncio.ensure_future(admin.broker.create_topic("com.acme.orders", 1, {}))
+        await held.some()
+        assert "topic com.acme.orders" in await reason(admin, "PUT", "namespaces/com/acme", 409)
+        held.let_go()
+        await making
+
+    serve(test)
+
+
+def test_a_topic_that_was_begun_before_goes_with_its_namespace(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        held = Held(admin, monkeypatch)
+        making = asyncio.ensure_future(admin.broker.create_topic("shop.eu.late", 1, {}))
+        await held.some()
+        deleting = asyncio.ensure_future(admin.ask("DELETE", f"{V2}/namespaces/shop/eu?force=true"))
+        async with asyncio.timeout(30):
+            while len(held.waiting) < 2:
+                await asyncio.sleep(0)
+        held.let_go()
+        await making
+        assert (await deleting).status == 204
+        assert admin.broker.catalog.names() == []
+
+    serve(test)
+
+
+def test_the_home_is_listed_once_though_something_is_kept_with_it(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        assert await put(admin, "namespaces/public/default/property/team/a") == 204
+        assert await put(admin, "namespaces/public/other") == 204
+        listed = (await admin.ask("GET", f"{V2}/namespaces/public")).json
+        assert listed == ["public/default", "public/other"]
+        assert (await admin.ask("GET", f"{V2}/namespaces/public/default/properties")).json == {"team": "a"}
 
     serve(test)

@@ -134,7 +134,7 @@ def test_what_cannot_be_made_is_refused_with_words() -> None:
         for lanes in (0, 1_001):
             await refused(world, Error.INVALID_PARTITIONS, lanes=lanes)
         assert "a ')' is missing" in await refused(world, Error.INVALID_CONFIG, "orders-(.*")
-        assert "no namespace shop/eu" in await refused(
+        assert "topics of public/default so far, not of shop/eu" in await refused(
             world, Error.INVALID_CONFIG, "persistent://shop/eu/orders-.*"
         )
         # <topic>-<subscription>-QUEUE and <subscription>-QUEUE may be the same
