@@ -285,8 +285,9 @@ class Sending:
             except (self._kafka.KafkaException, ValueError) as error:
                 # once the library knows the topic it says at once what else comes with the delivery
                 codes, said = self._kafka.KafkaError, error.args[0] if error.args else None
-                known = isinstance(said, codes) and said.code() == codes._UNKNOWN_PARTITION
-                self._refused(number, self._why(said, None) if known else kafka_side.reason(error))
+                known = (codes._UNKNOWN_PARTITION, codes._UNKNOWN_TOPIC)
+                told = isinstance(said, codes) and said.code() in known
+                self._refused(number, self._why(said, None) if told else kafka_side.reason(error))
                 break
         self._producer.poll(0)
 
@@ -350,15 +351,17 @@ class Sending:
         codes = self._kafka.KafkaError
         if error.code() == codes._UNKNOWN_PARTITION:
             return f"{self._topic} has no partition {self._partition}"
+        # the library says unknown at once of what the gateway has refused to make a moment before
+        refused = error.code() in (codes.TOPIC_EXCEPTION, codes._UNKNOWN_TOPIC)
+        if refused and self._not_made is None:
+            # asked once
+            self._not_made = kafka_side.why_not_made(self._bootstrap, self._topic)
+        if refused and self._not_made:
+            return self._not_made
         if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
             return f"there is no topic {self._topic} (`magnetar-admin topics create-partitioned-topic` makes one)"
         if error.code() == codes._MSG_TIMED_OUT and not self._watch.reached and not self.stored:
             return self._watch.no_kafka(self._bootstrap).reason.rstrip(".")
-        if error.code() == codes.TOPIC_EXCEPTION and self._not_made is None:
-            # asked once
-            self._not_made = kafka_side.why_not_made(self._bootstrap, self._topic)
-        if error.code() == codes.TOPIC_EXCEPTION and self._not_made:
-            return self._not_made
         if error.code() == codes.TOPIC_EXCEPTION and self._topic.endswith("-QUEUE"):
             return f"{self._topic} is a queue topic, which is read only: publish to the topic whose records it delivers"
         if error.code() == codes.MSG_SIZE_TOO_LARGE:

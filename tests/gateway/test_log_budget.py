@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -34,17 +33,13 @@ def _ours(record: logging.LogRecord) -> bool:
 
 
 @pytest.fixture
-def stream(clock: Time) -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    handlers, level, raising = root.handlers[:], root.level, logging.raiseExceptions
+def stream(clock: Time) -> io.StringIO:
     stream = io.StringIO()
     logs.setup("debug", "text", stream)
-    for handler in root.handlers:
+    for handler in logging.getLogger().handlers:
         # clients of other tests in this process may still be looking for their gateways
         handler.filters.insert(0, _ours)
-    yield stream
-    root.handlers[:], logging.raiseExceptions = handlers, raising
-    root.setLevel(level)
+    return stream
 
 
 def closing(number: int) -> None:

@@ -5,22 +5,11 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import logs
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level, raising = root.handlers[:], root.level, logging.raiseExceptions
-    yield
-    root.handlers[:], logging.raiseExceptions = handlers, raising
-    root.setLevel(level)
 
 
 def written(form: str, message: str, level: str = "info", **extra: object) -> str:

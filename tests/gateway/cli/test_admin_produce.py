@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.admin_produce import LONGEST_DELAY_MS, InOrder, repeated
+from gateway.cli.admin_options import Options
+from gateway.cli.admin_produce import LONGEST_DELAY_MS, InOrder, Sending, repeated
 from gateway.cli.admin_records import Record
 from gateway.config.group_table import GROUP_CONFIGS
 from tests.gateway.cli.kafka import kafka_beside, topics
@@ -19,6 +20,9 @@ from tests.gateway.cli.kafka import kafka_beside, topics
 def address() -> Iterator[str]:
     with kafka_beside() as found:
         yield found
+
+
+NO_COMPRESSION = {"compression.type": "none"}
 
 
 def consumed(address: str, topic: str) -> list[tuple[str | None, str | None, dict[str, str]]]:
@@ -75,6 +79,19 @@ def test_one_message_needs_no_summary_and_a_program_is_told_in_json(address: str
     assert (told["topic"], told["partition"], told["offset"], done.stderr) == ("one", 0, 1, "")
     quiet = topics("produce", "one", "z", "-b", address, "--quiet")
     assert (quiet.stdout, quiet.stderr) == ("", "1 message stored.\n")
+
+
+def test_a_name_that_collides_is_told_however_soon_the_client_knows(address: str) -> None:
+    """It says "unknown topic" at once of every message after the first that was refused."""
+    assert topics("produce", "collides.b", "x", "-b", address).exit_code == 0
+    sending = Sending(Options(timeout=30.0), "collides_b", None, "all", True, address, NO_COMPRESSION, ())
+    said: list[str] = []
+    sending._refused = lambda number, why: said.append(f"{number}: {why}")  # type: ignore[method-assign]
+    for _ in range(2):
+        sending.send(Record(value=b"x"))
+        sending.flush()
+    why = "Topic 'collides_b' collides with existing topics: collides.b (they differ only in '.' and '_')"
+    assert said == [f"1: {why}", f"2: {why}"]
 
 
 def test_a_message_without_an_acknowledgement_is_not_called_stored(address: str) -> None:
