@@ -26,11 +26,13 @@ $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
 run: $(VENV)/.run ## start a gateway on RocksDB: 127.0.0.1:9092, data in ./data; ARGS="--help" for more
 	@exec $(BIN)/magnetar serve $(ARGS)
 
-check: $(VENV)/.dev ## format, lint, types, import rules, unit tests: a few minutes
+lint: $(VENV)/.dev ## format, lint, types, import rules: half a minute
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+check: lint ## what lint does, and unit tests: a few minutes
 	$(BIN)/pytest -n 2 -m "not integration and not spark"
 
 test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; some ten minutes on 2 cores
@@ -87,4 +89,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore pythons drain
+.PHONY: compare help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore pythons drain

@@ -163,6 +163,11 @@ def queue_group(cluster: Cluster, topic: str, subscription: str | None) -> tuple
     """The group of a queue topic, and its base topic. Raises `PipelineError` in plain words."""
     there = cluster.described([topic])
     if not splits(topic):
+        if topic in there and there[topic].internal:
+            raise PipelineError(
+                f"{topic} is a queue topic over a pattern of topics: drain reads queue topics of one topic. "
+                "Make one for each: magnetar-admin topics create-subscription TOPIC -s SUBSCRIPTION --lanes N."
+            )
         raise PipelineError(
             f"{topic} is not called like a queue topic, <topic>-<subscription>{QUEUE}. "
             "magnetar-admin topics create-subscription TOPIC -s SUBSCRIPTION --lanes N makes one; "

@@ -11,7 +11,7 @@ from tests.examples import FACTOR, examples
 
 # No test asserts speed: Hypothesis would fail an example that took longer than 200 ms, on any busy machine.
 # Without its database a run depends on the tree alone; `make explore` keeps it, to make what it found smaller.
-settings.register_profile("fixed", deadline=None, database=None)
+settings.register_profile("fixed", deadline=None, database=None, max_examples=examples(100))
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("explore" if FACTOR > 1 else "fixed")
 

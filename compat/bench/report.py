@@ -146,8 +146,8 @@ def markdown(
     sections: Sequence[Section], rows: Sequence[Row], machine: Mapping[str, str], before: str = ""
 ) -> str:
     """The whole page. A load without a row keeps the lines that it has on the page `before`, if it has any."""
-    kept = kept_lines(before)
-    tables = [(section, _table(section, rows, kept)) for section in sections]
+    kept, failed = kept_lines(before), kept_failures(before)
+    tables = [(section, _table(section, rows, kept, failed)) for section in sections]
     return "\n".join(
         [
             "# Performance",
@@ -190,7 +190,21 @@ def kept_lines(page: str) -> dict[str, list[str]]:
     return kept
 
 
-def _table(section: Section, rows: Sequence[Row], kept: Mapping[str, Sequence[str]]) -> list[str]:
+def kept_failures(page: str) -> dict[str, list[str]]:
+    """What the page says of turns that failed, by the load's name."""
+    kept: dict[str, list[str]] = {}
+    for line in page.splitlines():
+        if line.startswith("- ") and " failed: " in line:
+            kept.setdefault(line[2:].split(", ", 1)[0], []).append(line[2:])
+    return kept
+
+
+def _table(
+    section: Section,
+    rows: Sequence[Row],
+    kept: Mapping[str, Sequence[str]],
+    failed_before: Mapping[str, list[str]],
+) -> list[str]:
     """The section's table, empty if none of its loads was ever measured."""
     measured = {row.outcome.load.name: row for row in rows}
     head = (*(WITH_PULSAR if section.pulsar else HEAD), "measured")
@@ -200,6 +214,7 @@ def _table(section: Section, rows: Sequence[Row], kept: Mapping[str, Sequence[st
         row = measured.get(load.name)
         if row is None:
             lines += kept.get(_cell(load.title), ())
+            failed += failed_before.get(load.name, ())
             continue
         when = f"{row.when}, {row.commit}"
         for cells in table([row.outcome], section.pulsar):

@@ -90,6 +90,20 @@ def test_a_load_that_is_not_measured_again_keeps_its_lines(outcome: Outcome) -> 
     assert "Other" not in gone
 
 
+def test_what_failed_stays_until_it_is_measured_again(outcome: Outcome) -> None:
+    broken = Outcome(Load("broken", "Broken", (RATE,), lambda turn: {}))
+    broken.add("Kafka", {"rate": 1.0})
+    broken.errors["Magnetar"] = ["no answer"]
+    sections = [report.Section([broken.load, outcome.load])]
+    first = report.markdown(sections, [Row(outcome, "monday", "abc"), Row(broken, "monday", "abc")], {})
+    told = "- broken, Magnetar: 1 turn failed: no answer"
+    assert told in first
+    assert told in report.markdown(sections, [Row(outcome, "tuesday", "def")], {}, first)
+    broken.errors.clear()
+    broken.add("Magnetar", {"rate": 2.0})
+    assert told not in report.markdown(sections, [Row(broken, "tuesday", "def")], {}, first)
+
+
 def test_columns_line_up_in_a_terminal(outcome: Outcome) -> None:
     head, rule, *rows = report.plain([outcome]).splitlines()
     column = head.index("Kafka")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from compat.spark.feed import Feed, Record, topic_name
 from compat.spark.reading import batch
-from pipeline.drain import DrainJob, drain
+from pipeline.drain import DrainJob, drain, look
 from pipeline.errors import PipelineError
 from pipeline.progress import Stop
 from tests.integration.spark.archives import table
@@ -125,3 +126,15 @@ def test_a_drain_acknowledges_what_is_in_its_output(
     again = batch(job_spark, feed.bootstrap, subscribe=queue.name, **ranges)
     values = [int(row["value"]) for row in again.select("value").collect()]
     assert Counter(values) == Counter(range(1_500))
+
+
+def test_a_queue_topic_over_a_pattern_is_refused_in_true_words(
+    gateway: MagnetarPeer, job_spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(gateway.bootstrap)
+    stem = topic_name("patterned").replace("-", ".")
+    feed.create(stem, 1)
+    made = NewTopic(f"{stem}-QUEUE", 2, config={"pulsar.queue.pattern": f"{stem}.*"})
+    feed.admin.create_topics([made])[made.topic].result(30)
+    with pytest.raises(PipelineError, match="is a queue topic over a pattern of topics"):
+        look(job_spark, DrainJob(feed.bootstrap, made.topic, output=str(tmp_path)))

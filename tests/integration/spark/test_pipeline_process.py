@@ -62,17 +62,17 @@ class Archiver:
 
 def test_every_record_is_there_once_after_a_kill_and_a_stop(feed: Feed, tmp_path: Path) -> None:
     topic, output = feed.create(topic_name("process-kill"), 2), tmp_path / "archive"
-    feed.produce(topic, [Record(b"k", b"%d" % n, (), n % 2) for n in range(20_000)])
+    feed.produce(topic, [Record(b"k", b"%d" % n, (), n % 2) for n in range(9_000)])
 
     first = Archiver(feed.bootstrap, topic, output)
     try:
         feed.wait(lambda: first.records(output) >= 4_500, "three batches", timeout=120)
     finally:
         first.kill()
-    feed.produce(topic, [Record(b"k", b"%d" % n, (), n % 2) for n in range(20_000, 21_000)])
+    feed.produce(topic, [Record(b"k", b"%d" % n, (), n % 2) for n in range(9_000, 10_000)])
     second = Archiver(feed.bootstrap, topic, output)
     try:
-        feed.wait(lambda: second.records(output) == 21_000, "all records", timeout=120)
+        feed.wait(lambda: second.records(output) == 10_000, "all records", timeout=120)
         code, said = second.stop()
     finally:
         if second.process.poll() is None:
@@ -83,7 +83,7 @@ def test_every_record_is_there_once_after_a_kill_and_a_stop(feed: Feed, tmp_path
     # Read by something that does not know Spark's list of the files that count.
     files = [str(path) for path in output.glob("topic=*/date=*/*.parquet")]
     values = ds.dataset(files).to_table(columns=["value"])["value"].to_pylist()
-    assert sorted(map(int, values)) == list(range(21_000))
+    assert sorted(map(int, values)) == list(range(10_000))
     assert not (output / "_magnetar" / "writer").exists()
 
 

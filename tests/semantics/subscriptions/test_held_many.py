@@ -11,7 +11,7 @@ import pytest
 from tests.semantics.subscriptions.driving import Driver, Owners
 from tests.semantics.subscriptions.test_held import lanes
 
-NUMBER = 2_500
+NUMBER = 1_000
 SLOTS = 7
 
 
@@ -28,8 +28,8 @@ def before(kind: str, what: str, **config: Any) -> Driver:
     driver.feed(NUMBER, [n % SLOTS for n in range(NUMBER)] if keyed else None)
     if keyed:
         driver.cursor.reassign(Owners((0, 5, "a"), (5, 65_536, "b")), driver.now)
-    driver.poll("a", 1_500)
-    driver.poll("b", 600)
+    driver.poll("a", 600)
+    driver.poll("b", 240)
     match what:
         case "a skip":
             driver.cursor.skip(30, NUMBER)
@@ -37,18 +37,18 @@ def before(kind: str, what: str, **config: Any) -> Driver:
             driver.cursor.nack("a", [(51, 60)], 5_000, driver.now, driver.wall)
         case "put aside":
             driver.cursor.nack("a", [(51, 60)], 5_000, driver.now, driver.wall)
-            driver.cursor.give_back("a", [(100, 900)], driver.now)
+            driver.cursor.give_back("a", [(100, 360)], driver.now)
             assert bool(driver.poll("a", 10)) == (not keyed)
         case "a restart":
             driver.commit()
             driver.restart()
-            driver.cursor.hold_again("a", [(0, 2_199)], driver.now)
+            driver.cursor.hold_again("a", [(0, 839)], driver.now)
         case "slots that moved" if keyed:
             driver.cursor.reassign(Owners((0, 65_536, "b")), driver.now)
         case "crashes":
-            for ranges, most in ([(10, 700), (800, 810)], 1), ([(10, 300)], None), ([(900, 990)], 9):
+            for ranges, most in ([(10, 280), (320, 330)], 1), ([(10, 120)], None), ([(360, 396)], 9):
                 driver.cursor.crash("a", ranges, most, driver.now, driver.wall)
-                driver.poll("a", 2_200)
+                driver.poll("a", 880)
     return driver
 
 
@@ -74,7 +74,7 @@ def state(driver: Driver) -> Any:
 )
 @pytest.mark.parametrize("said", ["settled", "given back", "crashed", "crashed but not dead"])
 def test_by_columns_it_is_the_same(kind: str, what: str, said: str) -> None:
-    offsets = sorted(random.Random(3).sample(range(NUMBER), 900))
+    offsets = sorted(random.Random(3).sample(range(NUMBER), 360))
     seen = []
     for many in (False, True):
         driver = before(kind, what, delivery_limit=3)
@@ -114,7 +114,7 @@ def test_counts_beyond_a_byte(kind: str) -> None:
 def test_what_crashed_is_stored(kind: str) -> None:
     driver = before(kind, "")
     driver.commit()
-    driver.cursor.crash_many("a", np.arange(0, 1_500, 3), None, driver.wall)
+    driver.cursor.crash_many("a", np.arange(0, 600, 3), None, driver.wall)
     driver.commit()
     driver.crash()
-    assert driver.count(0, 1, 3, 1_200) == [1, 0, 1, 1]
+    assert driver.count(0, 1, 3, 480) == [1, 0, 1, 1]

@@ -15,6 +15,7 @@ from store.api import Delete, DropLog, Durability, Family, Log, Put, Trim, Write
 from store.rocksdb.recovery import LostOffsets
 from store.rocksdb.removal import OF_A_LOG
 from store.rocksdb.verify import verify
+from tests.examples import examples
 from tests.store.making import Clock, append, content
 from tests.store.rocksdb.faults import Faults, crash, open_faulty
 from tests.store.rocksdb.powercut import Recorder, open_recorded
@@ -122,7 +123,7 @@ async def one(folder: Path, seed: int, policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["os", "fsync", "mixed"])
-@pytest.mark.parametrize("first", range(0, 40, 10))
+@pytest.mark.parametrize("first", range(0, examples(40), 10))
 def test_power_cuts(folder: Path, policy: str, first: int) -> None:
     for seed in range(first, first + 10):
         place = folder / str(seed)
@@ -181,7 +182,7 @@ async def with_drops(folder: Path, seed: int) -> None:
         assert verify(data).ok
 
 
-@pytest.mark.parametrize("first", range(0, 40, 10))
+@pytest.mark.parametrize("first", range(0, examples(40), 10))
 def test_of_a_log_that_is_dropped_or_was_never_made_a_crash_leaves_nothing(folder: Path, first: int) -> None:
     for seed in range(first, first + 10):
         place = folder / str(seed)

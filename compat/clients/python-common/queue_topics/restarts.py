@@ -21,7 +21,7 @@ def restart_queue(ctx: Context) -> None:
     done, rest = found[:20], found[20:]
     nacked, dead = done[3], done[5]
     for lane, (offset, _) in behind(done).items():
-        said = [f"n:60000={nacked.offset}"] * (lane == nacked.lane) + [f"d={dead.offset}"] * (
+        said = [f"n:600000={nacked.offset}"] * (lane == nacked.lane) + [f"d={dead.offset}"] * (
             lane == dead.lane
         )
         first.commit({lane: (offset, "ack1;" + ";".join(said) if said else "")})
