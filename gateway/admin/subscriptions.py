@@ -98,7 +98,9 @@ async def delete(context: Context, call: Call) -> Reply:
                     f"{at.name} has {len(readers.roster)} consumers of {row.queue}. Stop them first, or unsubscribe "
                     "with --force.",
                 )
-            await broker.delete_topic(row.queue)
+            await broker.queues.unsubscribe(lanes)
+            broker.share_groups.unsubscribed(at.name, topic)
+            return DONE
         await broker.share_groups.delete_subscriptions(at.name, topic)
         return DONE
     group = broker.groups.get(at.name)

@@ -337,6 +337,10 @@ class ShareGroups(Machines[ShareGroup]):
         """Drop the group's subscription of a topic, or all; inside `kept_empty`. Raises KafkaError."""
         await self._topics.delete(group_id, topic)
 
+    def unsubscribed(self, group_id: str, topic: Topic) -> None:
+        """A subscription was deleted together with its lanes."""
+        self._topics.forget(group_id, topic)
+
     @contextlib.asynccontextmanager
     async def kept_empty(self, group_id: str) -> AsyncIterator[Live[ShareGroup]]:
         """A group without members, and nobody joins meanwhile.

@@ -165,6 +165,10 @@ class ShareTopics:
     async def delete(self, group_id: str, topic: Topic | None) -> None:
         """Drop the group's subscription of a topic, or all. Raises KafkaError."""
         await self._subscriptions.delete(group_id, topic.topic_id if topic is not None else None)
+        self.forget(group_id, topic)
+
+    def forget(self, group_id: str, topic: Topic | None) -> None:
+        """The group's subscription of a topic is deleted, or all of them are."""
         known = self._known.get(group_id)
         if known is not None:
             if topic is None:

@@ -265,8 +265,10 @@ class Topics:
         self._node.commit(writes, ended)
 
     @step("delete.before")
-    async def delete(self, name: str) -> None:
-        """The topic, its records, and the offsets that groups have committed in it. Raises KafkaError."""
+    async def delete(self, name: str, *also: Follows) -> None:
+        """The topic, its records, and the offsets that groups have committed in it; `also` what else is to go with it.
+        Raises KafkaError.
+        """
         if not self._node.settings.flag("delete.topic.enable"):
             raise KafkaError(Error.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
         async with self.changing(name):
@@ -280,7 +282,7 @@ class Topics:
                 if partition is not None:
                     partition.retire()
             try:
-                followers = [each(topic) for each in self.followed_by]
+                followers = [each(topic) for each in (*self.followed_by, *also)]
                 theirs = [write for writes, _ in followers for write in writes]
                 await self._write([*self._catalog.writes_delete(topic), *theirs], name, None)
             except KafkaError:

@@ -65,14 +65,14 @@ class Queue:
         sources: Iterable[Source],
         *,
         config: Callable[[], GroupConfig],
-        fsync: bool,
     ) -> None:
         """Of lanes and cursors that are loaded. `config`: the subscription's as it is by now. Raises KafkaError."""
         self.node = node
         self.topic = topic
         self.name = topic.name
         self.builder = builder
-        self.fsync = fsync
+        # True when what it stores must outlive a power cut
+        self.fsync = False
         self._config = config
         # True when another object stands for it by now, or none
         self.gone = False
@@ -84,6 +84,7 @@ class Queue:
         self.version = -1
         # by the store's id of the partition; who was served last comes last
         self.sources: dict[int, Source] = {source.id: source for source in sources}
+        self.look_at_durability()
         self._tasks: set[asyncio.Task[None]] = set()
         try:
             read = [rows.read(store, partition) for partition in topic.partitions]
@@ -153,7 +154,6 @@ class Queue:
             for each in self.at:
                 source.hold(each.consumer, ())
             self.sources[source.id] = source
-            self.fsync = self.fsync or source.at.partition.durability == "fsync"
         for each in self.at:
             for source in sources:
                 if source.may_serve(each.consumer):
@@ -161,6 +161,10 @@ class Queue:
                     break
                 # nobody looks at the others again for that
                 source.at.parked.add(each)
+
+    def look_at_durability(self) -> None:
+        """Its topics' configs may be others now: it outlives what any of them does."""
+        self.fsync = any(source.at.partition.durability == "fsync" for source in self.sources.values())
 
     def served(self, source: Source) -> None:
         """It was the turn of this one."""

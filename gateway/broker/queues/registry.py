@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -84,12 +85,13 @@ class Queues:
         found = self._live.get(topic.topic_id)
         if found is not None:
             if not found.gone:
+                if found.version == self.node.catalog.version:
+                    return found
                 # one over a pattern may have many topics: it looks when one of them has changed
                 over = found.topic.queue is not None and found.topic.queue.pattern
-                if found.version == self.node.catalog.version or (
-                    found.topic.partitions == topic.partitions and (over or self._up_to_date(found))
-                ):
+                if found.topic.partitions == topic.partitions and (over or self._up_to_date(found)):
                     found.version = self.node.catalog.version
+                    found.look_at_durability()
                     return found
                 found.retire("its topics have changed")
             if found.being_written:
@@ -171,7 +173,6 @@ class Queues:
             self._builder,
             sources,
             config=config,
-            fsync=any(source.at.partition.durability == "fsync" for source in sources),
         )
         queue.version = node.catalog.version
         before = self._live.get(topic.topic_id)
@@ -443,6 +444,19 @@ class Queues:
         if live is not None and not live.gone and not self._up_to_date(live):
             # it looked between the two commits
             live.retire(f"topic {retries} has changed")
+
+    async def unsubscribe(self, topic: Topic) -> None:
+        """Delete a queue topic that serves one subscription, and that, in one commit. Raises KafkaError."""
+        of, known = topic.queue, self._subscriptions
+        assert of is not None
+        found = known.by_id(of.subscription, of.topic_id)
+        if found is None:
+            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        with contextlib.ExitStack() as until_then:
+            await self.node.topics.delete(
+                topic.name, lambda _: until_then.enter_context(known.going([found.row]))
+            )
+        known.configs.apply(of.subscription)
 
     def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What goes with the deletion of a topic: see `Topics.followed_by`. Raises KafkaError."""

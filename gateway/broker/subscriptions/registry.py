@@ -7,6 +7,7 @@ subscriptions.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -365,34 +366,45 @@ class Subscriptions:
         """Delete a group's subscriptions, or the one on a topic, with all they remember: how many. Raises
         KafkaError.
         """
-        node = self.node
-        going: set[tuple[str, bytes]] = set()
         try:
             found = [row for row in self.of_group(group) if topic_id in (None, row.topic_id)]
             if not found:
                 return 0
             # what is in the open turn is written before it is deleted
-            node.turn.end()
-            # before those who wait are woken: they look for what they waited at, and its row is still there
-            going = {(group, row.topic_id) for row in found}
-            self._deleting |= going
+            self.node.turn.end()
+            with self.going(found) as (writes, gone):
+                await self.node.write(writes)
+                gone()
+        except StoreError as error:
+            raise from_store(error) from error
+        # those of retries followed it
+        self.configs.apply(group)
+        return len(found)
+
+    @contextlib.contextmanager
+    def going(self, found: Sequence[SubscriptionRow]) -> Iterator[tuple[list[Write], Callable[[], None]]]:
+        """Around the deletion of these, of which the open turn has nothing: what is to be written, and what is to be
+        done when that is durable. Nobody finds them meanwhile.
+        """
+        # before those who wait are woken: they look for what they waited at, and its row is still there
+        going = {(row.group, row.topic_id) for row in found}
+        self._deleting |= going
+        try:
             writes: list[Write] = []
             counted: list[tuple[int, Sequence[int]]] = []
             for row in found:
                 writes += rows.writes_removed(row)
-                self._forget(group, row.topic_id)
-                topic = node.catalog.by_id(row.topic_id)
+                self._forget(row.group, row.topic_id)
+                topic = self.node.catalog.by_id(row.topic_id)
                 counted.append((row.id, topic.partitions if topic is not None else ()))
-            await node.write(writes)
-            for number, partitions in counted:
-                self.counted.forget((number,), partitions)
-        except StoreError as error:
-            raise from_store(error) from error
+
+            def gone() -> None:
+                for number, partitions in counted:
+                    self.counted.forget((number,), partitions)
+
+            yield writes, gone
         finally:
             self._deleting -= going
-        # those of retries followed it
-        self.configs.apply(group)
-        return len(found)
 
     def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What goes with the deletion of a topic, and what is to be done when that is durable. Call when nothing is

@@ -225,7 +225,7 @@ def test_a_namespace_whose_deletion_was_cut_off_takes_no_topics_and_can_be_delet
         async def dies(name: str) -> None:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, "no space")
 
-        admin.broker.topics.delete = dies  # type: ignore[method-assign]
+        admin.broker.topics.delete = dies  # type: ignore[assignment, method-assign]
         assert "no space" in await reason(admin, "DELETE", "namespaces/shop/eu?force=true", 503)
         admin.broker.topics.delete = real  # type: ignore[method-assign]
         assert "being deleted" in await reason(admin, "PUT", "persistent/shop/eu/more", 412, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from gateway.wire.records import Record, build_batch
 from store import memory
-from store.api import StoreError
+from store.api import Durability, StoreError
 from tests.gateway.broker.queues.reading import (
     KINDS,
     Client,
@@ -365,5 +366,33 @@ def test_what_is_just_being_taken_for_a_lane_does_not_overtake_what_comes_back(h
         again = Client(world)
         values = [value or b"" for value in (await again.read()).values()]
         assert [value.rstrip(b"\0") for value in values] == [b"first", b"second", b"third"]
+
+    run(test)
+
+
+def _lasting(durability: Durability, configs: dict[str, str]) -> dict[str, str]:
+    return {**configs, "durability": durability.value}
+
+
+def test_lanes_outlive_a_power_cut_as_soon_as_their_topic_is_to() -> None:
+    async def test(world: World) -> None:
+        store = await failing(world)
+        await queued(world)
+        client = Client(world)
+        for number, durability in enumerate((Durability.OS, Durability.FSYNC, Durability.OS)):
+            await world.broker.topics.configure("t", partial(_lasting, durability))
+            await world.produce(b"%d" % number)
+            given = at_of(world).ahead()
+            assert given is not None
+            await given
+            store.holding = True
+            poll = asyncio.ensure_future(client.poll())
+            while not store.held:
+                await asyncio.sleep(0)
+            # it says that somebody is sent this, and nothing of what a cursor or the topic has to say
+            assert store.held[0][1] is durability
+            store.let_go()
+            assert list((await poll).values()) == [b"%d" % number]
+            await world.settled()
 
     run(test)

@@ -517,3 +517,32 @@ def test_what_belongs_to_the_group_is_not_said_of_the_subscription() -> None:
         assert world.broker.subscriptions.get("g", "t") is None
 
     run(test)
+
+
+def test_it_and_its_subscription_go_in_one_commit() -> None:
+    async def test(world: World) -> None:
+        store = FailingStore(memory.open(clock=world.clock.wall_ms))
+        await world.start(store)
+        await queued(world, 2)
+        store.failing = True
+        with pytest.raises(KafkaError):
+            await world.broker.queues.unsubscribe(queue_of(world).topic)
+        store.failing = False
+        assert world.subscription().row.queue == NAME, "nothing was done"
+        await world.produce(b"0")
+        assert list((await Client(world).read()).values()) == [b"0"]
+        store.holding = True
+        leaving = asyncio.ensure_future(world.broker.queues.unsubscribe(queue_of(world).topic))
+        while not store.held:
+            await asyncio.sleep(0)
+        assert world.broker.subscriptions.get("g", "t") is None, "who looks meanwhile finds none"
+        # nothing is stored behind the first commit
+        store.failing = True
+        store.let_go()
+        await leaving
+        store.failing = False
+        await world.crash()
+        assert world.broker.catalog.get(NAME) is None
+        assert world.broker.subscriptions.get("g", "t") is None
+
+    run(test)
