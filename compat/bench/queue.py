@@ -41,7 +41,7 @@ def _beside_plain(commit_ms: int, warmup: int, seconds: int, records: int) -> Me
     def measure(turn: Turn) -> dict[str, float]:
         turn.started()
         # plain consumption is through with it in seconds
-        plain = Window(2_000_000, 1, 1, 0) if turn.quick else Window(40_000_000, 2, 5, 2_000_000)
+        plain = Window(2_000_000, 1, 1, 0) if turn.quick else Window(60_000_000, 2, 5, 2_000_000)
         shape = Window(2_000_000, 2, 1, 0) if turn.quick else Window(records, warmup, seconds, 2_000_000)
         rates = {}
         for name, window in (("plain", plain), ("shared", shape)):
@@ -155,14 +155,14 @@ QUEUE: tuple[Load, ...] = (
         "queue-shared",
         "Shared queue topic, 16 lanes, 4 librdkafka members that commit each second; the same members on the topic",
         (*_OF_PLAIN, Metric("share_of_plain", "of that", "higher", bound=0.5)),
-        _beside_plain(1000, 6, 8, 40_000_000),
+        _beside_plain(1000, 6, 8, 70_000_000),
         servers=MAGNETAR,
     ),
     Load(
         "queue-shared-auto",
         "the same with librdkafka's auto-commit (5 s), after 30 s",
         (*_OF_PLAIN, Metric("share_of_plain", "of that", "higher", bound=0.45)),
-        _beside_plain(0, 30, 5, 60_000_000),
+        _beside_plain(0, 30, 5, 90_000_000),
         servers=MAGNETAR,
     ),
     Load(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.wire import delivery
+from gateway.wire.searching import holds
 from semantics.retention import Latest
 from store.api import Buffer, Corrupt
 from store.pending import Pending
@@ -130,7 +131,7 @@ def _may_tell(batch: Stored, retry: bool) -> bool:
     """Whether a batch must be opened to know that it has no delays."""
     if batch.attributes & _CONTROL or not batch.count:
         return False
-    return retry or bool(batch.attributes & _CODEC) or delivery.DELAY_MARK in bytes(batch.raw())
+    return retry or bool(batch.attributes & _CODEC) or holds(batch.raw(), delivery.DELAY_MARK)
 
 
 def _last(batches: list[Stored], retry: bool, longest: int, wall: int, limit: int) -> int:

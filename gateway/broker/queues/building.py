@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.queues.dealt import ROOM, DealtBatches
 from gateway.broker.queues.headers import told
+from gateway.broker.queues.just_read import JustRead
 from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.wire.dealing import Dealt, deal
 from gateway.wire.dense import Parts
@@ -72,6 +73,7 @@ class Builder:
         """`limit`: bytes that a batch may unfold to."""
         self.limit = limit
         self.dealt = DealtBatches(dealt_bytes)
+        self.just_read = JustRead()
         self._kept: OrderedDict[tuple[int, int], Parts] = OrderedDict()
         self._room = kept_bytes
 
@@ -294,7 +296,8 @@ class _Build:
             return
         last = run.offsets(stop - 1, stop)[0]
         want = min(room, max(int(record_bytes * (last + 1 - first)), _LEAST_BYTES))
-        stored = walk((yield from _read(source, first, want, self._first_of_all)), first)
+        data = self._builder.just_read.take(source.id, first, room)
+        stored = walk(data or (yield from _read(source, first, want, self._first_of_all)), first)
         if not stored and want < room:
             stored = walk((yield from _read(source, first, room, self._first_of_all)), first)
         if not stored:

@@ -390,7 +390,7 @@ class LaneAtWork:
         left, size, failed = room, 0, False
         now = queue.node.clock.monotonic_ms()
         for source in queue.in_turn():
-            if left <= 0 or size >= MOST_BYTES:
+            if left <= 0 or size >= MOST_BYTES // 2:
                 break
             if source.again_at > now:
                 failed = True
@@ -398,7 +398,9 @@ class LaneAtWork:
             try:
                 if not source.may_serve(self.consumer):
                     continue
-                acquired = yield from source.take(self.consumer, left, MOST_BYTES - size)
+                acquired = yield from source.take(
+                    self.consumer, left, MOST_BYTES - size, queue.builder.just_read
+                )
             except KafkaError as error:
                 # the others go on
                 log.info("%s is given nothing of partition %d for now: %s", queue.name, source.id, error)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from gateway.broker.queues.just_read import JustRead
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.lanes.marks import Mark
     from semantics.subscriptions.cursor import Cursor
@@ -89,14 +90,18 @@ class Source:
         """What the lane holds of these by now, ascending."""
         return self.at.ready().holds(lane, ranges)
 
-    def take(self, lane: str, limit: int, max_bytes: int) -> Asking[Sequence[Acquired]]:
-        """Up to `limit` records of about so many bytes for a lane, which holds them from now on."""
+    def take(self, lane: str, limit: int, max_bytes: int, just_read: JustRead) -> Asking[Sequence[Acquired]]:
+        """Up to `limit` records of about so many bytes for a lane, which holds them from now on. What was read of them
+        goes into `just_read`.
+        """
         found = self.at.reader.take(lane, limit, max_bytes)
         if isinstance(found, Awaitable):
             found = yield found
         if found.acquired:
             # stored with the lane's row, or before it: how far this was read
             self.at.touch()
+            if found.read:
+                just_read.keep(self.id, found.read)
         return found.acquired
 
     def may_serve(self, lane: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from gateway.wire import delivery
 from semantics.subscriptions.states import Acquired
@@ -29,6 +29,9 @@ class Answer:
     """Batches for a consumer, and the ranges acquired in them, both ascending."""
 
     __slots__ = ("_at", "_max_bytes", "_scanner", "acquired", "buffers", "size")
+
+    read: ClassVar[Sequence[tuple[int, Sequence[Buffer]]]] = ()
+    """see `Pointers`: what was read is in the answer itself"""
 
     def __init__(self, at: Place, scanner: Scanner, max_bytes: int) -> None:
         """About `max_bytes`; the first batch comes whole."""

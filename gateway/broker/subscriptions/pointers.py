@@ -22,17 +22,20 @@ class Sized(Protocol):
 class Pointers:
     """The ranges acquired, ascending, and about how many bytes they have."""
 
-    __slots__ = ("_sized", "acquired", "buffers", "size")
+    __slots__ = ("_sized", "acquired", "buffers", "read", "size")
 
     def __init__(self, sized: Sized) -> None:
         self._sized = sized
         self.buffers: Sequence[Buffer] = ()
+        self.read: list[tuple[int, list[Buffer]]] = []
+        """whole batches that were read for it and are all its own: their first offset, and their bytes"""
         self.acquired: list[Acquired] = []
         self.size = 0
 
     def add(self, acquired: Acquired, pieces: Sequence[tuple[Buffer, int, int]], size: int) -> None:
         """See `Answer.add`."""
         self.acquired.append(acquired)
+        self.read.append((acquired.first, [memoryview(buffer)[begin:end] for buffer, begin, end in pieces]))
         self.size += size
 
     def from_opened(self, ranges: list[Acquired]) -> int:
@@ -55,6 +58,7 @@ class Pointers:
     def clear(self) -> None:
         """It was given back."""
         self.acquired.clear()
+        self.read.clear()
 
 
 class Columns(Pointers):

@@ -53,6 +53,8 @@ class Delivery(NamedTuple):
     buffers: Sequence[Buffer]
     acquired: Sequence[Acquired]
     size: int
+    read: Sequence[tuple[int, Sequence[Buffer]]] = ()
+    """see `Pointers`"""
 
 
 NOTHING = Delivery((), (), 0)
@@ -250,7 +252,7 @@ class Fetching:
                 raise problem
             return NOTHING
         at.delivered(consumer, taken, answer.size, now)
-        return Delivery(answer.buffers, acquired, answer.size)
+        return Delivery(answer.buffers, acquired, answer.size, answer.read)
 
     def put_back(self) -> None:
         """What is in hand of this fetch was not sent: it was not delivered."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gateway.wire import delivery
 from gateway.wire.keys import SMALLEST_RECORD
+from gateway.wire.searching import holds
 from semantics.subscriptions.states import Acquired
 from store.api import Buffer
 
@@ -120,10 +121,7 @@ def skim(data: Sequence[Buffer], offset: int, records: int) -> Plain | None:
             if following >= enough:
                 break
         if begin >= 0:
-            if type(buffer) is bytes:
-                if buffer.find(delivery.DELAY_MARK, begin, position) >= 0:
-                    return None
-            elif delivery.DELAY_MARK in bytes(buffer[begin:position]):
+            if holds(buffer, delivery.DELAY_MARK, begin, position):
                 return None
             pieces.append((buffer, begin, position))
             if expected >= enough:

@@ -11,6 +11,7 @@ from gateway.broker.subscriptions.scanning import PART
 from gateway.broker.subscriptions.stored import HEADER_BYTES, Stored
 from gateway.wire import delivery
 from gateway.wire.keys import SMALLEST_RECORD
+from gateway.wire.searching import holds
 from semantics.subscriptions.states import Batch, Reason
 from store.api import Buffer
 
@@ -64,7 +65,7 @@ def told(at: Told, scanner: Scanner, stored: list[Stored], offset: int, wall: in
             if each.buffer is not searched:
                 # one search for all batches of a buffer
                 searched = each.buffer
-                mentioned = delivery.DELAY_MARK in (searched if type(searched) is bytes else bytes(searched))
+                mentioned = holds(searched, delivery.DELAY_MARK)
             # a header may say more records than there can be
             if (
                 not mentioned

@@ -19,6 +19,7 @@ from store.rocksdb.integrity import Trust
 from tests.store.making import soon
 from tests.store.rocksdb.regions import (
     BATCHES,
+    LEAST,
     MIB,
     NOWAIT,
     damage,
@@ -145,6 +146,8 @@ def test_what_a_thread_checks_for_the_loop_may_be_lost_meanwhile(
         store = await rocksdb.open(tmp_path / "data", tail_cache_bytes=0)
         log = store.log(1)
         other = await stored(log, 0, MIB)
+        # a log of a megabyte is much to check
+        monkeypatch.setattr(log_reader, "_CHECK_BYTES", LEAST)
         monkeypatch.setattr(log_reader, "sound", held)
         reading = asyncio.ensure_future(soon(log.read(0, MIB)))
         async with asyncio.timeout(10):

@@ -13,9 +13,10 @@ from google_crc32c import value as crc32c
 
 from store import batch, rocksdb
 from store.api import Append, Corrupt, Durability, StoreError, Trim
-from store.rocksdb import check
+from store.rocksdb import check, log_reader
 from store.rocksdb.files import Files
 from store.rocksdb.log import RocksLog
+from store.rocksdb.segments import Work
 from tests.store.making import append, bases, soon
 from tests.store.rocksdb.damaging import BATCHES, RECORDS, change, file_of, flip, place, stored
 from tests.store.rocksdb.starting import in_a_loop, opened, segment_files
@@ -127,6 +128,31 @@ def test_good_batches_before_the_damage_come_with_the_same_read(folder: Path) ->
             assert f"at byte {place(made[1], 12)}" in raised.value.what
             assert file_of(data, 1).name in raised.value.what
         assert bases(b"".join(await soon(log.read(39, 10_000_000))))[0] == 39
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_what_most_answers_have_is_checked_on_the_loop_and_more_in_a_thread(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[Callable[[], Any]] = []
+
+    def counted(run: Callable[[], Any]) -> Work:
+        threads.append(run)
+        return Work(run)
+
+    async def main() -> None:
+        # all of it was written before this start
+        store, made = await stored(folder / "data", tail_cache_bytes=0)
+        monkeypatch.setattr(log_reader, "Work", counted)
+        megabyte = 1024 * 1024
+        found = b"".join(await soon(store.log(1).read(0, megabyte)))
+        assert found == b"".join(made[1])[: len(found)]
+        assert len(found) > megabyte - 40_000, "but for the batch that was cut off"
+        assert not threads
+        assert len(b"".join(await soon(store.log(2).read(0, 2 * megabyte)))) > megabyte
+        assert threads
         await store.close()
 
     asyncio.run(main())

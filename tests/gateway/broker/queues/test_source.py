@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.broker.queues.just_read import JustRead
 from gateway.broker.queues.source import Source
 from semantics.lanes.marks import Mark, Verb
 from store.pending import drive
@@ -25,7 +26,7 @@ async def sourced(world: World, count: int, **options: Any) -> Source:
 
 
 def take(source: Source, limit: int = 100, max_bytes: int = 1 << 20) -> list[tuple[int, int, int]]:
-    found = drive(source.take(LANE, limit, max_bytes))
+    found = drive(source.take(LANE, limit, max_bytes, JustRead()))
     assert isinstance(found, Sequence), "the log is in memory"
     return [(first, last, failed) for first, last, failed in found]
 
