@@ -33,9 +33,9 @@ _FOREVER_MS = 1 << 50
 _NO_LIMIT = 1 << 40
 
 
-def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int) -> bool:
+def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int, queue: str = "") -> bool:
     """What cannot change while consumers of one kind are connected: Pulsar refuses those of another, too. Whether it
-    changes. Raises KafkaError INVALID_CONFIG.
+    changes. `queue`: the queue topic whose lanes are its consumers. Raises KafkaError INVALID_CONFIG.
     """
     old, new = before.subscription.type, after.subscription.type
     changes = (old, before.mode) != (new, after.mode)
@@ -45,11 +45,13 @@ def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: 
         f"{kind} ({config.mode})" if kind == KEY_SHARED or old == new else kind
         for kind, config in ((old, before), (new, after))
     )
-    raise KafkaError(
-        Error.INVALID_CONFIG,
-        f"{what} is {was} and cannot become {to_be} while it has consumers ({consumers}): stop them, change it, start "
-        "them again.",
+    kept = (
+        f"while lanes serve it: stop their consumers, delete '{queue}' (the subscription keeps its place), change it, "
+        "and make the queue topic again."
+        if queue
+        else f"while it has consumers ({consumers}): stop them, change it, start them again."
     )
+    raise KafkaError(Error.INVALID_CONFIG, f"{what} is {was} and cannot become {to_be} {kept}")
 
 
 def with_lanes(config: GroupConfig) -> GroupConfig:
@@ -217,6 +219,7 @@ class SubscriptionConfigs:
             found = self._known.of_group(group)
         except StoreError as error:
             raise from_store(error) from error
+        queues = {row.topic: row.queue for row in found}
         for row in found:
             own = self.own(row, after)
             problem = validate({**new, **own}, settings) if own else None
@@ -229,7 +232,9 @@ class SubscriptionConfigs:
             if consumers:
                 # pulsar.retry.letter.topic says whom it follows
                 its = effective({**new, **own}, settings) if own else after
-                _check_fixed(f"Subscription {group} of topic {row.topic}", self.of(row), its, consumers)
+                what = f"Subscription {group} of topic {row.topic}"
+                queue = row.queue or queues.get(self.base_of(row) or "", "")
+                _check_fixed(what, self.of(row), its, consumers, queue)
         return self._keep_out(group, retypes or before.retry_letter_topic != after.retry_letter_topic)
 
     def _consumers(self, row: SubscriptionRow) -> int:
@@ -291,7 +296,9 @@ class SubscriptionConfigs:
         changes = False
         for each, after in changing:
             what = f"Subscription {group} of topic {each.topic}"
-            if _check_fixed(what, each.config, after, self._consumers(each.row)):
+            if _check_fixed(
+                what, each.config, after, self._consumers(each.row), each.row.queue or subscription.row.queue
+            ):
                 changes = True
         return changes
 

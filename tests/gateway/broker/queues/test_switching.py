@@ -78,3 +78,44 @@ def test_an_id_is_free_again_when_its_lanes_are_gone() -> None:
         assert world.broker.subscriptions.lanes_of("g") is None
 
     run(test)
+
+
+@pytest.mark.parametrize("whose", ["its own", "its group's"])
+def test_its_type_is_changed_between_two_queue_topics(whose: str, folder: Path | None) -> None:
+    async def change(world: World) -> None:
+        new = {"pulsar.subscription.type": "key_shared"}
+        if whose == "its own":
+            await world.broker.subscriptions.configs.alter_properties("g", "t", new)
+        else:
+            await world.broker.group_configs.alter("g", lambda old: {**old, **new})
+
+    async def test(world: World) -> None:
+        broker = world.broker
+        await world.topic()
+        await world.configure("g", share__auto__offset__reset="earliest")
+        if whose == "its own":
+            await world.subscribe()
+        queue = await broker.queues.make("t", "g", 2)
+        await settled(world)
+        keys = [b"k%d" % n for n in range(6)]
+        await world.produce(*numbers(0, 6), key=keys)
+        client = Client(world)
+        assert given(await client.read()) == [0, 1, 2, 3, 4, 5]
+        await client.commit(offset=2)
+        with pytest.raises(KafkaError, match=r"is shared and cannot become .* delete 't-g-QUEUE'") as refused:
+            await change(world)
+        assert refused.value.code == Error.INVALID_CONFIG
+        await broker.topics.delete(queue.name)
+        await settled(world)
+        await change(world)
+        await broker.queues.make("t", "g", 2)
+        await settled(world)
+        await world.produce(*numbers(6, 12), key=keys)
+        by_lane = [given(await Client(world, index).read()) for index in range(2)]
+        assert sorted(by_lane[0] + by_lane[1]) == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+        for lane in by_lane:
+            # a key is of one lane, and in order there
+            assert all(n + 6 in lane for n in lane if 2 <= n < 6)
+            assert lane == sorted(lane)
+
+    run(test, folder)
