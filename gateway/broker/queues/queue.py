@@ -154,6 +154,7 @@ class Queue:
             for each in self.at:
                 source.hold(each.consumer, ())
             self.sources[source.id] = source
+        self.look_at_durability()
         for each in self.at:
             for source in sources:
                 if source.may_serve(each.consumer):
