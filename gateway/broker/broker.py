@@ -138,6 +138,7 @@ class Broker:
             self,
             members_of=lambda group: self.share_groups.members(group),
             members_on=lambda group, topic: self.share_groups.members_on(group, topic),
+            lane_members_of=lambda group: self.groups.members(group),
         )
         self.queues = Queues(
             self,

@@ -159,6 +159,11 @@ class Groups(Machines[ClassicGroup]):
             return {}
         return {member.member_id: subscription.assignment(member.assignment) for member in core.roster}
 
+    def members(self, group_id: str) -> int:
+        """How many members it has; 0 for what is no classic group. Raises KafkaError; Loading."""
+        core = self.get(group_id)
+        return len(core.roster) if core is not None else 0
+
     def stable(self, group_id: str) -> bool:
         """Whether its members have what was shared out last, and share nothing out now. Raises KafkaError; Loading."""
         core = self.get(group_id)

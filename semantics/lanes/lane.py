@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _STATE = struct.Struct(">BQQQI3I")
 _RANGE = struct.Struct(">QQ")
-_FORMAT = 1
+_SHARED, _KEYED = 1, 2
 
 
 class LaneError(ValueError):
@@ -113,6 +113,7 @@ class Lane:
         "open",
         "runs",
         "served",
+        "shared",
         "start",
         "weight",
         "window",
@@ -125,6 +126,8 @@ class Lane:
         """the first open offset, or `end`"""
         self.end = start
         """the offset that the next delivery gets"""
+        self.shared = True
+        """what is open was given without regard to keys"""
         self.runs: list[Run] = []
         self.weight = 0
         """bytes that they take in memory, on the whole"""
@@ -363,7 +366,8 @@ class Lane:
     def state(self) -> bytes:
         """What its runs do not say, as a row."""
         sets = (self.closed, self._seen, self._void)
-        head = _STATE.pack(_FORMAT, self.start, self.open, self.end, self.window.size, *map(len, sets))
+        form = _SHARED if self.shared else _KEYED
+        head = _STATE.pack(form, self.start, self.open, self.end, self.window.size, *map(len, sets))
         return b"".join([head, *(_RANGE.pack(*each) for ranges in sets for each in ranges)])
 
     @classmethod
@@ -373,9 +377,10 @@ class Lane:
             version, start, first_open, end, size, *lengths = _STATE.unpack_from(state)
         except struct.error:
             raise LaneError(f"A lane's row of {len(state)} bytes is unknown.") from None
-        if version != _FORMAT or len(state) != _STATE.size + sum(lengths) * _RANGE.size:
+        if version not in (_SHARED, _KEYED) or len(state) != _STATE.size + sum(lengths) * _RANGE.size:
             raise LaneError(f"A lane's row of {len(state)} bytes that begins with {version} is unknown.")
         lane = cls(start)
+        lane.shared = version == _SHARED
         lane.open, lane.end = first_open, end
         lane._before = end
         lane._shown.add(first_open, end)

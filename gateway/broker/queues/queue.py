@@ -105,6 +105,7 @@ class Queue:
         )
         # the cursors are told what the lanes hold
         self._close_lost(Source.hold)
+        self._renew_dealt()
 
     def _close_lost(self, held_of: Callable[[Source, str, Ranges], list[tuple[int, int]]]) -> None:
         """What is not the lanes' any more is closed; `held_of` a source says what of their open deliveries they hold.
@@ -126,6 +127,20 @@ class Queue:
                     if not there:
                         lane.close(begin, end)
                         at.touch()
+
+    def _renew_dealt(self) -> None:
+        """What was given under another type of the subscription is given anew: an earlier and a later record of a key
+        may be on two lanes.
+        """
+        for at in self.at:
+            lane = at.lane
+            if lane.shared == self.lanes.shared:
+                continue
+            lane.shared = self.lanes.shared
+            if lane.opened:
+                ended = lane.end_all()
+                self._give_back([(at.index, piece) for piece in (*ended.served, *ended.returned)])
+                at.touch()
 
     def keep(self) -> None:
         """Forget what was settled for as long as the configs say, or earlier when it is very much."""
@@ -411,6 +426,10 @@ class Queue:
             self.retire(f"cursors were moved while one could not be had: {error}")
             return
         self.give_all()
+
+    def retyping(self) -> None:
+        """Its subscription is about to have another type: nobody reads until it is read again with that."""
+        self.retire("the type of its subscription is being changed")
 
     def let_go(self) -> None:
         """It is deleted: the lanes are consumers of nothing any more."""

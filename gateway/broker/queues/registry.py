@@ -159,6 +159,10 @@ class Queues:
         store = node.store
         for number in topic.partitions:
             check_loaded(store, of_partition(number))
+        assert topic.queue is not None
+        if self._subscriptions.configs.retyping(topic.queue.subscription):
+            # clients come again at once
+            raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The subscription's type is being changed.")
         sources: list[Source] = []
         read = list(self.served.read(topic))
         config = self._config_of(topic, read)
@@ -182,7 +186,6 @@ class Queues:
         self._live[topic.topic_id] = queue
         for _, its in read:
             its.holder = queue
-        assert topic.queue is not None
         if before is None or not self._groups().rebalancing(topic.queue.subscription):
             queue.assigned(assigned)
         else:

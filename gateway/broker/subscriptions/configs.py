@@ -33,9 +33,9 @@ _FOREVER_MS = 1 << 50
 _NO_LIMIT = 1 << 40
 
 
-def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int, queue: str = "") -> bool:
+def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: int) -> bool:
     """What cannot change while consumers of one kind are connected: Pulsar refuses those of another, too. Whether it
-    changes. `queue`: the queue topic whose lanes are its consumers. Raises KafkaError INVALID_CONFIG.
+    changes. Raises KafkaError INVALID_CONFIG.
     """
     old, new = before.subscription.type, after.subscription.type
     changes = (old, before.mode) != (new, after.mode)
@@ -45,13 +45,11 @@ def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: 
         f"{kind} ({config.mode})" if kind == KEY_SHARED or old == new else kind
         for kind, config in ((old, before), (new, after))
     )
-    kept = (
-        f"while lanes serve it: stop their consumers, delete '{queue}' (the subscription keeps its place), change it, "
-        "and make the queue topic again."
-        if queue
-        else f"while it has consumers ({consumers}): stop them, change it, start them again."
+    raise KafkaError(
+        Error.INVALID_CONFIG,
+        f"{what} is {was} and cannot become {to_be} while it has consumers ({consumers}): stop them, change it, start "
+        "them again.",
     )
-    raise KafkaError(Error.INVALID_CONFIG, f"{what} is {was} and cannot become {to_be} {kept}")
 
 
 def with_lanes(config: GroupConfig) -> GroupConfig:
@@ -111,14 +109,17 @@ class SubscriptionConfigs:
         known: Known,
         members_of: Callable[[str], int],
         members_on: Callable[[str, str], int],
+        lane_members_of: Callable[[str], int],
     ) -> None:
-        """`members_of`: how many members a group has; `members_on`: how many of them subscribe to a topic. Both raise
-        KafkaError while the group is not loaded.
+        """`members_of`: how many members a share group has; `members_on`: how many of them subscribe to a topic;
+        `lane_members_of`: how many members the classic group has that reads lanes. All raise KafkaError while the group
+        is not loaded.
         """
         self._node = node
         self._known = known
         self._members_of = members_of
         self._members_on = members_on
+        self._lane_members_of = lane_members_of
         # see `_retry_topics`; None until somebody asks
         self._named_retries: dict[str, str] | None = None
         # see `lock_ms`
@@ -202,6 +203,8 @@ class SubscriptionConfigs:
         """`retyping` as long as a change takes to be stored and to be in force."""
         if needed:
             self._retyping.append(group)
+            for each in self._known.live_of(group):
+                each.retyping()
         try:
             yield
         finally:
@@ -219,7 +222,6 @@ class SubscriptionConfigs:
             found = self._known.of_group(group)
         except StoreError as error:
             raise from_store(error) from error
-        queues = {row.topic: row.queue for row in found}
         for row in found:
             own = self.own(row, after)
             problem = validate({**new, **own}, settings) if own else None
@@ -233,12 +235,15 @@ class SubscriptionConfigs:
                 # pulsar.retry.letter.topic says whom it follows
                 its = effective({**new, **own}, settings) if own else after
                 what = f"Subscription {group} of topic {row.topic}"
-                queue = row.queue or queues.get(self.base_of(row) or "", "")
-                _check_fixed(what, self.of(row), its, consumers, queue)
+                _check_fixed(what, self.of(row), its, consumers)
         return self._keep_out(group, retypes or before.retry_letter_topic != after.retry_letter_topic)
 
     def _consumers(self, row: SubscriptionRow) -> int:
-        """How many consumers a subscription has, or will have: members that subscribe to its topic."""
+        """How many consumers a subscription has, or will have: members that subscribe to its topic, or those of the
+        group that reads its lanes. Raises KafkaError.
+        """
+        if self._has_lanes(row):
+            return self._lane_members_of(row.group)
         live = self._known.in_use(row.group, row.topic_id)
         return max(len(live.consumers) if live is not None else 0, self._members_on(row.group, row.topic))
 
@@ -296,9 +301,7 @@ class SubscriptionConfigs:
         changes = False
         for each, after in changing:
             what = f"Subscription {group} of topic {each.topic}"
-            if _check_fixed(
-                what, each.config, after, self._consumers(each.row), each.row.queue or subscription.row.queue
-            ):
+            if _check_fixed(what, each.config, after, self._consumers(each.row)):
                 changes = True
         return changes
 

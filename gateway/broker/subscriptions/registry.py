@@ -52,16 +52,15 @@ class Subscriptions:
         *,
         members_of: Callable[[str], int],
         members_on: Callable[[str, str], int],
+        lane_members_of: Callable[[str], int],
     ) -> None:
-        """`members_of`: how many members a group has; `members_on`: how many of them subscribe to a topic. Both raise
-        KafkaError while the group is not loaded.
-        """
+        """See `SubscriptionConfigs`."""
         self.node = node
         self.timers = Timers(node)
         self.scanner = Scanner(node.decompression_limit)
         node.metrics.watch_opened(self.scanner.kept_bytes)
         self.letters = Letters(node, self.writes_new)
-        self.configs = SubscriptionConfigs(node, self, members_of, members_on)
+        self.configs = SubscriptionConfigs(node, self, members_of, members_on, lane_members_of)
         self.counted = Counted()
         # True while the gateway stops: connections that close then are nobody's crash
         self._stopping = False

@@ -47,6 +47,10 @@ class Holder(Protocol):
         """Cursors were moved from outside: lanes may not hold any more what they say."""
         ...
 
+    def retyping(self) -> None:
+        """The subscription is about to have another type, for which nothing is to be in anybody's hands."""
+        ...
+
 
 class Subscription:
     """In memory while somebody uses it. `base` is the topic whose retries these are, None for any other."""
@@ -178,6 +182,11 @@ class Subscription:
         """Cursors were moved from outside: see `positions.move`."""
         if self.holder is not None:
             self.holder.cursors_moved()
+
+    def retyping(self) -> None:
+        """It is about to have another type."""
+        if self.holder is not None:
+            self.holder.retyping()
 
     def _wrote(self) -> None:
         """The row is no longer being written."""

@@ -44,7 +44,7 @@ def test_open_files_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -
         return lists[-1]
 
     listdir = os.listdir
-    monkeypatch.setattr(process.os, "listdir", listing)
+    monkeypatch.setattr("gateway.admin.process.os.listdir", listing)
     with open(os.devnull) as file:
         assert samples()["process_open_fds"] == len(lists[0])
         assert str(file.fileno()) in lists[0]

@@ -13,9 +13,11 @@ import random
 import resource
 import signal
 import struct
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -332,7 +334,13 @@ def work(task: tuple[object, int]) -> Figures:
 
 def peak() -> int:
     """The most memory that this process ever had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        # of some systems with what the process had that started this one
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def run(seed: object, count: int, jobs: int, progress: Any) -> Figures:

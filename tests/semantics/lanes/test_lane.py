@@ -138,6 +138,13 @@ def test_what_was_served_ahead_is_known_after_a_restart() -> None:
     assert len(records(again.commit(10, Marks(), NOW, member=False).acked)) == 10
 
 
+def test_a_row_says_whether_keys_counted_when_it_was_given() -> None:
+    lane = given_lane(3)
+    for shared in (True, False):
+        lane.shared = shared
+        assert Lane.load(lane.state(), lane.runs).shared is shared
+
+
 def test_after_a_restart_only_what_was_given_ahead_is_known_to_be_unsent() -> None:
     lane = given_lane(4)
     lane.give(1, [(200, 203, 0)], True)
@@ -245,7 +252,7 @@ def test_its_row_stays_small_whatever_is_taken_back_or_given_ahead() -> None:
     assert (lane.start, len(lane.runs)) == (900, 1)
 
 
-@pytest.mark.parametrize("state", [b"", b"\1", b"\2" + bytes(40), Lane().state() + b"\0"])
+@pytest.mark.parametrize("state", [b"", b"\1", b"\3" + bytes(40), Lane().state() + b"\0"])
 def test_a_row_that_is_not_whole_is_refused(state: bytes) -> None:
     with pytest.raises(LaneError):
         Lane.load(state, [])

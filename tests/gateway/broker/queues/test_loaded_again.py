@@ -185,7 +185,7 @@ def test_a_cursor_that_is_thrown_away_takes_the_lanes_with_it(kind: str) -> None
     run(test)
 
 
-def test_another_type_takes_over_what_is_open() -> None:
+def test_another_type_gives_anew_what_is_open() -> None:
     async def test(world: World) -> None:
         queue = await queued(world, 2, kind="shared")
         await world.produce(*numbers(0, 20), key=KEYS[:20])
@@ -201,10 +201,13 @@ def test_another_type_takes_over_what_is_open() -> None:
         await world.settled()
         await world.settled()
         assert queue.gone
-        again = Client(world)
-        assert again.position == 5
-        assert len([at for at in await again.read() if at >= 5]) == 15
-        await again.commit()
+        lanes = [Client(world, index) for index in range(2)]
+        assert lanes[0].position == 20, "offsets are not used again"
+        came = [given(await each.read()) for each in lanes]
+        assert all(came), "by slot, on both"
+        assert sorted(came[0] + came[1]) == list(range(5, 20))
+        for each in lanes:
+            await each.commit()
         assert world.at().ready().start == 20
 
     run(test)

@@ -10,7 +10,8 @@ import pytest
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
-from tests.gateway.broker.queues.reading import Client, given, numbers, queued
+from tests.gateway.broker.queues.members import alone
+from tests.gateway.broker.queues.reading import Client, given, numbers, queue_of, queued
 from tests.gateway.broker.subscriptions.world import World, run
 
 
@@ -80,42 +81,104 @@ def test_an_id_is_free_again_when_its_lanes_are_gone() -> None:
     run(test)
 
 
+async def retype(world: World, whose: str, kind: str) -> None:
+    new = {"pulsar.subscription.type": kind}
+    if whose == "its own":
+        await world.broker.subscriptions.configs.alter_properties("g", "t", new)
+    else:
+        await world.broker.group_configs.alter("g", lambda old: {**old, **new})
+
+
+@pytest.mark.parametrize("kinds", [("shared", "key_shared"), ("key_shared", "shared")])
 @pytest.mark.parametrize("whose", ["its own", "its group's"])
-def test_its_type_is_changed_between_two_queue_topics(whose: str, folder: Path | None) -> None:
-    async def change(world: World) -> None:
-        new = {"pulsar.subscription.type": "key_shared"}
-        if whose == "its own":
-            await world.broker.subscriptions.configs.alter_properties("g", "t", new)
-        else:
-            await world.broker.group_configs.alter("g", lambda old: {**old, **new})
+@pytest.mark.parametrize("when", ["in use", "after a crash", "crashed at once"])
+def test_its_type_is_changed_while_nobody_is_a_member(
+    whose: str, kinds: tuple[str, str], when: str, folder: Path | None
+) -> None:
+    """What was open is given anew: an earlier and a later record of a key are not on two lanes."""
+    before, after = kinds
 
     async def test(world: World) -> None:
         broker = world.broker
         await world.topic()
-        await world.configure("g", share__auto__offset__reset="earliest")
+        await world.configure("g", share__auto__offset__reset="earliest", pulsar__subscription__type=before)
         if whose == "its own":
             await world.subscribe()
-        queue = await broker.queues.make("t", "g", 2)
+        await broker.queues.make("t", "g", 2)
         await settled(world)
         keys = [b"k%d" % n for n in range(6)]
         await world.produce(*numbers(0, 6), key=keys)
-        client = Client(world)
-        assert given(await client.read()) == [0, 1, 2, 3, 4, 5]
-        await client.commit(offset=2)
-        with pytest.raises(KafkaError, match=r"is shared and cannot become .* delete 't-g-QUEUE'") as refused:
-            await change(world)
-        assert refused.value.code == Error.INVALID_CONFIG
-        await broker.topics.delete(queue.name)
-        await settled(world)
-        await change(world)
-        await broker.queues.make("t", "g", 2)
+        had = [Client(world, index) for index in range(2)]
+        first = [await each.read() for each in had]
+        done = set(given(first[0])[:2])
+        await had[0].commit(offset=list(first[0])[2] if len(first[0]) > 2 else None)
+        for each in had:
+            each.leave()
+        if when == "after a crash":
+            # nobody has asked for the lanes since
+            await world.crash()
+        await retype(world, whose, after)
+        if when == "crashed at once":
+            await world.crash()
+        # lanes get their slots as they are loaded
+        queue_of(world)
         await settled(world)
         await world.produce(*numbers(6, 12), key=keys)
-        by_lane = [given(await Client(world, index).read()) for index in range(2)]
-        assert sorted(by_lane[0] + by_lane[1]) == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
-        for lane in by_lane:
-            # a key is of one lane, and in order there
-            assert all(n + 6 in lane for n in lane if 2 <= n < 6)
-            assert lane == sorted(lane)
+        lanes = [Client(world, index) for index in range(2)]
+        by_lane = [given(await each.read()) for each in lanes]
+        assert sorted(by_lane[0] + by_lane[1]) == sorted(set(range(12)) - done)
+        if after == "key_shared":
+            assert all(by_lane), "by slot, on both"
+            for lane in by_lane:
+                # a key is of one lane, and in order there
+                assert all(n + 6 in lane for n in lane if n < 6)
+                assert lane == sorted(lane)
+        for each in lanes:
+            await each.commit()
+        assert world.at().ready().start == 12
 
     run(test, folder)
+
+
+@pytest.mark.parametrize("whose", ["its own", "its group's"])
+def test_its_type_stays_while_somebody_is_a_member(whose: str) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        if whose == "its own":
+            await world.subscribe()
+        await world.broker.queues.make("t", "g", 2)
+        await settled(world)
+        await alone(world, 0, 1)
+        for _ in range(2):
+            with pytest.raises(
+                KafkaError, match=r"is shared and cannot become .* it has consumers \(1\): stop them"
+            ) as refused:
+                await retype(world, whose, "key_shared")
+            assert refused.value.code == Error.INVALID_CONFIG
+            # nor where the lanes are not in memory
+            await world.crash()
+            await settled(world)
+
+    run(test)
+
+
+def test_nobody_reads_lanes_whose_type_is_being_changed() -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        await world.configure("g", share__auto__offset__reset="earliest")
+        queue = await world.broker.queues.make("t", "g", 1)
+        await settled(world)
+        await world.produce(*numbers(0, 2))
+        client = Client(world)
+        change = asyncio.ensure_future(retype(world, "its group's", "key_shared"))
+        while not world.broker.subscriptions.configs.retyping("g"):
+            await asyncio.sleep(0)
+        with pytest.raises(KafkaError) as caught:
+            await client.poll()
+        assert caught.value.code == Error.NOT_LEADER_OR_FOLLOWER
+        await change
+        await settled(world)
+        assert world.broker.queues.of(queue).lanes.shared is False
+        assert given(await Client(world).read()) == [0, 1]
+
+    run(test)
