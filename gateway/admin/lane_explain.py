@@ -129,6 +129,8 @@ class _Lanes:
 
     def __init__(self, queue: Queue, views: list[LaneView], members: dict[str, Client]) -> None:
         self.topic = queue.name
+        assert queue.topic.queue is not None
+        self.group = queue.topic.queue.subscription
         self.shared = queue.lanes.shared
         self.views = views
         self.members = members
@@ -161,7 +163,12 @@ class _Lanes:
     def _in_hand(self, found: Delivery) -> str:
         its = self.views[found.lane]
         said = f"It is at offset {found.offset} of lane {found.lane} of {self.topic}."
-        if its.member is None:
+        if its.member is None and found.sent:
+            said += (
+                f" Nobody has the lane at present, and somebody was sent it: if that is a reader of another group than"
+                f" {self.group}, or of none, its commits settle nothing. Whoever gets the lane finds it there."
+            )
+        elif its.member is None:
             said += " Nobody has the lane at present: whoever gets it finds it there."
         elif found.sent:
             said += f" {self._name(its.member)} has the lane and was sent it; no commit has settled it."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.topics")
 
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
-MAX_NAME = 249
-"""Characters of a topic's name."""
 MAX_PARTITIONS = 10_000
 """Partitions a topic may have: a typo in a count should not fill the catalog."""
 
@@ -48,17 +44,18 @@ CLUSTER_METADATA = "__cluster_metadata"
 
 def check_name(name: str) -> None:
     """Kafka's rule for topic names. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
-    if len(name) > MAX_NAME:
+    if names.is_local(name):
+        return
+    if len(name) > names.MAX_KAFKA_NAME:
         raise KafkaError(
             Error.INVALID_TOPIC_EXCEPTION,
-            f"A topic's name has at most {MAX_NAME} characters; this one has {len(name)}.",
+            f"A topic's name has at most {names.MAX_KAFKA_NAME} characters; this one has {len(name)}.",
         )
-    if name in (".", "..") or not _LEGAL.match(name):
-        raise KafkaError(
-            Error.INVALID_TOPIC_EXCEPTION,
-            f"'{name}' is no legal topic name: use 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-', "
-            "and not '.' or '..'.",
-        )
+    raise KafkaError(
+        Error.INVALID_TOPIC_EXCEPTION,
+        f"'{name}' is no legal topic name: use 1 to {names.MAX_KAFKA_NAME} of the characters a-z, A-Z, 0-9, '.', '_' "
+        "and '-', and not '.' or '..'.",
+    )
 
 
 class Topics:

@@ -17,6 +17,7 @@ from gateway.wire.delays import MARK as DELAY_MARK
 from gateway.wire.delays import Delays, find
 from gateway.wire.keys import Slots
 from gateway.wire.opened import LIMIT, Found, Opened, Range
+from gateway.wire.searching import holds
 from gateway.wire.unreadable import TooLarge, Unreadable
 
 __all__ = [
@@ -92,20 +93,20 @@ def scan(
     base = opened.header.base_offset
     listed = None if slots is None else opened.slots(slots)
     marks: list[bytes] = []
-    ordered = listed is not None and _ORDERING_MARK in payload
+    ordered = listed is not None and holds(payload, _ORDERING_MARK)
     if ordered:
         marks.append(_ORDERING_MARK)
     gaps = opened.gaps()
     delayed = NO_DELAYS
     listing: list[tuple[int, int, int]] = []
-    if delays and DELAY_MARK in payload:
+    if delays and holds(payload, DELAY_MARK):
         if retry or gaps:
             marks.append(DELAY_MARK)
         else:
             delayed = find(payload, opened.header)
             delays = False
     if retry:
-        marks += [mark for mark in _RETRY_MARKS if mark in payload]
+        marks += [mark for mark in _RETRY_MARKS if holds(payload, mark)]
     reconsumed: list[tuple[int, int]] = []
     for offset, timestamp, key, _, headers in opened.mentioning(marks) if marks else ():
         if ordered:

@@ -20,6 +20,7 @@ from gateway.wire import delivery
 from gateway.wire.delays import Delays, Finder
 from gateway.wire.delivery import Opened, Scan, TooLarge, Unreadable
 from gateway.wire.folded import Folded
+from gateway.wire.searching import holds
 from semantics.subscriptions.hashing import slot_of
 from store.api import Buffer
 
@@ -231,7 +232,7 @@ class Scanner:
         finder: Finder | None = None
         try:
             opened = Opened(raw, limit)
-            if retries or opened.header.count <= PART or delivery.DELAY_MARK not in opened.payload:
+            if retries or opened.header.count <= PART or not holds(opened.payload, delivery.DELAY_MARK):
                 return Begun(opened, delivery.scan(opened, slots=slots, retry=retries), None)
             scan = delivery.scan(opened, slots=slots, delays=False)
             if scan.gaps:

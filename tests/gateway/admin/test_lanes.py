@@ -217,7 +217,12 @@ def test_a_record_in_hand_is_told_with_its_lane_and_offset(serve: Serve) -> None
             3,
             False,
         )
-        assert "Nobody has the lane at present" in nobody["explanation"]
+        assert "Nobody has the lane at present: whoever gets it" in nobody["explanation"]
+        stranger = reader(admin)
+        await stranger.poll()
+        stranger.leave()
+        said = (await explain(admin, 3))["explanation"]
+        assert "a reader of another group than billing, or of none, its commits settle nothing" in said
         member = await join(admin, 0)
         assert "was not sent it yet" in (await explain(admin, 3))["explanation"]
         await client.poll()
