@@ -7,8 +7,8 @@ to:
 - Age counts from when a record could first be delivered, when it was sent or when it is due, the later of both.
   What every subscription has settled counts from sending: readers and consumer groups see a record at once.
 - What a subscription holds DELAYED, in BACKOFF, ACQUIRED or DYING is never taken, neither by age nor by size.
-- Records that are AVAILABLE, or were never read, are deleted by a limit that was set: then it is a time to live as
-  well. The default limit by age deletes only what is settled.
+- Records that are AVAILABLE, or were never read, are deleted by a limit that was set as Kafka's: then it is a time to
+  live, or a quota, as well. The default limit by age, and Pulsar's own limits, delete only what is settled.
 
 The delays of records that no dispatcher has read are only in their headers. So `decide` may ask the caller until when
 the records of a segment are delayed. It asks only about a segment that would be deleted otherwise.
@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 DELAYED = "DELAYED"
 OPEN = "OPEN"
-"""Not settled, and held since nobody has set a limit."""
+"""Not settled, and held since the limit is not one for such."""
 
 
 class Segment(Protocol):
@@ -47,7 +47,9 @@ class Policy(NamedTuple):
     ms: int
     size: int
     expires: bool = True
-    """Somebody has set `ms`, so that it is a time to live of open records, too."""
+    """Somebody has set `ms` as Kafka does, so that it is a time to live of open records, too."""
+    evicts: bool = True
+    """`size` goes for open records, too, as in Kafka; else they stay, as Pulsar's retention has it."""
 
 
 class Place(NamedTuple):
@@ -132,12 +134,13 @@ def decide(
             break
         total -= segment.size
         after = min(segment.next_offset, end)
-        if not too_big and not policy.expires and first_open < after:
+        by_size = too_big and policy.evicts
+        if not by_size and not (too_old and policy.expires) and first_open < after:
             blocked = unset = True
         elif first_held < after:
             blocked = True
         elif first_open < after and not blocked:
-            enough = now + 1 if too_big else now - policy.ms
+            enough = now + 1 if by_size else now - policy.ms
             found = latest(segment)
             if found is None or not (found.complete or found.due >= enough):
                 look = Look(segment, enough)
@@ -145,9 +148,11 @@ def decide(
             elif found.due > now and first_unknown < after:
                 blocked = True
                 delayed = after
-            elif not too_big and found.due >= enough:
+            elif not by_size and found.due >= enough:
                 # it was due not long ago
-                break
+                if not too_big:
+                    break
+                blocked = unset = True
         wanted = after
         if blocked:
             kept += segment.size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gateway.admin import cluster, lag, subscribing, subscriptions, tenancy, topics
+from gateway.admin import cluster, lag, policies, subscribing, subscriptions, tenancy, topics
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.unserved import verb_name
@@ -65,6 +65,12 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "namespace", "property/*"): tenancy.property_of,
     ("PUT", "namespace", "property/*/*"): tenancy.set_property,
     ("DELETE", "namespace", "property/*"): tenancy.remove_property,
+    ("GET", "namespace", "retention"): policies.namespace_retention,
+    ("POST", "namespace", "retention"): policies.set_namespace_retention,
+    ("DELETE", "namespace", "retention"): policies.remove_namespace_retention,
+    ("GET", "topic", "retention"): policies.topic_retention,
+    ("POST", "topic", "retention"): policies.set_topic_retention,
+    ("DELETE", "topic", "retention"): policies.remove_topic_retention,
     ("GET", "domain", ""): topics.list_topics,
     ("GET", "domain", "partitioned"): topics.list_partitioned,
     ("PUT", "topic", ""): topics.create,

@@ -82,7 +82,8 @@ def _described(broker: Broker, kind: int, name: str) -> Iterable[Described]:
     if kind == TOPIC:
         check_name(name)
         topic = broker.topics.get(name)
-        rows = topic_configs.describe(topic.configs, broker.settings)
+        policies = broker.catalog.namespaces.policies_of(topic.name)
+        rows = topic_configs.describe(topic.configs, broker.settings, policies)
         return rows if topic.queue is None else chain(rows, _of_subscription(broker, topic.queue))
     if kind == BROKER:
         if name == "":

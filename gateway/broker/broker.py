@@ -133,7 +133,7 @@ class Broker:
         self.log_of = self.in_use.log_of
         self.runtimes = self.in_use.runtimes
         self.topics = Topics(self, self.catalog, self.in_use, self.turn.end, self.topic_changed)
-        self.tenancy = Tenancy(self, self.catalog, self.topics)
+        self.tenancy = Tenancy(self, self.catalog, self.topics, self.in_use.reconfigure)
         self.subscriptions = Subscriptions(
             self,
             members_of=lambda group: self.share_groups.members(group),
@@ -183,9 +183,9 @@ class Broker:
         self.subscriptions.configs.settings_changed()
         self.in_use.reconfigure()
 
-    def effective(self, configs: dict[str, str]) -> TopicConfig:
+    def effective(self, topic: Topic) -> TopicConfig:
         """A topic's configuration as it is in force."""
-        return effective(configs, self.settings)
+        return effective(topic.configs, self.settings, self.catalog.namespaces.policies_of(topic.name))
 
     @property
     def failing(self) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
     from gateway.broker.readable import Readable
     from gateway.config.topic_configs import TopicConfig
+    from semantics.names import Namespace
 
 
 class InUse:
@@ -26,10 +27,10 @@ class InUse:
         self,
         home: Home,
         catalog: Catalog,
-        effective: Callable[[dict[str, str]], TopicConfig],
+        effective: Callable[[Topic], TopicConfig],
         lane: Callable[[TopicRuntime, int], Readable],
     ) -> None:
-        """`effective` says what a topic's configs come to; `lane` what a partition of a queue topic has. Raises
+        """`effective` says how a topic is configured; `lane` what a partition of a queue topic has. Raises
         KafkaError.
         """
         self._lane = lane
@@ -153,7 +154,7 @@ class InUse:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def _open(self, topic: Topic) -> TopicRuntime:
-        runtime = TopicRuntime(topic, self._effective(topic.configs))
+        runtime = TopicRuntime(topic, self._effective(topic))
         self._by_name[runtime.name_utf8] = runtime
         self._by_id[topic.topic_id] = runtime
         return runtime
@@ -168,13 +169,15 @@ class InUse:
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    def reconfigure(self) -> None:
-        """Settings that topics without a value of their own take may have changed."""
+    def reconfigure(self, namespace: Namespace | None = None) -> None:
+        """What topics without a value of their own take may have changed, for those of a namespace or for all."""
+        full = self._catalog.namespaces.full
         for runtime in self._by_name.values():
-            self._configure(runtime)
+            if namespace is None or full(runtime.name).namespace == namespace:
+                self._configure(runtime)
 
     def _configure(self, runtime: TopicRuntime) -> None:
-        runtime.config = self._effective(runtime.topic.configs)
+        runtime.config = self._effective(runtime.topic)
         for partition in runtime.partitions:
             if partition is not None:
                 partition.configure(runtime.config)

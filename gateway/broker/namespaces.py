@@ -38,6 +38,8 @@ class NamespaceRow(msgspec.Struct, omit_defaults=True):
     # None: all there are
     clusters: list[str] | None = None
     properties: dict[str, str] = {}
+    # by the names of `semantics.policies`, as configs are written
+    policies: dict[str, str] = {}
     # its topics are being deleted, and then it goes, too: nothing is made in it any more
     deleted: bool = False
 
@@ -103,6 +105,11 @@ class Namespaces:
     def full(self, name: str) -> TopicName:
         """Pulsar's name of a topic of the catalog."""
         return names.from_kafka(name, DEFAULT, self.exists)
+
+    def policies_of(self, name: str) -> dict[str, str]:
+        """What is set for the namespace of a topic of the catalog."""
+        row = self.get(self.full(name).namespace)
+        return row.policies if row is not None else {}
 
     def kafka(self, topic: TopicName) -> str:
         """The name that a topic has in the catalog. Raises NamingError."""

@@ -92,11 +92,11 @@ class Retention:
         catalog: Catalog,
         topics: Topics,
         subscriptions: Subscriptions,
-        effective: Callable[[dict[str, str]], TopicConfig],
+        effective: Callable[[Topic], TopicConfig],
         in_use: Callable[[], list[TopicRuntime]],
         unfolds_to: int,
     ) -> None:
-        """`effective` says what a topic's configs come to, `in_use` which topics are in memory. A batch that is looked
+        """`effective` says how a topic is configured, `in_use` which topics are in memory. A batch that is looked
         through for delays may unfold to so many bytes.
         """
         self._node = node
@@ -128,12 +128,12 @@ class Retention:
 
     def _policy(self, topic: Topic) -> Policy | None:
         """None where nothing is ever taken."""
-        config = self._effective(topic.configs)
+        config = self._effective(topic)
         # by size only while the clock cannot be believed
         ms = config.retention_ms if self._watch.trusted else -1
         if not config.delete or (ms < 0 and config.retention_bytes < 0):
             return None
-        return Policy(ms, config.retention_bytes, config.retention_ms_set)
+        return Policy(ms, config.retention_bytes, config.retention_ms_set, config.retention_bytes_evict)
 
     async def _topic(self, topic: Topic, there: set[int]) -> None:
         policy = self._policy(topic)

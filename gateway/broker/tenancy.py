@@ -35,7 +35,11 @@ class TenancyError(Exception):
 class Tenancy:
     """The verbs. One change at a time: each begins with what the one before it left."""
 
-    def __init__(self, node: Node, catalog: Catalog, topics: Topics) -> None:
+    def __init__(
+        self, node: Node, catalog: Catalog, topics: Topics, policies_changed: Callable[[Namespace], None]
+    ) -> None:
+        """`policies_changed` is called when what a namespace's policies say is durable, and in force."""
+        self._policies_changed = policies_changed
         self._node = node
         self._catalog = catalog
         self._topics = topics
@@ -121,8 +125,11 @@ class Tenancy:
     async def change(self, namespace: Namespace, change: Callable[[NamespaceRow], NamespaceRow]) -> None:
         """Raises TenancyError (404), StoreError."""
         async with self._lock:
-            row = change(msgspec.structs.replace(self.namespace(namespace)))
+            before = self.namespace(namespace)
+            row = change(msgspec.structs.replace(before))
             await self._write([self._there.write(namespace, row)], namespace)
+            if row.policies != before.policies:
+                self._policies_changed(namespace)
 
     async def delete(self, namespace: Namespace, *, force: bool = False) -> None:
         """With `force` its topics go before it. It takes no new ones from then on, also after a gateway died meanwhile:

@@ -14,7 +14,7 @@ import sys
 import click
 from click.core import ParameterSource
 
-from gateway.cli import admin_subscriptions
+from gateway.cli import admin_policies, admin_subscriptions
 from gateway.cli.admin_client import segment
 from gateway.cli.admin_consume import consume
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs, common, pass_options
@@ -69,6 +69,8 @@ main.add_command(topics)
 admin_subscriptions.add_to(topics)
 topics.add_command(produce)
 topics.add_command(consume)
+admin_policies.add_to_topics(topics, "topics")
+admin_policies.add_to_namespaces(namespaces)
 
 
 # -- brokers
@@ -172,6 +174,7 @@ def get_cluster(options: Options, cluster: str) -> None:
 
 main.add_command(tenants)
 main.add_command(namespaces)
+main.add_command(admin_policies.topic_policies)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from gateway.config import SETTINGS, Kind, Setting, Settings
 # what an example file shows for settings that are open by default
 _EXAMPLES: dict[str, int | str] = {
     "broker.rack": "rack-1",
+    "defaultRetentionTimeInMinutes": 10_080,
+    "defaultRetentionSizeInMB": 10_240,
     "log.retention.ms": 604_800_000,
     "log.retention.minutes": 10_080,
     "log.roll.ms": 604_800_000,

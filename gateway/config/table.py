@@ -192,6 +192,24 @@ _ROWS = [
         dynamic=True,
     ),
     Setting(
+        "defaultRetentionTimeInMinutes",
+        Kind.INT,
+        None,
+        "Pulsar's retention: how long what is acknowledged stays, in minutes; -1 is for ever. Open: log.retention.* "
+        "decides. What is not acknowledged stays in any case.",
+        at_least(-1),
+        dynamic=True,
+    ),
+    Setting(
+        "defaultRetentionSizeInMB",
+        Kind.INT,
+        None,
+        "Pulsar's retention: how many megabytes a partition keeps of what is acknowledged; -1 is no limit. Open: "
+        "log.retention.bytes decides. What is not acknowledged stays in any case.",
+        at_least(-1),
+        dynamic=True,
+    ),
+    Setting(
         "log.retention.check.interval.ms",
         Kind.LONG,
         300_000,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from gateway.config.group_table import GROUP_CONFIGS
@@ -28,6 +29,7 @@ from gateway.config.schema import (
 )
 from gateway.config.settings import Settings
 from gateway.config.table import SETTINGS
+from semantics.policies import RETENTION_BYTES, RETENTION_MS, Found, Policy, resolve
 
 
 class Row(NamedTuple):
@@ -45,6 +47,11 @@ def _own(name: str, doc: str, broker: str | None = None) -> Row:
     """A config with an effect: type, check and default are those of the broker setting it falls back to."""
     setting = SETTINGS[broker or name]
     return Row(Setting(name, setting.kind, setting.default, doc, setting.check), setting.name, effect=True)
+
+
+def _policy(policy: Policy, doc: str) -> Row:
+    """A policy of Pulsar's that a namespace may say as well. It is listed where somebody has said it."""
+    return Row(Setting(policy.name, Kind.LONG, None, doc, at_least(-1)), effect=True, hidden=True)
 
 
 _NOTHING = " Kept and shown; without effect here."
@@ -217,6 +224,16 @@ _ROWS = [
         "remote.log.delete.on.disable", Kind.BOOLEAN, False, "Deletes tiered data when that is switched off."
     ),
     _kept("remote.storage.enable", Kind.BOOLEAN, False, "Tiered storage.", _no_tiers),
+    _policy(
+        RETENTION_BYTES,
+        "Pulsar's retention: how many bytes a partition keeps of what is acknowledged; -1 is no limit. Goes before "
+        "retention.bytes. What is not acknowledged stays in any case.",
+    ),
+    _policy(
+        RETENTION_MS,
+        "Pulsar's retention: how long what is acknowledged stays, in milliseconds; -1 is for ever. Goes before "
+        "retention.ms. What is not acknowledged stays in any case.",
+    ),
     _own("retention.bytes", "How many bytes a partition keeps; -1 is no limit.", "log.retention.bytes"),
     _own("retention.ms", "How long records are kept, in milliseconds; -1 is for ever.", "log.retention.ms"),
     _own(
@@ -282,10 +299,12 @@ class TopicConfig(NamedTuple):
     durability: str
     # -1 is for ever; it counts only when `delete`
     retention_ms: int
-    # somebody has set it, for the topic or the broker: open records of subscriptions go too
+    # somebody has set Kafka's limit, for the topic or the broker: open records of subscriptions go too
     retention_ms_set: bool
     # per partition, -1 is no limit; it counts only when `delete`
     retention_bytes: int
+    # Kafka's limit, which goes for open records too
+    retention_bytes_evict: bool
     segment_bytes: int
     segment_ms: int
     max_message_bytes: int
@@ -345,17 +364,55 @@ def _setting(name: str) -> Setting | None:
     return row.setting if row is not None else SETTINGS.get(name)
 
 
-def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:
-    """The topic's own configs over the broker's. A stored config that no longer parses counts as not set."""
+_UNITS = {
+    "defaultRetentionTimeInMinutes": 60_000,
+    "defaultRetentionSizeInMB": 1024 * 1024,
+}
+"""What one is of a setting that Pulsar counts otherwise than the topic config."""
+
+
+def policy_in_force(
+    policy: Policy, configs: Mapping[str, str], settings: Settings, namespace: Mapping[str, str]
+) -> Found[int] | None:
+    """What a policy comes to for a topic with these configs, in a namespace with these policies; None where nothing but
+    Kafka's broker settings is left. In the units of the topic config.
+    """
+
+    def broker(name: str) -> int | None:
+        value = settings.value(name)
+        assert value is None or isinstance(value, int)
+        return value * _UNITS[name] if value is not None and value > 0 else value
+
+    return resolve(policy, partial(_integer, configs), partial(_integer, namespace), broker)
+
+
+def _integer(said: Mapping[str, str], name: str) -> int | None:
+    value = _parsed(said, name)
+    assert value is None or isinstance(value, int)
+    return value
+
+
+def _parsed(said: Mapping[str, str], name: str) -> Value:
+    """One that is stored, and no longer parses, counts as not set."""
+    text = said.get(name)
+    if text is not None:
+        try:
+            return TOPIC_CONFIGS[name].setting.parse(text)
+        except ValueError:
+            pass
+    return None
+
+
+_NONE: Mapping[str, str] = {}
+
+
+def effective(
+    configs: Mapping[str, str], settings: Settings, namespace: Mapping[str, str] = _NONE
+) -> TopicConfig:
+    """The topic's own configs over its namespace's policies and the broker's settings."""
 
     def own(name: str) -> Value:
-        text = configs.get(name)
-        if text is not None:
-            try:
-                return TOPIC_CONFIGS[name].setting.parse(text)
-            except ValueError:
-                pass
-        return None
+        return _parsed(configs, name)
 
     def get(name: str) -> Value:
         value = own(name)
@@ -373,16 +430,19 @@ def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:
 
     policy = get("cleanup.policy")
     assert isinstance(policy, tuple)
+    ms = policy_in_force(RETENTION_MS, configs, settings, namespace)
+    size = policy_in_force(RETENTION_BYTES, configs, settings, namespace)
     before = integer("message.timestamp.before.max.ms")
     small = get("internal.segment.bytes")
     compression = text("compression.type")
     level = integer(f"compression.{compression}.level") if compression in ("gzip", "lz4", "zstd") else None
     return TopicConfig(
         durability=text("durability"),
-        retention_ms=integer("retention.ms"),
-        retention_ms_set=own("retention.ms") is not None or settings.retention_ms_set,
+        retention_ms=integer("retention.ms") if ms is None else ms.value,
+        retention_ms_set=settings.retention_ms_set if ms is None else ms.name == RETENTION_MS.kafka,
         # Kafka takes any negative number for "no limit"
-        retention_bytes=max(integer("retention.bytes"), -1),
+        retention_bytes=max(integer("retention.bytes") if size is None else size.value, -1),
+        retention_bytes_evict=size is None or size.name == RETENTION_BYTES.kafka,
         segment_bytes=small if isinstance(small, int) else integer("segment.bytes"),
         segment_ms=integer("segment.ms"),
         max_message_bytes=integer("max.message.bytes"),
@@ -398,14 +458,22 @@ def effective(configs: Mapping[str, str], settings: Settings) -> TopicConfig:
     )
 
 
-def describe(configs: Mapping[str, str], settings: Settings) -> Iterator[Described]:
-    """All topic configs for DescribeConfigs, by name, with where each value comes from (KIP-226)."""
+def describe(
+    configs: Mapping[str, str], settings: Settings, namespace: Mapping[str, str] = _NONE
+) -> Iterator[Described]:
+    """All topic configs for DescribeConfigs, by name, with where each value comes from (KIP-226). What the topic's
+    namespace says is told as what all topics have: Kafka knows no namespaces.
+    """
     for name, row in TOPIC_CONFIGS.items():
-        text = configs.get(name)
-        if row.hidden and text is None:
+        text, below = configs.get(name), namespace.get(name)
+        if row.hidden and text is None and below is None:
             continue
+        synonyms = _synonyms(row, settings)
+        if below is not None:
+            synonyms = (Synonym(name, below, Source.DYNAMIC_DEFAULT_BROKER), *synonyms)
         own = None if text is None else Synonym(name, text, Source.TOPIC)
-        yield described(row.setting, own, _fallback(row, settings), _synonyms(row, settings))
+        fallback = _fallback(row, settings) if below is None else row.setting.parse(below)
+        yield described(row.setting, own, fallback, synonyms)
 
 
 def _fallback(row: Row, settings: Settings) -> Value:

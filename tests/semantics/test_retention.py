@@ -103,6 +103,25 @@ def test_beside_a_limit_by_size_that_somebody_set_the_age_that_nobody_set_takes_
     assert (verdict.point, verdict.policy, verdict.holds) == (10, 30, [Hold("behind", 3, "OPEN")])
 
 
+def test_pulsars_limits_take_only_what_is_settled() -> None:
+    places = [Place("done", 40, 40), Place("behind", 13, 35), Place("further", 25, 25)]
+    for policy in (Policy(-1, 100, evicts=False), Policy(100, 100, False, False), Policy(0, 0, False, False)):
+        verdict = decide(OLD, policy, 40, NOW, places)
+        assert (verdict.point, verdict.look) == (10, None)
+        assert verdict.holds == [Hold("behind", 13, "OPEN"), Hold("further", 25, "OPEN")]
+        # what is settled goes, and all where nobody subscribes
+        assert decide(OLD, policy, 40, NOW, places[:1]).point >= 30
+        assert decide(OLD, policy, 40, NOW).point >= 30
+
+
+def test_kafkas_age_goes_for_open_records_beside_pulsars_size() -> None:
+    place, policy = [Place("g", 0, 40)], Policy(100, 100, True, False)
+    assert decide(OLD, policy, 40, NOW, place, known(NOW - 101)).point == 30  # type: ignore[arg-type]
+    # it was due not long ago: by age it stays, and by size only settled ones go
+    verdict = decide(OLD, policy, 40, NOW, place, known(NOW - 50))  # type: ignore[arg-type]
+    assert (verdict.point, verdict.policy, verdict.holds) == (-1, 30, [Hold("g", 0, "OPEN")])
+
+
 def test_age_counts_from_the_due_time_where_it_is_later() -> None:
     place = [Place("g", 0, 40)]
     policy = Policy(100, -1)

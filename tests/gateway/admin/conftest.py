@@ -37,7 +37,8 @@ class Answer:
 
 
 _OF_POLICIES = {
-    "auth_policies", "destination_auth", "namespace_auth", "replication_clusters", "subscription_auth_roles",
+    "auth_policies", "destination_auth", "namespace_auth", "replication_clusters", "retention_policies",
+    "subscription_auth_roles",
 }  # fmt: skip
 """What Pulsar's Policies of a namespace write in their own way."""
 

@@ -80,8 +80,8 @@ class World:
     def _lane(self, runtime: TopicRuntime, index: int) -> Readable:
         raise AssertionError("there are no queue topics")
 
-    def effective(self, configs: dict[str, str]) -> TopicConfig:
-        return effective(configs, self.settings)
+    def effective(self, topic: Topic) -> TopicConfig:
+        return effective(topic.configs, self.settings)
 
     def make(self, name: str, partitions: int = 1, **configs: str) -> Topic:
         named = {key.replace("_", "."): value for key, value in configs.items()}

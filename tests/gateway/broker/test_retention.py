@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.wire.records import Record, build_batch
+from semantics.names import DEFAULT
 from semantics.retention import Hold
 from semantics.subscriptions.states import Ending
 from store.api import Trim
@@ -292,6 +295,39 @@ def test_a_limit_that_is_altered_at_run_time_is_set() -> None:
         assert span(world) == (3, 3)
 
     run(test)
+
+
+@pytest.mark.parametrize("level", ["namespace", "topic", "broker"])
+@pytest.mark.parametrize("limit", ["ms", "bytes"])
+def test_pulsars_retention_takes_what_is_acknowledged_at_once_and_nothing_else(
+    folder: Path | None, level: str, limit: str
+) -> None:
+    said = {f"pulsar.retention.{limit}": "0"}
+
+    async def test(world: World) -> None:
+        at = await subscribed(world)
+        await put(world, 5)
+        assert list(await world.fetch(at)) == [0, 1, 2, 3, 4]
+        assert not await world.ack(at, 0, 1, 3)
+        at.detach("c", Ending.STOPPED)
+        await world.broker.retention.apply()
+        assert span(world) == (0, 5)
+        if level == "namespace":
+            change = partial(msgspec.structs.replace, policies=said)
+            await world.broker.tenancy.change(DEFAULT, change)
+        elif level == "topic":
+            await world.broker.topics.configure("t", lambda old: {**old, **said})
+        else:
+            name = "defaultRetentionTimeInMinutes" if limit == "ms" else "defaultRetentionSizeInMB"
+            await world.broker.broker_configs.alter("", lambda old: {**old, name: "0"})
+        await world.crash()
+        await world.pass_time(1)
+        await world.broker.retention.apply()
+        assert span(world) == (2, 5)
+        assert kept(world) == (3, [Hold("g", 2, "OPEN")])
+        assert world.at().ready().stats()["expired"] == 0
+
+    run(test, folder)
 
 
 # -- what it costs -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.config import SETTINGS, Kind
 from gateway.config.group_table import GROUP_CONFIGS
 from gateway.config.topic_configs import TOPIC_CONFIGS
+from semantics import policies
 
 BROKER = """
 advertised.listeners list null
@@ -168,7 +169,7 @@ def facts(text: str) -> dict[str, tuple[Kind, str | None]]:
 
 def test_broker_settings() -> None:
     kafka = facts(BROKER)
-    assert set(SETTINGS) - set(kafka) == OURS
+    assert set(SETTINGS) - set(kafka) == OURS | {each.setting for each in policies.POLICIES}
     for name, (kind, default) in kafka.items():
         assert SETTINGS[name].kind is kind, name
         assert SETTINGS[name].render(SETTINGS[name].default) == OTHERWISE.get(name, default), name
@@ -180,6 +181,7 @@ def test_topic_configs() -> None:
         "corrupt.message.policy",
         "durability",
         "internal.segment.bytes",
+        *policies.NAMES,
     }
     for name, (kind, default) in kafka.items():
         setting = TOPIC_CONFIGS[name].setting

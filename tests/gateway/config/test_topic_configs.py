@@ -6,6 +6,7 @@ import pytest
 
 from gateway.config import SETTINGS, Settings, Source
 from gateway.config.topic_configs import TOPIC_CONFIGS, default_text, describe, effective, is_list, validate
+from semantics import policies
 
 DEFAULTS = Settings.load()
 
@@ -86,6 +87,43 @@ class TestEffective:
         assert (config.compact, config.delete) == (False, True)
         assert config.min_insync_replicas == 1
 
+    @pytest.mark.parametrize(
+        ("configs", "namespace", "flags", "ms", "size"),
+        [
+            # ms and whether open records go by it, bytes and the same
+            ({}, {}, [], (604_800_000, False), (-1, True)),
+            ({}, {}, ["log.retention.ms=7"], (7, True), (-1, True)),
+            ({}, {}, ["defaultRetentionTimeInMinutes=2", "log.retention.ms=7"], (120_000, False), (-1, True)),
+            ({}, {}, ["defaultRetentionSizeInMB=3", "log.retention.bytes=7"], (604_800_000, False), (3 << 20, False)),
+            (
+                {}, {}, ["defaultRetentionSizeInMB=0", "defaultRetentionTimeInMinutes=-1"],
+                (-1, False), (0, False),
+            ),
+            ({}, {"ms": "5", "bytes": "6"}, ["defaultRetentionTimeInMinutes=2"], (5, False), (6, False)),
+            # each by itself
+            ({"retention.ms": "1"}, {"ms": "5", "bytes": "6"}, [], (1, True), (6, False)),
+            ({"retention.bytes": "1"}, {"ms": "5", "bytes": "6"}, [], (5, False), (1, True)),
+            (
+                {"retention.ms": "1", "pulsar.retention.ms": "0", "pulsar.retention.bytes": "-1"},
+                {"ms": "5", "bytes": "6"}, ["log.retention.ms=7"], (0, False), (-1, False),
+            ),
+            # no longer a number
+            ({"pulsar.retention.ms": "x"}, {"ms": "5"}, [], (5, False), (-1, True)),
+        ],
+    )  # fmt: skip
+    def test_retention_by_all_levels(
+        self,
+        configs: dict[str, str],
+        namespace: dict[str, str],
+        flags: list[str],
+        ms: tuple[int, bool],
+        size: tuple[int, bool],
+    ) -> None:
+        its = {f"pulsar.retention.{name}": value for name, value in namespace.items()}
+        config = effective(configs, Settings.load(flags), its)
+        assert (config.retention_ms, config.retention_ms_set) == ms
+        assert (config.retention_bytes, config.retention_bytes_evict) == size
+
     def test_the_topic_over_the_broker(self) -> None:
         settings = Settings.load(
             [
@@ -141,10 +179,22 @@ class TestEffective:
 
 
 class TestDescribe:
+    def test_policies_are_listed_where_somebody_has_said_them(self) -> None:
+        name = "pulsar.retention.ms"
+        below = {name: "5"}
+        for own, value, source in (
+            ({}, "5", Source.DYNAMIC_DEFAULT_BROKER),
+            ({name: "3"}, "3", Source.TOPIC),
+        ):
+            rows = {row.name: row for row in describe(own, DEFAULTS, below)}
+            assert (rows[name].value, rows[name].source) == (value, source)
+            assert [each.value for each in rows[name].synonyms] == [*own.values(), "5"]
+            assert "pulsar.retention.bytes" not in rows
+
     def test_every_listed_config_once(self) -> None:
         rows = list(describe({}, DEFAULTS))
         assert [row.name for row in rows] == sorted(row.name for row in rows)
-        assert {row.name for row in rows} == set(TOPIC_CONFIGS) - {"internal.segment.bytes"}
+        assert {row.name for row in rows} == set(TOPIC_CONFIGS) - policies.NAMES - {"internal.segment.bytes"}
         assert all(row.source is Source.DEFAULT for row in rows)
 
     def test_a_hidden_one_shows_when_it_is_set(self) -> None:

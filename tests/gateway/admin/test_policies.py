@@ -1,0 +1,152 @@
+"""Policies over HTTP, on a real broker: set, shown, in force, taken back, at both levels."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.broker.partition import TopicRuntime
+from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.conftest import Admin
+
+N = "/admin/v2/namespaces/shop/eu"
+P = "/admin/v2/persistent/shop/eu/orders"
+DAY = {"retentionTimeInMinutes": 1440, "retentionSizeInMB": 10}
+FOR_EVER = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+WEEK = {"retentionTimeInMinutes": 10_080, "retentionSizeInMB": -1}
+
+
+async def made(admin: Admin) -> TopicRuntime:
+    """Topic shop.eu.orders, in use."""
+    for path in ("tenants/shop", "namespaces/shop/eu"):
+        assert (await admin.ask("PUT", f"/admin/v2/{path}")).status == 204
+    assert (await admin.ask("PUT", P)).status == 204
+    runtime = admin.broker.topic(b"shop.eu.orders")
+    assert runtime is not None
+    return runtime
+
+
+async def ask(admin: Admin, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    answer = await admin.ask(method, path, None if body is None else json.dumps(body))
+    return answer.status, answer.json if answer.body else None
+
+
+def in_force(runtime: TopicRuntime) -> tuple[int, int, bool]:
+    config = runtime.config
+    return config.retention_ms, config.retention_bytes, config.retention_bytes_evict
+
+
+def test_retention_of_a_namespace_and_of_its_topic(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        runtime = await made(admin)
+        assert await ask(admin, "GET", f"{N}/retention") == (200, None)
+        assert await ask(admin, "GET", f"{P}/retention?applied=true") == (200, WEEK)
+        assert await ask(admin, "POST", f"{N}/retention", DAY) == (204, None)
+        assert await ask(admin, "GET", f"{N}/retention") == (200, DAY)
+        assert (await ask(admin, "GET", N))[1]["retention_policies"] == DAY
+        assert await ask(admin, "GET", f"{P}/retention") == (200, None)
+        assert await ask(admin, "GET", f"{P}/retention?applied=true") == (200, DAY)
+        assert in_force(runtime) == (86_400_000, 10 << 20, False), "without a restart"
+        assert await ask(admin, "POST", f"{P}/retention", FOR_EVER) == (204, None)
+        assert await ask(admin, "GET", f"{P}/retention?applied=true") == (200, FOR_EVER)
+        assert in_force(runtime) == (-1, -1, False)
+        assert await ask(admin, "DELETE", f"{P}/retention") == (204, None)
+        assert in_force(runtime) == (86_400_000, 10 << 20, False)
+        assert await ask(admin, "DELETE", f"{N}/retention") == (204, None)
+        assert await ask(admin, "GET", f"{N}/retention") == (200, None)
+        assert "retention_policies" not in (await ask(admin, "GET", N))[1]
+        assert in_force(runtime) == (7 * 86_400_000, -1, True)
+
+    serve(test)
+
+
+def test_another_namespace_keeps_its_own(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        runtime = await made(admin)
+        assert await ask(admin, "POST", "/admin/v2/namespaces/public/default/retention", DAY) == (204, None)
+        assert in_force(runtime) == (7 * 86_400_000, -1, True)
+
+    serve(test)
+
+
+def test_a_partition_has_its_topics_policies(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        parted = "/admin/v2/persistent/shop/eu/parted"
+        assert await ask(admin, "PUT", f"{parted}/partitions", 2) == (204, None)
+        assert await ask(admin, "POST", f"{parted}-partition-1/retention", DAY) == (204, None)
+        assert await ask(admin, "GET", f"{parted}/retention") == (200, DAY)
+
+    serve(test)
+
+
+def test_what_kafka_clients_set_is_shown_in_pulsars_units(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        for said, shown in (
+            ({"retention.ms": "1"}, {"retentionTimeInMinutes": 1, "retentionSizeInMB": -1}),
+            (
+                {"pulsar.retention.bytes": str(1 << 62)},
+                {"retentionTimeInMinutes": 10_080, "retentionSizeInMB": 2**31 - 1},
+            ),
+            ({"retention.bytes": "-1"}, WEEK),
+        ):
+            await admin.broker.topics.configure("shop.eu.orders", lambda old, new=said: new)  # type: ignore[misc]
+            assert await ask(admin, "GET", f"{P}/retention?applied=true") == (200, shown)
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (None, 400, "The body is an object"),
+        ([], 400, "The body is an object"),
+        ({"retentionTimeInMinutes": 5}, 400, "both 0, which keeps nothing, or neither"),
+        ({"retentionSizeInMB": 5}, 400, "both 0"),
+        ({"retentionTimeInMinutes": -2, "retentionSizeInMB": 1}, 412, "retentionTimeInMinutes is a whole number"),
+        ({"retentionTimeInMinutes": 1, "retentionSizeInMB": 2**31}, 412, "retentionSizeInMB is a whole number"),
+        ({"retentionTimeInMinutes": True, "retentionSizeInMB": 1}, 412, "not 'True'"),
+        ({"retentionTimeInMinutes": "1", "retentionSizeInMB": 1}, 412, "from -1 (no limit) to"),
+    ],
+)  # fmt: skip
+def test_wrong_limits_change_nothing(serve: Serve, body: Any, status: int, words: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        for path in (N, P):
+            assert await ask(admin, "POST", f"{path}/retention", DAY) == (204, None)
+            answer, said = await ask(admin, "POST", f"{path}/retention", body)
+            assert answer == status
+            assert words in said["reason"]
+            assert await ask(admin, "GET", f"{path}/retention") == (200, DAY)
+
+    serve(test)
+
+
+@pytest.mark.parametrize("path", ["/admin/v2/namespaces/shop/no", "/admin/v2/persistent/shop/eu/no"])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_what_is_not_there_has_none(serve: Serve, path: str, method: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert (await ask(admin, method, f"{path}/retention", DAY))[0] == 404
+
+    serve(test)
+
+
+def test_a_namespace_is_made_with_its_policies(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        us = "/admin/v2/namespaces/shop/us"
+        wrong = {"retention_policies": {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}}
+        assert (await ask(admin, "PUT", us, wrong))[0] == 400
+        assert (await ask(admin, "GET", us))[0] == 404
+        # as the Java client sends it: all of Policies, most of it null
+        assert await ask(admin, "PUT", us, {"retention_policies": DAY, "message_ttl_in_seconds": None}) == (
+            204,
+            None,
+        )
+        assert await ask(admin, "GET", f"{us}/retention") == (200, DAY)
+
+    serve(test)

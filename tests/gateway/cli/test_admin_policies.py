@@ -1,0 +1,111 @@
+"""`magnetar-admin … get-, set- and remove-retention`: what is asked of the gateway, and what is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.cli.admin_client import Misused
+from gateway.cli.admin_policies import seconds, size
+from tests.gateway.cli.conftest import Peer
+
+EU = "namespaces/shop/eu/retention"
+ORDERS = "persistent/public/default/orders/retention"
+
+
+def body(minutes: int, megabytes: int) -> dict[str, int]:
+    return {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "path", "sent", "said"),
+    [
+        (
+            "namespaces set-retention shop/eu -t 7d -s 10g", "POST", EU, body(10_080, 10_240),
+            "Set the retention of namespace shop/eu. It is kept for 10080 min, up to 10240 MB.",
+        ),
+        # a bare number is seconds, and bytes; what is beyond a whole minute or megabyte is left away
+        (
+            "namespaces set-retention shop/eu --time 100 --size 1572864", "POST", EU, body(1, 1),
+            "Set the retention of namespace shop/eu. It is kept for 1 min, up to 1 MB.",
+        ),
+        (
+            "namespaces set-retention shop/eu -t -1 -s -1", "POST", EU, body(-1, -1),
+            "Set the retention of namespace shop/eu. It is kept for ever, of any size.",
+        ),
+        (
+            "topics set-retention orders -t 0 -s 0", "POST", ORDERS, body(0, 0),
+            "Set the retention of topic orders. Nothing is kept.",
+        ),
+        (
+            "topicPolicies set-retention orders -t 12h -s -1", "POST", ORDERS, body(720, -1),
+            "Set the retention of topic orders. It is kept for 720 min, of any size.",
+        ),
+        (
+            "namespaces remove-retention shop/eu", "DELETE", EU, None,
+            "Removed the retention of namespace shop/eu: the gateway's settings count.",
+        ),
+        (
+            "topicPolicies remove-retention orders", "DELETE", ORDERS, None,
+            "Removed the retention of topic orders: its namespace's counts.",
+        ),
+    ],
+)  # fmt: skip
+def test_writes_say_what_they_did(
+    peer: Peer, arguments: str, method: str, path: str, sent: Any, said: str
+) -> None:
+    result = peer.run(*arguments.split())
+    assert (result.exit_code, result.stdout) == (0, said + "\n"), result.stderr
+    asked, target, given = peer.asked[-1]
+    assert (asked, target) == (method, "/admin/v2/" + path)
+    assert (json.loads(given) if given else None) == sent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ("namespaces get-retention shop/eu", EU),
+        ("topics get-retention orders", f"{ORDERS}?applied=false"),
+        ("topicPolicies get-retention orders -ap", f"{ORDERS}?applied=true"),
+    ],
+)
+def test_what_is_asked_for(peer: Peer, arguments: str, path: str) -> None:
+    peer.run(*arguments.split())
+    assert peer.asked[-1][:2] == ("GET", "/admin/v2/" + path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("-t 30s -s 1m", "counted in whole minutes and megabytes"),
+        ("-t 1m -s 1k", "counted in whole minutes and megabytes"),
+        ("-t 1x -s 1m", "'1x' is no time: write 100 (seconds), 30m"),
+        ("-t 1m -s m", "'m' is no size: write 1000000 (bytes), 64k"),
+        ("-t -2 -s 1m", "'-2' is no time"),
+    ],
+)
+def test_wrong_limits_are_not_sent(peer: Peer, arguments: str, words: str) -> None:
+    before = len(peer.asked)
+    result = peer.run("namespaces", "set-retention", "shop/eu", *arguments.split())
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(peer.asked) == before
+
+
+def test_times_and_sizes() -> None:
+    assert [seconds(each) for each in ("5", "5s", "2m", "1h", "1d", "1w", "1y", "-1", "0", "3H")] == [
+        5, 5, 120, 3600, 86_400, 604_800, 31_536_000, -1, 0, 10_800,
+    ]  # fmt: skip
+    assert [size(each) for each in ("5", "1k", "1M", "1g", "1t", "-1")] == [
+        5,
+        1 << 10,
+        1 << 20,
+        1 << 30,
+        1 << 40,
+        -1,
+    ]
+    for wrong in ("", "s", "1 1", "1.5h", "1kb"):
+        with pytest.raises(Misused):
+            size(wrong)

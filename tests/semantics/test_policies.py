@@ -1,0 +1,48 @@
+"""Which level of a policy wins."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from semantics.policies import POLICIES, Found, Level, Policy, resolve
+
+POLICY = Policy("pulsar.p", "p", "defaultP")
+NEAREST = [
+    ("topic", "pulsar.p", Level.TOPIC),
+    ("topic", "p", Level.TOPIC),
+    ("namespace", "pulsar.p", Level.NAMESPACE),
+    ("broker", "defaultP", Level.BROKER),
+]
+
+
+def nothing(name: str) -> int | None:
+    return None
+
+
+@pytest.mark.parametrize("said", list(itertools.product([False, True], repeat=len(NEAREST))))
+def test_the_nearest_wins(said: tuple[bool, ...]) -> None:
+    levels: dict[str, dict[str, int]] = {"topic": {}, "namespace": {}, "broker": {}}
+    for number, (there, (where, name, _)) in enumerate(zip(said, NEAREST, strict=True)):
+        if there:
+            # also a value that is false says something
+            levels[where][name] = number
+    found = resolve(POLICY, levels["topic"].get, levels["namespace"].get, levels["broker"].get)
+    if not any(said):
+        assert found is None
+    else:
+        first = said.index(True)
+        assert found == Found(first, *NEAREST[first][1:])
+
+
+def test_kafkas_name_counts_only_for_topics() -> None:
+    assert resolve(POLICY, nothing, {"p": 1}.get, {"p": 1, "pulsar.p": 1}.get) is None
+
+
+def test_a_policy_without_names_elsewhere() -> None:
+    assert resolve(Policy("pulsar.p", None, None), nothing, nothing, {"": 1}.get) is None
+
+
+def test_names_are_their_own() -> None:
+    assert len({policy.name for policy in POLICIES}) == len(POLICIES)
