@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.participant import Gathered, Stage
@@ -26,14 +26,10 @@ from store.api import Corrupt, Durability, Outcome, Piece, Store, StoreError
 from store.pending import Asking, Pending, drive
 
 if TYPE_CHECKING:
-    from gateway.broker.queues.building import Builder
-    from gateway.broker.queues.news import News
-    from gateway.broker.queues.source import Source
+    from gateway.broker.queues.dealing import Dealing
     from gateway.broker.readable import Readable, Watcher
-    from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.lanes.lane import Lane
-    from semantics.lanes.lanes import Lanes
     from semantics.lanes.runs import Run
 
 log = logging.getLogger("magnetar.queues")
@@ -46,71 +42,6 @@ they wait always, and between two fetches they work.
 """
 _MOST_VOIDS = 2_000
 """Ranges that were taken back: a lane's row, which each commit writes, has 16 bytes of each."""
-
-
-class Dealing(Protocol):
-    """The queue topic that a lane is of."""
-
-    @property
-    def node(self) -> Delivering: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def gone(self) -> bool:
-        """Whether another object stands for it by now, or none."""
-        ...
-
-    @property
-    def lost(self) -> bool:
-        """Whether it says what is not stored, and never will be."""
-        ...
-
-    @property
-    def news(self) -> News | None:
-        """While consumers are to hear that there are more lanes."""
-        ...
-
-    @property
-    def fsync(self) -> bool:
-        """Whether what it stores must outlive a power cut."""
-        ...
-
-    @property
-    def lanes(self) -> Lanes: ...
-
-    @property
-    def builder(self) -> Builder: ...
-
-    @property
-    def sources(self) -> Mapping[int, Source]:
-        """By the store's id of the partition."""
-        ...
-
-    def says(self, run: Run, source: Source, /) -> bool:
-        """Whether deliveries of a run bear headers that say what they are."""
-        ...
-
-    def in_turn(self) -> Iterator[Source]:
-        """The sources, whoever has waited longest first."""
-        ...
-
-    def served(self, source: Source, /) -> None:
-        """It was the turn of this one."""
-        ...
-
-    def run(self, work: Awaitable[None], /) -> None:
-        """Go on with work that waits for a disk."""
-        ...
-
-    def give_all(self) -> None:
-        """There may be room on any lane."""
-        ...
-
-    def throw_away(self, why: str, /) -> None:
-        """What is in memory is not what is stored: it is read again by whoever asks next."""
-        ...
 
 
 class LaneAtWork:

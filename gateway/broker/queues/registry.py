@@ -15,7 +15,7 @@ from gateway.broker.loading import Loading, all_loaded, check_loaded
 from gateway.broker.queues import making
 from gateway.broker.queues import rows as lane_rows
 from gateway.broker.queues.building import Builder
-from gateway.broker.queues.news import News
+from gateway.broker.queues.more_lanes import MoreLanes
 from gateway.broker.queues.patterned import PatternedQueues, ShareGroups, left
 from gateway.broker.queues.queue import Queue
 from gateway.broker.queues.served import Served, name_of
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.queues")
 
-NEWS_MS = 300_000
-"""For how long consumers are told that there are more lanes: by then they have looked for themselves."""
-
 
 class Queues:
     """All queue topics of this node."""
@@ -60,14 +57,12 @@ class Queues:
         self.node = node
         self._subscriptions = subscriptions
         self._changed = changed
-        self._newest_connection = newest_connection
         self._groups = groups
         self._share_groups = share_groups
         self._tasks: set[asyncio.Task[None]] = set()
         self._builder = Builder(node.decompression_limit)
         self._live: dict[bytes, Queue] = {}
-        # of queue topics that have got more lanes of late, by topic id
-        self._news: dict[bytes, News] = {}
+        self.more_lanes = MoreLanes(node, groups, self._assigned_in, newest_connection)
         # for who asks why
         self.refusals = Refusals()
         self.strangers = Strangers()
@@ -182,7 +177,7 @@ class Queues:
         before = self._live.get(topic.topic_id)
         if before is not None:
             queue.follow(before)
-        queue.news = self._news_of(topic)
+        queue.news = self.more_lanes.of(topic)
         self._live[topic.topic_id] = queue
         for _, its in read:
             its.holder = queue
@@ -355,53 +350,17 @@ class Queues:
         """A queue topic has more lanes, durably. Those who fetch are told once that they should look for leaders, and
         those who are members of its group to share the lanes out anew: some clients follow the one, some the other.
         """
-        of = topic.queue
-        assert of is not None
-        now = self.node.clock.monotonic_ms()
-        self._news[topic.topic_id] = News(now, now + NEWS_MS, self._newest_connection())
+        self.more_lanes.begin(topic)
         try:
             # the new lanes get their slots, whether they are read or not
             self.of(topic)
         except KafkaError as error:
             log.info("%s is read by whoever asks next: %s", topic.name, error)
-        self._rebalance(topic)
-
-    def _rebalance(self, topic: Topic) -> None:
-        assert topic.queue is not None
-        group = topic.queue.subscription
-        try:
-            self._groups().rebalance(group, f"{topic.name} has {len(topic.partitions)} lanes")
-        except KafkaError as error:
-            # not in memory: its members come anew anyway
-            log.info("group %s is not rebalanced: %s", group, error)
+        self.more_lanes.rebalance(topic)
 
     def tell_again(self) -> None:
-        """To be called each second: where lanes were added and the group has shared out the old ones alone, because the
-        member that does so has missed the news, it is told once more.
-        """
-        now = self.node.clock.monotonic_ms()
-        for queue in list(self._live.values()):
-            news = None if queue.gone else self._news_of(queue.topic)
-            if news is None:
-                continue
-            assert queue.topic.queue is not None
-            try:
-                if not self._groups().stable(queue.topic.queue.subscription):
-                    # what is shared out now may have them all
-                    continue
-                assigned = self._assigned_in(queue.topic)
-            except KafkaError:
-                # not loaded, so nobody is in it
-                continue
-            have = {lane for lanes in assigned.values() for lane in lanes}
-            if (
-                have
-                and len(have) < len(queue.topic.partitions)
-                and news.again(now, self._newest_connection())
-            ):
-                # fetches that wait on a lane ask nothing before it is read again
-                queue.retire("some of its lanes are nobody's")
-                self._rebalance(queue.topic)
+        """To be called each second: see `MoreLanes.tell_again`."""
+        self.more_lanes.tell_again(list(self._live.values()))
 
     def topic_changed(self, name: str) -> None:
         """A topic is there, has grown, or is gone: queues that are to read it do so, and those that have read it are
@@ -410,13 +369,6 @@ class Queues:
         for queue in list(self._live.values()):
             if not queue.gone and self.served.may_read(queue.topic, name) and not self._up_to_date(queue):
                 queue.retire(f"topic {name} has changed")
-
-    def _news_of(self, topic: Topic) -> News | None:
-        news = self._news.get(topic.topic_id)
-        if news is not None and news.until <= self.node.clock.monotonic_ms():
-            del self._news[topic.topic_id]
-            return None
-        return news
 
     def come(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What is made with a topic: see `Topics.come_with`. What matches a pattern has its subscription. So has the
@@ -508,7 +460,7 @@ class Queues:
             writes.append(rows.writes_changed(row))
 
         def gone() -> None:
-            self._news.pop(topic.topic_id, None)
+            self.more_lanes.forget(topic)
             changed = over is not None
             # before the lanes go: what follows from that is written over it
             if over is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
-from gateway.broker.queues.registry import NEWS_MS
+from gateway.broker.queues.more_lanes import NEWS_MS
 from gateway.wire.errors import Error
 from tests.gateway.broker.queues.reading import Client, at_of, given, numbers, queue_of, queued, read_all
 from tests.gateway.broker.subscriptions.world import World, run
