@@ -12,14 +12,10 @@ import msgspec
 
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import found_by, namespace_of
-from gateway.config import topic_configs
-from semantics.policies import RETENTION_BYTES, RETENTION_MS, Policy
+from semantics.policies import RETENTION_BYTES, RETENTION_MS
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
-    from gateway.broker.broker import Broker
-    from gateway.broker.catalog import Topic
-    from semantics.names import Namespace
 
 _MINUTE_MS = 60_000
 _MB = 1024 * 1024
@@ -32,7 +28,8 @@ _MOST = 2**31 - 1
 
 async def namespace_retention(context: Context, call: Call) -> Reply:
     """`{retentionTimeInMinutes, retentionSizeInMB}` of a namespace; null where nothing is set."""
-    return json(_retention(_of_namespace(context.broker, call)[1]))
+    namespace = namespace_of(context.broker, *call.path[1:3])
+    return json(_retention(context.broker.tenancy.namespace(namespace).policies))
 
 
 async def set_namespace_retention(context: Context, call: Call) -> Reply:
@@ -49,11 +46,11 @@ async def remove_namespace_retention(context: Context, call: Call) -> Reply:
 
 async def topic_retention(context: Context, call: Call) -> Reply:
     """The same of a topic; with `applied` what is in force, whoever has set it."""
-    broker = context.broker
-    topic = (await found_by(broker, call)).topic
+    topic = (await found_by(context.broker, call)).topic
     if not call.flag("applied"):
         return json(_retention(topic.configs))
-    return json(_shown(_in_force(broker, topic, RETENTION_MS), _in_force(broker, topic, RETENTION_BYTES)))
+    config = context.broker.effective(topic)
+    return json(_shown(config.retention_ms, config.retention_bytes))
 
 
 async def set_topic_retention(context: Context, call: Call) -> Reply:
@@ -127,13 +124,8 @@ def _number(body: dict[str, Any], name: str) -> int:
 # -- what is shared
 
 
-def _of_namespace(broker: Broker, call: Call) -> tuple[Namespace, Mapping[str, str]]:
-    namespace = namespace_of(broker, *call.path[1:3])
-    return namespace, broker.tenancy.namespace(namespace).policies
-
-
 async def _change_namespace(context: Context, call: Call, said: Mapping[str, str | None]) -> None:
-    namespace, _ = _of_namespace(context.broker, call)
+    namespace = namespace_of(context.broker, *call.path[1:3])
     await context.broker.tenancy.change(
         namespace, lambda row: msgspec.structs.replace(row, policies=_changed(row.policies, said))
     )
@@ -147,13 +139,3 @@ async def _change_topic(context: Context, call: Call, said: Mapping[str, str | N
 def _changed(old: Mapping[str, str], said: Mapping[str, str | None]) -> dict[str, str]:
     kept = {name: value for name, value in old.items() if name not in said}
     return kept | {name: value for name, value in said.items() if value is not None}
-
-
-def _in_force(broker: Broker, topic: Topic, policy: Policy) -> int:
-    """What a policy comes to for a topic, whoever has said it."""
-    namespace = broker.catalog.namespaces.policies_of(topic.name)
-    found = topic_configs.policy_in_force(policy, topic.configs, broker.settings, namespace)
-    if found is not None:
-        return found.value
-    config = broker.effective(topic)
-    return config.retention_ms if policy is RETENTION_MS else config.retention_bytes
