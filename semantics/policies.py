@@ -1,9 +1,11 @@
-"""Pulsar's policies: what is said of a topic at one of three levels, and which level wins.
+"""Pulsar's policies: what is said of topics at one of three levels, and which level wins.
 
-A policy is one row here. For a topic it is said as a topic config, by that name or by Kafka's config of the same thing;
-for a namespace in the namespace's row, by that name; for all by a setting of the broker. The nearest wins: a topic's
-own by Pulsar's name, its own by Kafka's name, its namespace's, the broker's. Each value by itself: one limit of a topic
-does not hide the other of its namespace.
+A policy is one row of TABLE. For a topic it is said as a topic config, by that name or by Kafka's config of the same
+thing; for a namespace in the namespace's row, by that name; for all by a setting of the broker. The nearest wins: a
+topic's own by Pulsar's name, its own by Kafka's name, its namespace's, the broker's. Each value by itself: one limit of
+a topic does not hide the other of its namespace.
+
+How Pulsar's tools say a policy, some of them two or three at a time, is `policy_forms.py`'s.
 """
 
 from __future__ import annotations
@@ -23,25 +25,86 @@ class Level(enum.StrEnum):
     BROKER = "broker"
 
 
+class Kind(enum.Enum):
+    """What values are."""
+
+    NUMBER = "a whole number"
+    FLAG = "true or false"
+
+
+BOTH = frozenset([Level.TOPIC, Level.NAMESPACE])
+NAMESPACES = frozenset([Level.NAMESPACE])
+
+MOST_INT = 2**31 - 1
+"""Pulsar's numbers have 32 bits."""
+MOST_LONG = 2**63 - 1
+
+
 class Policy(NamedTuple):
-    """One value that can be said at all levels."""
+    """One value, and where it can be said."""
 
     name: str
     """of the topic config, and of the namespace's"""
-    kafka: str | None
+    doc: str
+    """what it does, for people"""
+    kafka: str | None = None
     """Kafka's topic config of the same thing, which may say more by it"""
-    setting: str | None
+    setting: str | None = None
     """the broker's, as Pulsar's broker.conf calls it"""
+    kind: Kind = Kind.NUMBER
+    least: int = 0
+    most: int = MOST_INT
+    levels: frozenset[Level] = BOTH
+    """beside the broker's"""
+    default: int | bool | None = 0
+    """of the broker's setting; None: it is open"""
+    unit: int = 1
+    """what one of the broker's setting is"""
+    units: tuple[str, str] = ("", "")
+    """what is counted, of the topic config and of the broker's setting: stands in `doc` where the braces are"""
 
 
-RETENTION_MS = Policy("pulsar.retention.ms", "retention.ms", "defaultRetentionTimeInMinutes")
-RETENTION_BYTES = Policy("pulsar.retention.bytes", "retention.bytes", "defaultRetentionSizeInMB")
+RETENTION_MS = Policy(
+    "pulsar.retention.ms",
+    "Pulsar's retention: how long what is acknowledged stays, in {}; -1 is for ever. Goes before retention.ms. What is "
+    "not acknowledged stays in any case.",
+    kafka="retention.ms",
+    setting="defaultRetentionTimeInMinutes",
+    least=-1,
+    most=MOST_LONG,
+    default=None,
+    unit=60_000,
+    units=("milliseconds", "minutes"),
+)
+RETENTION_BYTES = Policy(
+    "pulsar.retention.bytes",
+    "Pulsar's retention: how many {} a partition keeps of what is acknowledged; -1 is no limit. Goes before "
+    "retention.bytes. What is not acknowledged stays in any case.",
+    kafka="retention.bytes",
+    setting="defaultRetentionSizeInMB",
+    least=-1,
+    most=MOST_LONG,
+    default=None,
+    unit=1024 * 1024,
+    units=("bytes", "megabytes"),
+)
+MAX_TOPICS = Policy(
+    "pulsar.max.topics",
+    "How many topics a namespace may have, each partition counted as one; 0 is no limit. What there is already stays.",
+    setting="maxTopicsPerNamespace",
+    levels=NAMESPACES,
+)
+MAX_SUBSCRIPTIONS = Policy(
+    "pulsar.max.subscriptions",
+    "How many subscriptions a topic may have; 0 is no limit. Those there are already stay.",
+    setting="maxSubscriptionsPerTopic",
+)
 
-POLICIES = (RETENTION_MS, RETENTION_BYTES)
+TABLE = (RETENTION_MS, RETENTION_BYTES, MAX_TOPICS, MAX_SUBSCRIPTIONS)
 """All of them."""
 
-NAMES = frozenset([policy.name for policy in POLICIES])
-"""What a namespace's row may say."""
+POLICIES = {policy.name: policy for policy in TABLE}
+"""The same by name: what a namespace's row may say."""
 
 
 class Found(NamedTuple, Generic[V]):

@@ -1,141 +1,181 @@
 """Verbs of policies, of namespaces and of topics: what is set, what is in force, set it, take it back.
 
-A policy is kept as configs are (`semantics.policies`); here is how Pulsar's clients write each. Named in `routes.py`.
+A policy is kept as configs are (`semantics.policies`); how Pulsar's clients write each is a row of
+`semantics.policy_forms`, and here is what all rows have in common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import found_by, namespace_of
-from semantics.policies import RETENTION_BYTES, RETENTION_MS
+from gateway.config.policy_settings import CONFIGS
+from semantics.policies import MOST_INT, Kind, Level
+from semantics.policy_forms import FORMS, RETENTION, Field, Form
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
+    from gateway.broker.catalog import Topic
 
-_MINUTE_MS = 60_000
-_MB = 1024 * 1024
-_MOST = 2**31 - 1
-"""Pulsar's numbers of minutes and megabytes have 32 bits"""
+    Verb = Callable[[Context, Call], Awaitable[Reply]]
 
 
-# -- retention
+# -- what is said, and what is shown
 
 
-async def namespace_retention(context: Context, call: Call) -> Reply:
-    """`{retentionTimeInMinutes, retentionSizeInMB}` of a namespace; null where nothing is set."""
-    namespace = namespace_of(context.broker, *call.path[1:3])
-    return json(_retention(context.broker.tenancy.namespace(namespace).policies))
+def of_namespace(said: Mapping[str, str]) -> dict[str, object]:
+    """What a namespace's row says, as Pulsar's Policies have it; nothing where nothing is set."""
+    shown = ((form.key, _set(form, said)) for form in FORMS if Level.NAMESPACE in form.levels)
+    return {key: value for key, value in shown if value is not None}
 
 
-async def set_namespace_retention(context: Context, call: Call) -> Reply:
-    """The body is as `namespace_retention` answers it."""
-    await _change_namespace(context, call, said_retention(call.json()))
-    return DONE
+def said_at_creation(policies: Mapping[str, Any]) -> dict[str, str]:
+    """What Policies say that a namespace is made with. Refuses as the verbs do. What is null is not said."""
+    found: dict[str, str] = {}
+    for form in FORMS:
+        body = policies.get(form.key)
+        if Level.NAMESPACE in form.levels and body is not None:
+            found |= said(form, body)
+    return found
 
 
-async def remove_namespace_retention(context: Context, call: Call) -> Reply:
-    """What all namespaces have counts again."""
-    await _change_namespace(context, call, _NO_RETENTION)
-    return DONE
+def said(form: Form, body: object) -> dict[str, str]:
+    """What a body says, as configs. Refuses with 400 what is of another kind, with 412 wrong values."""
+    values: dict[str, Any] = {}
+    if form.fields[0].json:
+        if not isinstance(body, dict):
+            example = ", ".join(f'"{field.json}": {_EXAMPLES[field.policy.kind]}' for field in form.fields)
+            raise RefusedError(400, f"The body is an object: {{{example}}}.")
+        # what is missing is 0, as Pulsar's clients mean it
+        values = {field.json: body.get(field.json, 0) for field in form.fields}
+    else:
+        values = {"": body}
+    for field in form.fields:
+        _check(form, field, values[field.json])
+    wrong = form.wrong(values)
+    if wrong is not None:
+        raise RefusedError(400, wrong)
+    return {field.policy.name: _config(field, values[field.json]) for field in form.fields}
 
 
-async def topic_retention(context: Context, call: Call) -> Reply:
-    """The same of a topic; with `applied` what is in force, whoever has set it."""
-    topic = (await found_by(context.broker, call)).topic
-    if not call.flag("applied"):
-        return json(_retention(topic.configs))
-    config = context.broker.effective(topic)
-    return json(_shown(config.retention_ms, config.retention_bytes))
+_EXAMPLES = {Kind.NUMBER: "60", Kind.FLAG: "true"}
 
 
-async def set_topic_retention(context: Context, call: Call) -> Reply:
-    """The body is as `topic_retention` answers it."""
-    await _change_topic(context, call, said_retention(call.json()))
-    return DONE
+def _check(form: Form, field: Field, value: object) -> None:
+    policy = field.policy
+    if policy.kind is Kind.FLAG:
+        good, expected = type(value) is bool, "true or false"
+    else:
+        most = min(policy.most // field.unit, MOST_INT)
+        good = type(value) is int and policy.least <= value <= most
+        none = " (no limit)" if policy.least == -1 else ""
+        expected = f"a whole number from {policy.least}{none} to {most}"
+    if not good:
+        name = field.json or f"The {form.title}"
+        raise RefusedError(412, f"{name} is {expected}, not {str(value)[:40]!r}.")
 
 
-async def remove_topic_retention(context: Context, call: Call) -> Reply:
-    """What its namespace has counts again."""
-    await _change_topic(context, call, _NO_RETENTION)
-    return DONE
+def _config(field: Field, value: Any) -> str:
+    """A value of a body as the config has it."""
+    if field.policy.kind is Kind.FLAG:
+        return "true" if value else "false"
+    return str(value * field.unit if value > 0 else value)
 
 
-def retention_of(policies: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """As Pulsar's Policies of a namespace have it; nothing where nothing is set."""
-    found = _retention(policies)
-    return {} if found is None else {"retention_policies": found}
-
-
-_NO_RETENTION: Mapping[str, str | None] = {RETENTION_MS.name: None, RETENTION_BYTES.name: None}
-
-
-def _retention(said: Mapping[str, str]) -> dict[str, int] | None:
-    ms, size = said.get(RETENTION_MS.name), said.get(RETENTION_BYTES.name)
-    if ms is None and size is None:
+def _set(form: Form, configs: Mapping[str, str]) -> object:
+    """What is set by Pulsar's names, as bodies have it; None where nothing is."""
+    found = [configs.get(field.policy.name) for field in form.fields]
+    if all(text is None for text in found):
         return None
-    # what Kafka clients set of a topic may be one of the two
-    return _shown(int(ms) if ms is not None else -1, int(size) if size is not None else -1)
+    # what Kafka clients set of a topic may be one of two
+    values = [
+        CONFIGS[field.policy.name].parse(text) if text is not None else field.policy.least
+        for field, text in zip(form.fields, found, strict=True)
+    ]
+    return _shown(form, values)
 
 
-def _shown(ms: int, size: int) -> dict[str, int]:
-    return {"retentionTimeInMinutes": _rounded(ms, _MINUTE_MS), "retentionSizeInMB": _rounded(size, _MB)}
+def _shown(form: Form, values: list[Any]) -> object:
+    shown = {
+        field.json: value if field.policy.kind is Kind.FLAG else _rounded(value, field.unit)
+        for field, value in zip(form.fields, values, strict=True)
+    }
+    return shown.get("", shown)
 
 
 def _rounded(value: int, unit: int) -> int:
     """In whole units, rounded up: a limit below one unit is not shown as none that keeps nothing."""
-    return min(-(-value // unit), _MOST) if value > 0 else max(value, -1)
+    return min(-(-value // unit), MOST_INT) if value > 0 else max(value, -1)
 
 
-def said_retention(body: object) -> dict[str, str]:
-    """What a body as `namespace_retention` answers it says. Refuses others with 400 or 412."""
-    if not isinstance(body, dict):
-        raise RefusedError(
-            400, 'The body is an object: {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1}.'
-        )
-    minutes = _number(body, "retentionTimeInMinutes")
-    megabytes = _number(body, "retentionSizeInMB")
-    if (minutes == 0) != (megabytes == 0):
-        raise RefusedError(
-            400,
-            "Retention by time and by size are both 0, which keeps nothing, or neither is: -1 for a limit that does"
-            " not count.",
-        )
-    return {
-        RETENTION_MS.name: str(minutes * _MINUTE_MS if minutes > 0 else minutes),
-        RETENTION_BYTES.name: str(megabytes * _MB if megabytes > 0 else megabytes),
-    }
+def _applied(context: Context, form: Form, topic: Topic) -> object:
+    """What is in force for a topic, whoever has set it."""
+    if form is RETENTION:
+        # Kafka's settings of the broker count, too
+        config = context.broker.effective(topic)
+        return _shown(form, [config.retention_ms, config.retention_bytes])
+    found = [context.broker.policy(field.policy, topic) for field in form.fields]
+    return _shown(form, found)
 
 
-def _number(body: dict[str, Any], name: str) -> int:
-    """Of a body; 0 where it is missing, as Pulsar's clients mean it."""
-    value = body.get(name, 0)
-    if type(value) is not int or not -1 <= value <= _MOST:
-        raise RefusedError(
-            412, f"{name} is a whole number from -1 (no limit) to {_MOST}, not {str(value)[:40]!r}."
-        )
-    return value
+# -- the verbs
 
 
-# -- what is shared
+async def _of_namespace(form: Form, context: Context, call: Call) -> Reply:
+    namespace = namespace_of(context.broker, *call.path[1:3])
+    return json(_set(form, context.broker.tenancy.namespace(namespace).policies))
 
 
-async def _change_namespace(context: Context, call: Call, said: Mapping[str, str | None]) -> None:
+async def _of_topic(form: Form, context: Context, call: Call) -> Reply:
+    topic = (await found_by(context.broker, call)).topic
+    return json(_applied(context, form, topic) if call.flag("applied") else _set(form, topic.configs))
+
+
+async def _change_namespace(form: Form, context: Context, call: Call) -> Reply:
+    changes = _changes(form, call)
     namespace = namespace_of(context.broker, *call.path[1:3])
     await context.broker.tenancy.change(
-        namespace, lambda row: msgspec.structs.replace(row, policies=_changed(row.policies, said))
+        namespace, lambda row: msgspec.structs.replace(row, policies=_changed(row.policies, changes))
     )
+    return DONE
 
 
-async def _change_topic(context: Context, call: Call, said: Mapping[str, str | None]) -> None:
+async def _change_topic(form: Form, context: Context, call: Call) -> Reply:
     topic = (await found_by(context.broker, call)).topic
-    await context.broker.topics.configure(topic.name, lambda old: _changed(old, said))
+    changes = _changes(form, call)
+    await context.broker.topics.configure(topic.name, lambda old: _changed(old, changes))
+    return DONE
 
 
-def _changed(old: Mapping[str, str], said: Mapping[str, str | None]) -> dict[str, str]:
-    kept = {name: value for name, value in old.items() if name not in said}
-    return kept | {name: value for name, value in said.items() if value is not None}
+def _changes(form: Form, call: Call) -> Mapping[str, str | None]:
+    if call.method == "DELETE":
+        return {field.policy.name: None for field in form.fields}
+    return said(form, call.json())
+
+
+def _changed(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    kept = {name: value for name, value in old.items() if name not in changes}
+    return kept | {name: value for name, value in changes.items() if value is not None}
+
+
+def _verbs() -> dict[tuple[str, str, str], Verb]:
+    found: dict[tuple[str, str, str], Verb] = {}
+    for form in FORMS:
+        for level, kind, got, change in (
+            (Level.NAMESPACE, "namespace", _of_namespace, _change_namespace),
+            (Level.TOPIC, "topic", _of_topic, _change_topic),
+        ):
+            if level in form.levels:
+                segment = form.segment_at(level)
+                found["GET", kind, segment] = partial(got, form)
+                found["POST", kind, segment] = found["DELETE", kind, segment] = partial(change, form)
+    return found
+
+
+VERBS: dict[tuple[str, str, str], Verb] = _verbs()
+"""By method, what the path names, and the policy's segment: as `routes.py` has them."""

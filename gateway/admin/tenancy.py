@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
-from gateway.admin.policies import retention_of, said_retention
+from gateway.admin.policies import of_namespace, said_at_creation
 from gateway.admin.topics import list_topics, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
 from semantics.names import Namespace, NamingError, check_part
@@ -96,24 +96,21 @@ async def policies(context: Context, call: Call) -> Reply:
             "replication_clusters": _clusters(row.clusters),
             "bundles": _BUNDLES,
             "properties": row.properties,
-            **retention_of(row.policies),
+            **of_namespace(row.policies),
             "deleted": row.deleted,
         }
     )
 
 
 async def create(context: Context, call: Call) -> Reply:
-    """The body may be Pulsar's Policies, of which `replication_clusters`, `properties` and `retention_policies`
-    are kept.
-    """
+    """The body may be Pulsar's Policies, of which `replication_clusters`, `properties` and what FORMS have are kept."""
     body = _object(call)
     row = NamespaceRow()
     if body.get("replication_clusters"):
         row.clusters = _known_clusters(body["replication_clusters"], "replication_clusters")
     if body.get("properties"):
         row.properties = _properties(body["properties"])
-    if body.get("retention_policies"):
-        row.policies = said_retention(body["retention_policies"])
+    row.policies = said_at_creation(body)
     await context.broker.tenancy.create(_parsed(call), row)
     return DONE
 

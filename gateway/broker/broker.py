@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gateway.broker import policies
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch, last_seen
@@ -44,8 +45,10 @@ from store.api import Durability, Family, Outcome, Put, Store, Write
 if TYPE_CHECKING:
     from gateway.clock import Clock
     from gateway.config import Settings
+    from gateway.config.schema import Value
     from gateway.config.topic_configs import TopicConfig
     from gateway.metrics_catalog import GatewayMetrics
+    from semantics.policies import Policy
 
 
 log = logging.getLogger("magnetar.broker")
@@ -186,6 +189,10 @@ class Broker:
     def effective(self, topic: Topic) -> TopicConfig:
         """A topic's configuration as it is in force."""
         return effective(topic.configs, self.settings, self.catalog.namespaces.policies_of(topic.name))
+
+    def policy(self, policy: Policy, topic: Topic) -> Value:
+        """What a policy comes to for a topic, whoever has set it; None where nobody has."""
+        return policies.in_force(self, self.catalog, policy, topic)
 
     @property
     def failing(self) -> bool:

@@ -183,6 +183,21 @@ class Catalog:
                 await asyncio.sleep(0)
         return self._counted if self._counted_to is None else None
 
+    def partitions_in(self, namespace: Namespace, enough: int) -> int:
+        """Partitions of all topics of a namespace, at once. Before all topics are counted those of this one are; the
+        count ends when there are more than `enough`.
+        """
+        if self._counted_to is None:
+            return self._counted[namespace]
+        found = 0
+        prefix = prefix_of(namespace)
+        for topic in self.topics(prefix):
+            if not topic.name.startswith(prefix) or found > enough:
+                break
+            if prefix or self.namespaces.full(topic.name).namespace == namespace:
+                found += len(topic.partitions)
+        return found
+
     def _count(self, name: str, old: Topic | None, new: Topic | None) -> None:
         if self._counted_to is not None and name.encode() > self._counted_to:
             # it is still to be counted

@@ -15,6 +15,7 @@ import msgspec
 from gateway.broker.catalog import MOST_LANES, Topic
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.namespaces import prefix_of
+from gateway.broker.policies import check_topics
 from gateway.config import topic_configs
 from gateway.wire.errors import Error
 from semantics import names
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gateway.broker.in_use import InUse
     from gateway.broker.node import Node
     from gateway.broker.partition import Partition
+    from semantics.names import Namespace
 
     Follows = Callable[[Topic], tuple[list[Write], Callable[[], None]]]
     """What is to be written with the making or the deletion of a topic, and to be called when that is durable. Nothing
@@ -83,6 +85,8 @@ class Topics:
         self._creating: dict[str, str] = {}
         # of those that are called like partitions, what they would be partitions of
         self._creating_under: Counter[str] = Counter()
+        # partitions that are on their way to the disk
+        self._coming: Counter[Namespace] = Counter()
         # a lock for each topic that is being changed, and how many hold it or wait for it
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
@@ -101,7 +105,7 @@ class Topics:
                 f"Topic '{name}' collides with existing topics: {other} (they differ only in '.' and '_').",
             )
         self._check_partition_names(name)
-        self._check_namespace(name)
+        namespace = self._check_namespace(name)
         if partitions == -1:
             partitions = self._node.settings.integer("num.partitions")
         if not 1 <= partitions <= MAX_PARTITIONS:
@@ -110,7 +114,12 @@ class Topics:
                 f"Number of partitions must be between 1 and {MAX_PARTITIONS}; {partitions} was asked for.",
             )
         check_configs(configs)
+        self._check_room(namespace, partitions)
         return partitions
+
+    def _check_room(self, namespace: Namespace, more: int) -> None:
+        """Whether a namespace may have so many more partitions. Raises KafkaError POLICY_VIOLATION."""
+        check_topics(self._node, self._catalog, namespace, self._coming[namespace], more)
 
     def _check_partition_names(self, name: str) -> None:
         """To Pulsar orders-partition-3 is a partition of orders: no topic beside it may be called so. Raises KafkaError
@@ -136,8 +145,8 @@ class Topics:
                 "for one of its partitions.",
             )
 
-    def _check_namespace(self, name: str) -> None:
-        """Whether topics can be made in the namespace that the name says. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
+    def _check_namespace(self, name: str) -> Namespace:
+        """The namespace that the name says. Raises KafkaError INVALID_TOPIC_EXCEPTION where it takes no topics."""
         there = self._catalog.namespaces
         for coming in there.coming:
             if name.startswith(prefix_of(coming)):
@@ -157,31 +166,41 @@ class Topics:
             names.kafka_name(full, full.namespace, there.exists)
         except names.NamingError as error:
             raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, str(error)) from None
+        return full.namespace
 
     def creating_named(self, prefix: str) -> str | None:
         """A topic whose name begins so and that is on its way to the disk, None where there is none."""
         return next((name for name in self._creating.values() if name.startswith(prefix)), None)
 
     @contextlib.contextmanager
-    def _taken(self, name: str) -> Iterator[None]:
+    def _taken(self, topic: Topic) -> Iterator[None]:
         """The name is somebody's while its topic is on its way to the disk."""
-        self._take(name)
+        self._take(topic)
         try:
             yield
         finally:
-            self._free(name)
+            self._free(topic)
 
-    def _take(self, name: str) -> None:
+    def _take(self, topic: Topic) -> None:
+        name = topic.name
         self._creating[self._catalog.plain(name)] = name
+        self._comes(name, len(topic.partitions))
         named = names.partition_named(name)
         if named is not None:
             self._creating_under[named[0]] += 1
 
-    def _free(self, name: str) -> None:
+    def _free(self, topic: Topic) -> None:
+        name = topic.name
         del self._creating[self._catalog.plain(name)]
+        self._comes(name, -len(topic.partitions))
         named = names.partition_named(name)
         if named is not None:
             self._creating_under -= Counter([named[0]])
+
+    def _comes(self, name: str, partitions: int) -> None:
+        """So many are on their way to the disk, or no longer."""
+        self._coming[self._catalog.namespaces.full(name).namespace] += partitions
+        self._coming += Counter()
 
     @step("create.before")
     async def create(
@@ -199,7 +218,7 @@ class Topics:
         """
         partitions = self.check_create(name, partitions, configs)
         topic = self._new(name, partitions, configs, internal, partitioned or partitions > 1)
-        with self._taken(name):
+        with self._taken(topic):
             theirs = [each(topic) for each in self.come_with]
             more = [write for writes, _ in theirs for write in writes]
             await self._write(
@@ -247,11 +266,11 @@ class Topics:
             # patterns of consumers are to pass over it
             topic = msgspec.structs.replace(topic, queue=queue, internal=True)
         writes = [*self._catalog.writes_create(topic), *more(topic)]
-        self._take(name)
+        self._take(topic)
         self._catalog.coming.add(name)
 
         def ended(outcome: Outcome) -> None:
-            self._free(name)
+            self._free(topic)
             self._catalog.coming.discard(name)
             try:
                 if outcome is None:
@@ -315,12 +334,18 @@ class Topics:
                 Error.INVALID_PARTITIONS,
                 f"Topic '{name}' cannot grow beside '{other}', which would be taken for one of its partitions.",
             )
+        namespace = self._catalog.namespaces.full(name).namespace
+        self._check_room(namespace, count - have)
         if validate_only:
             return
         added = self._catalog.allocate(count - have)
         # a plain topic is none any more
         grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added], partitioned=True)
-        await self._write(self._catalog.writes_update(grown, grown=True), name, grown)
+        self._comes(name, len(added))
+        try:
+            await self._write(self._catalog.writes_update(grown, grown=True), name, grown)
+        finally:
+            self._comes(name, -len(added))
 
     async def configure(
         self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False

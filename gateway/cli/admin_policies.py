@@ -1,20 +1,26 @@
-"""`magnetar-admin namespaces|topics|topicPolicies get-, set- and remove-retention`: policies at both levels."""
+"""`magnetar-admin namespaces|topics|topicPolicies get-, set- and remove-…`: the verbs of all policies, from FORMS."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from gateway.cli.admin_client import Misused, namespace_path, topic_path
 from gateway.cli.admin_options import HELP, Options, common, pass_options
+from semantics.policies import Kind, Level
+from semantics.policy_forms import FORMS, RETENTION, Field, Form, Reads
 
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _AMOUNT = re.compile(r"(-?\d{1,18})\s*([a-zA-Z]?)\Z")
+_EXAMPLES = {Level.NAMESPACE: "shop/eu", Level.TOPIC: "orders"}
+_ARGUMENTS = {Level.NAMESPACE: "namespace", Level.TOPIC: "topic"}
 
-RETENTION = "retention"
+
+# -- values
 
 
 def seconds(text: str) -> int:
@@ -35,82 +41,134 @@ def _amount(text: str, units: dict[str, int], what: str, forms: str) -> int:
     return number * units[match[2].lower()] if number > 0 else number
 
 
-def _retention(time: str, most: str) -> tuple[dict[str, int], str]:
-    """What is sent, and how it reads. Pulsar counts whole minutes and megabytes, and leaves away what is beyond."""
-    in_seconds, in_bytes = seconds(time), size(most)
-    minutes = in_seconds // 60 if in_seconds > 0 else in_seconds
-    megabytes = in_bytes >> 20 if in_bytes > 0 else in_bytes
-    if (in_seconds > 0 and not minutes) or (in_bytes > 0 and not megabytes):
+def _read(form: Form, field: Field, given: Any) -> Any:
+    """What a flag says, as the body has it. What is beyond a whole unit is left away."""
+    if field.reads is Reads.NUMBER:
+        return given
+    # a policy in ms, of which one is 1000 of a second
+    amount = seconds(given) * 1000 if field.reads is Reads.TIME else size(given)
+    if amount < 0:
+        return -1
+    whole = amount // field.unit
+    if amount and not whole:
+        units = " and ".join(each.unit_name for each in form.fields)
         raise Misused(
-            "Retention is counted in whole minutes and megabytes: say 1m or more of each, 0, or -1."
+            f"{form.title.capitalize()} is counted in whole {units}: say one or more of each, 0, or -1."
         )
-    limits = [
-        "for ever" if minutes < 0 else f"for {minutes} min" if minutes else "not at all",
-        "of any size" if megabytes < 0 else f"up to {megabytes} MB" if megabytes else "of no size",
-    ]
-    said = "Nothing is kept" if not minutes and not megabytes else f"It is kept {', '.join(limits)}"
-    return {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}, said
+    return whole
 
 
-_time = click.option(
-    "-t", "--time", required=True, metavar="TIME", help="100 (seconds), 30m, 12h, 7d, 2w; -1 is for ever."
-)
-_size = click.option(
-    "-s", "--size", "most", required=True, metavar="SIZE", help="64k, 16m, 10g, 1t; -1 is no limit."
-)
+def _sentence(form: Form, values: dict[str, Any]) -> str:
+    """How what was set reads."""
+    if form is RETENTION:
+        minutes, megabytes = values.values()
+        if not minutes and not megabytes:
+            return "Nothing is kept."
+        limits = [
+            "for ever" if minutes < 0 else f"for {minutes} min" if minutes else "not at all",
+            "of any size" if megabytes < 0 else f"up to {megabytes} MB" if megabytes else "of no size",
+        ]
+        return f"It is kept {', '.join(limits)}."
+    said = [f"{field.json} {_value(field, values[field.json])}".strip() for field in form.fields]
+    return f"It is {', '.join(said)}."
 
 
-# -- namespaces
+def _value(field: Field, value: Any) -> str:
+    if field.policy.kind is Kind.FLAG:
+        return "on" if value else "off"
+    if not value and field.none:
+        return field.none
+    return f"{value} {field.unit_name}".strip()
 
 
-def add_to_namespaces(group: click.Group) -> None:
-    """The verbs of namespaces."""
+# -- the verbs
 
-    @group.command("get-retention", epilog="\b\nExample:\n  magnetar-admin namespaces get-retention shop/eu")
-    @click.argument("namespace")
-    @common
-    @pass_options
-    def get(options: Options, namespace: str) -> None:
-        """What of acknowledged messages NAMESPACE keeps; null where nothing is set."""
-        _show(options, f"namespaces/{namespace_path(namespace)}/{RETENTION}")
 
-    @group.command(
-        "set-retention",
-        epilog="""\b
-Examples:
-  magnetar-admin namespaces set-retention shop/eu --time 7d --size 10g
-  magnetar-admin namespaces set-retention shop/eu --time -1 --size -1
+def _options(form: Form, level: Level) -> Callable[[Any], Any]:
+    """The flags of a set- verb; they give `v0`, `v1`, …"""
 
-Takes effect at once. What is not acknowledged stays in any case. Old messages go a whole segment at a time.""",
-    )
-    @click.argument("namespace")
-    @_time
-    @_size
-    @common
-    @pass_options
-    def put(options: Options, namespace: str, time: str, most: str) -> None:
-        """Keep acknowledged messages of NAMESPACE so long, and so many."""
-        body, said = _retention(time, most)
-        options.client().post(f"namespaces/{namespace_path(namespace)}/{RETENTION}", body)
-        _told(options, f"Set the retention of namespace {namespace}. {said}.", namespace=namespace, **body)
+    def add(command: Any) -> Any:
+        for number, field in reversed(list(enumerate(form.fields))):
+            flags = (field.topic_flags if level is Level.TOPIC else ()) or field.flags
+            command = click.option(
+                *flags,
+                f"v{number}",
+                required=True,
+                type=click.IntRange(field.policy.least, field.policy.most)
+                if field.reads is Reads.NUMBER
+                else str,
+                metavar=field.reads.value,
+                help=field.help,
+            )(command)
+        return command
 
-    @group.command(
-        "remove-retention", epilog="\b\nExample:\n  magnetar-admin namespaces remove-retention shop/eu"
-    )
-    @click.argument("namespace")
-    @common
-    @pass_options
-    def remove(options: Options, namespace: str) -> None:
-        """What the gateway's settings say counts again for NAMESPACE."""
-        options.client().delete(f"namespaces/{namespace_path(namespace)}/{RETENTION}")
+    return add
+
+
+def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
+    """The three verbs of a form."""
+    verb, argument, example = form.verb_at(level), _ARGUMENTS[level], _EXAMPLES[level]
+    shown = argument.upper()
+    at = f"magnetar-admin {noun} {{}}-{verb} {example}"
+
+    def path(options: Options, named: str) -> str:
+        place = f"namespaces/{namespace_path(named)}" if level is Level.NAMESPACE else topic_path(named)
+        return f"{place}/{form.segment_at(level)}"
+
+    def get(options: Options, named: str, applied: bool = False) -> None:
+        query = {"applied": applied} if level is Level.TOPIC else {}
+        options.show(options.client().get(path(options, named), **query))
+
+    def put(options: Options, named: str, **given: Any) -> None:
+        values = {
+            field.json: _read(form, field, given[f"v{number}"]) for number, field in enumerate(form.fields)
+        }
+        body = values.get("", values)
+        options.client().post(path(options, named), body)
+        facts = body if isinstance(body, dict) else {form.segment_at(level): body}
         options.told(
-            f"Removed the retention of namespace {namespace}: the gateway's settings count.",
-            action="removed",
-            namespace=namespace,
+            f"Set the {form.title} of {argument} {named}. {_sentence(form, values)}",
+            action="set",
+            **{argument: named},
+            **facts,
         )
 
+    def remove(options: Options, named: str) -> None:
+        options.client().delete(path(options, named))
+        instead = "its namespace's counts" if level is Level.TOPIC else "the gateway's settings count"
+        if level is Level.TOPIC and Level.NAMESPACE not in form.levels:
+            instead = "the gateway's settings count"
+        options.told(
+            f"Removed the {form.title} of {argument} {named}: {instead}.",
+            action="removed",
+            **{argument: named},
+        )
 
-# -- topics
+    each = shown if level is Level.TOPIC else f"each topic of {shown}"
+    get.__doc__ = f"{form.gets.format(shown, each=each)}; null where nothing is set for it."
+    put.__doc__ = form.sets.format(shown, each=each)
+    remove.__doc__ = (
+        f"What its namespace says of the {form.title} counts again for {shown}."
+        if level is Level.TOPIC
+        else f"What the gateway's settings say of the {form.title} counts again for {shown}."
+    )
+    more = f"\n\n{form.more}" if form.more else ""
+    applied = " -ap" if level is Level.TOPIC else ""
+    for name, run, epilog in (
+        ("get", get, f"\b\nExample:\n  {at.format('get')}{applied}"),
+        ("set", put, f"\b\nExample:\n  {at.format('set')} {form.example_at(level)}{more}"),
+        ("remove", remove, f"\b\nExample:\n  {at.format('remove')}"),
+    ):
+        command: Any = pass_options(run)
+        command = common(command)
+        if name == "get" and level is Level.TOPIC:
+            command = click.option(
+                "-ap", "--applied", is_flag=True, help="What is in force, whoever has set it."
+            )(command)
+        if name == "set":
+            command = _options(form, level)(command)
+        command = click.argument("named", metavar=shown)(command)
+        group.command(f"{name}-{verb}", epilog=epilog, help=run.__doc__)(command)
 
 
 @click.group("topicPolicies", context_settings=HELP)
@@ -118,53 +176,18 @@ def topic_policies() -> None:
     """Policies of one topic, which go before those of its namespace."""
 
 
+def add_to_namespaces(group: click.Group) -> None:
+    """The verbs of namespaces."""
+    for form in FORMS:
+        if Level.NAMESPACE in form.levels:
+            _add(group, "namespaces", Level.NAMESPACE, form)
+
+
 def add_to_topics(group: click.Group, noun: str) -> None:
     """The verbs of topics: `topics` has them, and `topicPolicies`."""
-
-    @group.command("get-retention", epilog=f"\b\nExample:\n  magnetar-admin {noun} get-retention orders -ap")
-    @click.argument("topic")
-    @click.option("-ap", "--applied", is_flag=True, help="What is in force, whoever has set it.")
-    @common
-    @pass_options
-    def get(options: Options, topic: str, applied: bool) -> None:
-        """What of acknowledged messages TOPIC keeps; null where nothing is set for it."""
-        _show(options, f"{topic_path(topic)}/{RETENTION}", applied=applied)
-
-    @group.command(
-        "set-retention",
-        epilog=f"\b\nExample:\n  magnetar-admin {noun} set-retention orders --time 12h --size -1",
-    )
-    @click.argument("topic")
-    @_time
-    @_size
-    @common
-    @pass_options
-    def put(options: Options, topic: str, time: str, most: str) -> None:
-        """Keep acknowledged messages of TOPIC so long, and so many, whatever its namespace says."""
-        body, said = _retention(time, most)
-        options.client().post(f"{topic_path(topic)}/{RETENTION}", body)
-        _told(options, f"Set the retention of topic {topic}. {said}.", topic=topic, **body)
-
-    @group.command(
-        "remove-retention", epilog=f"\b\nExample:\n  magnetar-admin {noun} remove-retention orders"
-    )
-    @click.argument("topic")
-    @common
-    @pass_options
-    def remove(options: Options, topic: str) -> None:
-        """What its namespace says counts again for TOPIC."""
-        options.client().delete(f"{topic_path(topic)}/{RETENTION}")
-        options.told(
-            f"Removed the retention of topic {topic}: its namespace's counts.", action="removed", topic=topic
-        )
+    for form in FORMS:
+        if Level.TOPIC in form.levels:
+            _add(group, noun, Level.TOPIC, form)
 
 
 add_to_topics(topic_policies, "topicPolicies")
-
-
-def _show(options: Options, path: str, **query: bool) -> None:
-    options.show(options.client().get(path, **query))
-
-
-def _told(options: Options, sentence: str, **facts: Any) -> None:
-    options.told(sentence, action="set", **facts)

@@ -7,6 +7,7 @@ unless the row says why not. Nothing stands here that has no effect.
 from __future__ import annotations
 
 from gateway.config.listeners import check_advertised, check_listener, check_listeners
+from gateway.config.policy_settings import OF_BROKER
 from gateway.config.schema import INT_MAX, LONG_MAX, Kind, Setting, Value, at_least, between, each_of, one_of
 from gateway.config.share_groups import SHARE_GROUPS
 
@@ -192,24 +193,6 @@ _ROWS = [
         dynamic=True,
     ),
     Setting(
-        "defaultRetentionTimeInMinutes",
-        Kind.INT,
-        None,
-        "Pulsar's retention: how long what is acknowledged stays, in minutes; -1 is for ever. Open: log.retention.* "
-        "decides. What is not acknowledged stays in any case.",
-        at_least(-1),
-        dynamic=True,
-    ),
-    Setting(
-        "defaultRetentionSizeInMB",
-        Kind.INT,
-        None,
-        "Pulsar's retention: how many megabytes a partition keeps of what is acknowledged; -1 is no limit. Open: "
-        "log.retention.bytes decides. What is not acknowledged stays in any case.",
-        at_least(-1),
-        dynamic=True,
-    ),
-    Setting(
         "log.retention.check.interval.ms",
         Kind.LONG,
         300_000,
@@ -315,6 +298,8 @@ _ROWS = [
         at_least(1),
         dynamic=True,
     ),
+    # -- Pulsar's policies: what a topic or its namespace says wins
+    *OF_BROKER,
     # -- groups and committed offsets
     Setting(
         "group.min.session.timeout.ms",

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gateway.config.group_table import GROUP_CONFIGS
+from gateway.config.policy_settings import CONFIGS, UNITS
 from gateway.config.schema import (
     LONG_MAX,
     Check,
@@ -29,7 +30,7 @@ from gateway.config.schema import (
 )
 from gateway.config.settings import Settings
 from gateway.config.table import SETTINGS
-from semantics.policies import RETENTION_BYTES, RETENTION_MS, Found, Policy, resolve
+from semantics.policies import RETENTION_BYTES, RETENTION_MS, TABLE, Found, Level, Policy, resolve
 
 
 class Row(NamedTuple):
@@ -49,9 +50,9 @@ def _own(name: str, doc: str, broker: str | None = None) -> Row:
     return Row(Setting(name, setting.kind, setting.default, doc, setting.check), setting.name, effect=True)
 
 
-def _policy(policy: Policy, doc: str) -> Row:
+def _policy(policy: Policy) -> Row:
     """A policy of Pulsar's that a namespace may say as well. It is listed where somebody has said it."""
-    return Row(Setting(policy.name, Kind.LONG, None, doc, at_least(-1)), effect=True, hidden=True)
+    return Row(CONFIGS[policy.name], effect=True, hidden=True)
 
 
 _NOTHING = " Kept and shown; without effect here."
@@ -224,16 +225,7 @@ _ROWS = [
         "remote.log.delete.on.disable", Kind.BOOLEAN, False, "Deletes tiered data when that is switched off."
     ),
     _kept("remote.storage.enable", Kind.BOOLEAN, False, "Tiered storage.", _no_tiers),
-    _policy(
-        RETENTION_BYTES,
-        "Pulsar's retention: how many bytes a partition keeps of what is acknowledged; -1 is no limit. Goes before "
-        "retention.bytes. What is not acknowledged stays in any case.",
-    ),
-    _policy(
-        RETENTION_MS,
-        "Pulsar's retention: how long what is acknowledged stays, in milliseconds; -1 is for ever. Goes before "
-        "retention.ms. What is not acknowledged stays in any case.",
-    ),
+    *(_policy(policy) for policy in TABLE if Level.TOPIC in policy.levels),
     _own("retention.bytes", "How many bytes a partition keeps; -1 is no limit.", "log.retention.bytes"),
     _own("retention.ms", "How long records are kept, in milliseconds; -1 is for ever.", "log.retention.ms"),
     _own(
@@ -364,32 +356,29 @@ def _setting(name: str) -> Setting | None:
     return row.setting if row is not None else SETTINGS.get(name)
 
 
-_UNITS = {
-    "defaultRetentionTimeInMinutes": 60_000,
-    "defaultRetentionSizeInMB": 1024 * 1024,
-}
-"""What one is of a setting that Pulsar counts otherwise than the topic config."""
-
-
 def policy_in_force(
     policy: Policy, configs: Mapping[str, str], settings: Settings, namespace: Mapping[str, str]
-) -> Found[int] | None:
+) -> Found[Value] | None:
     """What a policy comes to for a topic with these configs, in a namespace with these policies; None where nothing but
     Kafka's broker settings is left. In the units of the topic config.
     """
 
-    def broker(name: str) -> int | None:
+    def broker(name: str) -> Value:
         value = settings.value(name)
-        assert value is None or isinstance(value, int)
-        return value * _UNITS[name] if value is not None and value > 0 else value
+        # -1 and 0 are no numbers of anything
+        return value * UNITS[name] if type(value) is int and value > 0 else value
 
-    return resolve(policy, partial(_integer, configs), partial(_integer, namespace), broker)
+    return resolve(policy, partial(_parsed, configs), partial(_parsed, namespace), broker)
 
 
-def _integer(said: Mapping[str, str], name: str) -> int | None:
-    value = _parsed(said, name)
-    assert value is None or isinstance(value, int)
-    return value
+def number_in_force(
+    policy: Policy, configs: Mapping[str, str], settings: Settings, namespace: Mapping[str, str]
+) -> int:
+    """The same of one that is a number and has a default."""
+    found = policy_in_force(policy, configs, settings, namespace)
+    assert found is not None
+    assert isinstance(found.value, int)
+    return found.value
 
 
 def _parsed(said: Mapping[str, str], name: str) -> Value:
@@ -397,7 +386,7 @@ def _parsed(said: Mapping[str, str], name: str) -> Value:
     text = said.get(name)
     if text is not None:
         try:
-            return TOPIC_CONFIGS[name].setting.parse(text)
+            return (CONFIGS.get(name) or TOPIC_CONFIGS[name].setting).parse(text)
         except ValueError:
             pass
     return None
@@ -432,16 +421,20 @@ def effective(
     assert isinstance(policy, tuple)
     ms = policy_in_force(RETENTION_MS, configs, settings, namespace)
     size = policy_in_force(RETENTION_BYTES, configs, settings, namespace)
+    kept_ms = integer("retention.ms") if ms is None else ms.value
+    kept_bytes = integer("retention.bytes") if size is None else size.value
+    assert isinstance(kept_ms, int)
+    assert isinstance(kept_bytes, int)
     before = integer("message.timestamp.before.max.ms")
     small = get("internal.segment.bytes")
     compression = text("compression.type")
     level = integer(f"compression.{compression}.level") if compression in ("gzip", "lz4", "zstd") else None
     return TopicConfig(
         durability=text("durability"),
-        retention_ms=integer("retention.ms") if ms is None else ms.value,
+        retention_ms=kept_ms,
         retention_ms_set=settings.retention_ms_set if ms is None else ms.name == RETENTION_MS.kafka,
         # Kafka takes any negative number for "no limit"
-        retention_bytes=max(integer("retention.bytes") if size is None else size.value, -1),
+        retention_bytes=max(kept_bytes, -1),
         retention_bytes_evict=size is None or size.name == RETENTION_BYTES.kafka,
         segment_bytes=small if isinstance(small, int) else integer("segment.bytes"),
         segment_ms=integer("segment.ms"),

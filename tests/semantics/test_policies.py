@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from semantics.policies import POLICIES, Found, Level, Policy, resolve
+from semantics.policies import POLICIES, TABLE, Found, Level, Policy, resolve
 
-POLICY = Policy("pulsar.p", "p", "defaultP")
+POLICY = Policy("pulsar.p", "Does something.", kafka="p", setting="defaultP")
 NEAREST = [
     ("topic", "pulsar.p", Level.TOPIC),
     ("topic", "p", Level.TOPIC),
@@ -41,8 +41,11 @@ def test_kafkas_name_counts_only_for_topics() -> None:
 
 
 def test_a_policy_without_names_elsewhere() -> None:
-    assert resolve(Policy("pulsar.p", None, None), nothing, nothing, {"": 1}.get) is None
+    assert resolve(Policy("pulsar.p", "Does something."), nothing, nothing, {"": 1}.get) is None
 
 
 def test_names_are_their_own() -> None:
-    assert len({policy.name for policy in POLICIES}) == len(POLICIES)
+    assert len(POLICIES) == len(TABLE)
+    kafkas = [policy.kafka for policy in TABLE if policy.kafka]
+    settings = [policy.setting for policy in TABLE if policy.setting]
+    assert len({*POLICIES, *kafkas, *settings}) == len([*POLICIES, *kafkas, *settings])

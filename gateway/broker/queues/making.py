@@ -175,6 +175,7 @@ async def both(
     )
     selector = dealt(config, lanes)
     try:
+        known.check_room(base)
         starts = new.starts
         if starts is None:
             read = await read_by(groups, subscription)

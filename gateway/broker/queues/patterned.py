@@ -315,6 +315,7 @@ class PatternedQueues:
             topics.append(topic)
             there = known.by_id(group, topic.topic_id)
             if there is None:
+                known.check_room(topic)
                 starts = await making.begins(node, known, self._groups(), read, topic, group, begin)
                 new += self._new(over, topic, starts)
                 continue

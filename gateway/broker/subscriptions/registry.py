@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
+from gateway.broker.policies import check_subscriptions
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
 from gateway.broker.subscriptions.counted import Counted
@@ -246,6 +247,7 @@ class Subscriptions:
         node = self.node
         current = node.topics.get(topic)
         try:
+            self.check_room(current)
             if starts is None:
                 starts = await self.starts(current, node.group_configs.get(group))
             # whoever gave them may have seen the topic before it grew, or one of that name before it
@@ -263,6 +265,12 @@ class Subscriptions:
             # by somebody who saw it stored before we were woken
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
         return found
+
+    def check_room(self, topic: Topic) -> None:
+        """Whether a topic may have one more subscription. Raises KafkaError POLICY_VIOLATION, StoreError."""
+        check_subscriptions(
+            self.node, self.node.catalog, topic, rows.of_topic(self.node.store, topic.topic_id)
+        )
 
     async def make_retries(self, group: str, topic: str, retries: str) -> None:
         """Make the RETRY topic of a group on a topic, with the group's subscription on it, in one commit.

@@ -23,6 +23,7 @@ from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Join
 from gateway.metrics_catalog import GatewayMetrics
 from gateway.wire import records
+from semantics.policy_forms import FORMS
 from store import memory
 from store.api import Family, Put
 
@@ -37,8 +38,8 @@ class Answer:
 
 
 _OF_POLICIES = {
-    "auth_policies", "destination_auth", "namespace_auth", "replication_clusters", "retention_policies",
-    "subscription_auth_roles",
+    "auth_policies", "destination_auth", "namespace_auth", "replication_clusters", "subscription_auth_roles",
+    *(form.key for form in FORMS),
 }  # fmt: skip
 """What Pulsar's Policies of a namespace write in their own way."""
 

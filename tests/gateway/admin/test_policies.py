@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.broker.partition import TopicRuntime
+from semantics.policies import Kind, Level
+from semantics.policy_forms import FORMS, Form
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
 
@@ -148,5 +150,78 @@ def test_a_namespace_is_made_with_its_policies(serve: Serve) -> None:
             None,
         )
         assert await ask(admin, "GET", f"{us}/retention") == (200, DAY)
+
+    serve(test)
+
+
+# -- policies that are one value
+
+
+SCALARS = [form for form in FORMS if not form.fields[0].json]
+
+
+def by_verb(form: Form) -> str:
+    return form.verb
+
+
+@pytest.mark.parametrize("form", SCALARS, ids=by_verb)
+@pytest.mark.parametrize("level", [Level.NAMESPACE, Level.TOPIC])
+def test_one_value_is_set_shown_and_taken_back(serve: Serve, form: Form, level: Level) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        path = f"{N if level is Level.NAMESPACE else P}/{form.segment_at(level)}"
+        if level not in form.levels:
+            assert (await ask(admin, "GET", path))[0] == 501
+            return
+        first, second = ANOTHER[form.fields[0].policy.kind]
+        key = form.key
+        assert await ask(admin, "GET", path) == (200, None)
+        for value in (first, second):
+            assert await ask(admin, "POST", path, value) == (204, None)
+            assert await ask(admin, "GET", path) == (200, value)
+            policies = (await ask(admin, "GET", N))[1]
+            assert policies.get(key) == (value if level is Level.NAMESPACE else None)
+            if Level.TOPIC in form.levels:
+                applied = f"{P}/{form.segment_at(Level.TOPIC)}?applied=true"
+                assert await ask(admin, "GET", applied) == (200, value)
+        assert await ask(admin, "DELETE", path) == (204, None)
+        assert await ask(admin, "GET", path) == (200, None)
+        assert key not in (await ask(admin, "GET", N))[1]
+
+    serve(test)
+
+
+ANOTHER: dict[Kind, tuple[Any, Any]] = {Kind.NUMBER: (7, 0), Kind.FLAG: (True, False)}
+
+
+@pytest.mark.parametrize("form", SCALARS, ids=by_verb)
+def test_wrong_values_change_nothing(serve: Serve, form: Form) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        good = ANOTHER[form.fields[0].policy.kind][0]
+        for level in form.levels:
+            path = f"{N if level is Level.NAMESPACE else P}/{form.segment_at(level)}"
+            assert await ask(admin, "POST", path, good) == (204, None)
+            for wrong in (None, -2, 1.5, "7", [7], {"value": 7}, 2**31):
+                status, said = await ask(admin, "POST", path, wrong)
+                assert status == 412, wrong
+                assert f"The {form.title} is " in said["reason"]
+                assert await ask(admin, "GET", path) == (200, good)
+
+    serve(test)
+
+
+def test_a_limit_that_is_reached_is_told(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert await ask(admin, "POST", f"{N}/maxTopicsPerNamespace", 1) == (204, None)
+        status, said = await ask(admin, "PUT", "/admin/v2/persistent/shop/eu/more")
+        assert status == 412
+        assert said["reason"].startswith("Namespace shop/eu may have 1 topics")
+        assert await ask(admin, "POST", f"{P}/maxSubscriptionsPerTopic", 1) == (204, None)
+        assert (await ask(admin, "PUT", f"{P}/subscription/a"))[0] == 204
+        status, said = await ask(admin, "PUT", f"{P}/subscription/b")
+        assert status == 412
+        assert said["reason"].startswith("Topic shop.eu.orders may have no more than 1 subscriptions")
 
     serve(test)

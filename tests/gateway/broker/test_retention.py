@@ -16,13 +16,6 @@ from store.api import Trim
 from tests.gateway.broker.retained import DAY, SMALL, idle, kept, later, put, span, subscribed
 from tests.gateway.broker.subscriptions.world import RELEASE, World, run
 
-
-@pytest.fixture(params=["memory", "rocksdb"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
-    """Where a world keeps its data; None is the memory store."""
-    return tmp_path / "data" if request.param == "rocksdb" else None
-
-
 # -- what stays --------------------------------------------------------------------------------------------------------
 
 

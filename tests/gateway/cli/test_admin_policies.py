@@ -44,6 +44,21 @@ def body(minutes: int, megabytes: int) -> dict[str, int]:
             "Set the retention of topic orders. It is kept for 720 min, of any size.",
         ),
         (
+            "namespaces set-max-topics-per-namespace shop/eu -t 100", "POST",
+            "namespaces/shop/eu/maxTopicsPerNamespace",
+            100, "Set the max topics per namespace of namespace shop/eu. It is 100.",
+        ),
+        (
+            "namespaces set-max-subscriptions-per-topic shop/eu -m 0", "POST",
+            "namespaces/shop/eu/maxSubscriptionsPerTopic", 0,
+            "Set the max subscriptions per topic of namespace shop/eu. It is without a limit.",
+        ),
+        (
+            "topicPolicies set-max-subscriptions-per-topic orders -s 3", "POST",
+            ORDERS.replace("retention", "maxSubscriptionsPerTopic"), 3,
+            "Set the max subscriptions per topic of topic orders. It is 3.",
+        ),
+        (
             "namespaces remove-retention shop/eu", "DELETE", EU, None,
             "Removed the retention of namespace shop/eu: the gateway's settings count.",
         ),

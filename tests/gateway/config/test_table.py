@@ -169,7 +169,7 @@ def facts(text: str) -> dict[str, tuple[Kind, str | None]]:
 
 def test_broker_settings() -> None:
     kafka = facts(BROKER)
-    assert set(SETTINGS) - set(kafka) == OURS | {each.setting for each in policies.POLICIES}
+    assert set(SETTINGS) - set(kafka) == OURS | {each.setting for each in policies.TABLE}
     for name, (kind, default) in kafka.items():
         assert SETTINGS[name].kind is kind, name
         assert SETTINGS[name].render(SETTINGS[name].default) == OTHERWISE.get(name, default), name
@@ -181,7 +181,7 @@ def test_topic_configs() -> None:
         "corrupt.message.policy",
         "durability",
         "internal.segment.bytes",
-        *policies.NAMES,
+        *(each.name for each in policies.TABLE if policies.Level.TOPIC in each.levels),
     }
     for name, (kind, default) in kafka.items():
         setting = TOPIC_CONFIGS[name].setting

@@ -194,7 +194,9 @@ class TestDescribe:
     def test_every_listed_config_once(self) -> None:
         rows = list(describe({}, DEFAULTS))
         assert [row.name for row in rows] == sorted(row.name for row in rows)
-        assert {row.name for row in rows} == set(TOPIC_CONFIGS) - policies.NAMES - {"internal.segment.bytes"}
+        assert {row.name for row in rows} == set(TOPIC_CONFIGS) - set(policies.POLICIES) - {
+            "internal.segment.bytes"
+        }
         assert all(row.source is Source.DEFAULT for row in rows)
 
     def test_a_hidden_one_shows_when_it_is_set(self) -> None:

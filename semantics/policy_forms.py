@@ -1,0 +1,166 @@
+"""How Pulsar's tools say policies: paths and bodies of the admin API, keys in Policies, verbs and flags of commands.
+
+One form is one policy, or some that are said together. `gateway/admin/policies.py` serves the calls and
+`gateway/cli/admin_policies.py` has the verbs, both from FORMS.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from semantics.policies import (
+    MAX_SUBSCRIPTIONS,
+    MAX_TOPICS,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    Level,
+    Policy,
+)
+
+
+class Reads(enum.Enum):
+    """What a flag of the command line takes."""
+
+    NUMBER = "N"
+    TIME = "TIME"
+    SIZE = "SIZE"
+
+
+class Field(NamedTuple):
+    """One policy of a form."""
+
+    policy: Policy
+    json: str
+    """its key in the body; nothing: the body is the value"""
+    flags: tuple[str, ...]
+    """of the command for namespaces; the last one names the value"""
+    help: str
+    topic_flags: tuple[str, ...] = ()
+    """of the command for topics, where they are others"""
+    reads: Reads = Reads.NUMBER
+    unit: int = 1
+    """what one of the body's is, in the units of the policy's config"""
+    unit_name: str = ""
+    """of the body's"""
+    none: str = ""
+    """what 0 means, where it does not mean 0"""
+
+
+class Form(NamedTuple):
+    """What is got, set and removed by one verb each."""
+
+    verb: str
+    """behind get-, set- and remove-; also what people call it, with blanks"""
+    segment: str
+    """of the path behind a namespace"""
+    key: str
+    """in Policies of a namespace"""
+    fields: tuple[Field, ...]
+    sets: str
+    """what setting it does, for --help, with {} for what it is done to, and {each} for its topics"""
+    gets: str
+    """what is asked for, likewise"""
+    example: str
+    """the flags of an example"""
+    more: str = ""
+    """what --help says besides"""
+    topic_segment: str = ""
+    """of the path behind a topic, where it is another"""
+    topic_verb: str = ""
+    topic_example: str = ""
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.verb.replace("-", " ")
+
+    @property
+    def levels(self) -> frozenset[Level]:
+        return self.fields[0].policy.levels
+
+    def segment_at(self, level: Level) -> str:
+        return self.topic_segment if level is Level.TOPIC and self.topic_segment else self.segment
+
+    def verb_at(self, level: Level) -> str:
+        return self.topic_verb if level is Level.TOPIC and self.topic_verb else self.verb
+
+    def example_at(self, level: Level) -> str:
+        return self.topic_example if level is Level.TOPIC and self.topic_example else self.example
+
+    def wrong(self, values: Mapping[str, object]) -> str | None:
+        """What is wrong with the values of a body beside each other, in a sentence, or None."""
+        if self.verb == RETENTION.verb and len([1 for value in values.values() if value == 0]) == 1:
+            return (
+                "Retention by time and by size are both 0, which keeps nothing, or neither is: -1 for a limit that "
+                "does not count."
+            )
+        return None
+
+
+_NO_LIMIT = "0 is no limit."
+
+RETENTION = Form(
+    "retention",
+    "retention",
+    "retention_policies",
+    (
+        Field(
+            RETENTION_MS,
+            "retentionTimeInMinutes",
+            ("-t", "--time"),
+            "100 (seconds), 30m, 12h, 7d, 2w; -1 is for ever.",
+            reads=Reads.TIME,
+            unit=60_000,
+            unit_name="minutes",
+        ),
+        Field(
+            RETENTION_BYTES,
+            "retentionSizeInMB",
+            ("-s", "--size"),
+            "64k, 16m, 10g, 1t; -1 is no limit.",
+            reads=Reads.SIZE,
+            unit=1024 * 1024,
+            unit_name="megabytes",
+        ),
+    ),
+    "Keep acknowledged messages of {} so long, and so many.",
+    "What of acknowledged messages {} keeps",
+    "--time 7d --size 10g",
+    "Takes effect at once. What is not acknowledged stays in any case. Old messages go a whole segment at a time.",
+)
+
+FORMS = (
+    RETENTION,
+    Form(
+        "max-topics-per-namespace",
+        "maxTopicsPerNamespace",
+        "max_topics_per_namespace",
+        (Field(MAX_TOPICS, "", ("-t", "--max-topics-per-namespace"), _NO_LIMIT, none="without a limit"),),
+        "Limit how many topics {} may have.",
+        "How many topics {} may have",
+        "--max-topics-per-namespace 100",
+        "Each partition counts as one. What there is already stays.",
+    ),
+    Form(
+        "max-subscriptions-per-topic",
+        "maxSubscriptionsPerTopic",
+        "max_subscriptions_per_topic",
+        (
+            Field(
+                MAX_SUBSCRIPTIONS,
+                "",
+                ("-m", "--max-subscriptions-per-topic"),
+                _NO_LIMIT,
+                ("-s", "--max-subscriptions-per-topic"),
+                none="without a limit",
+            ),
+        ),
+        "Limit how many subscriptions {each} may have.",
+        "How many subscriptions {each} may have",
+        "--max-subscriptions-per-topic 10",
+        "Those there are already stay.",
+    ),
+)
+"""All of them."""
