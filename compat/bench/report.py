@@ -146,7 +146,7 @@ def markdown(
     sections: Sequence[Section], rows: Sequence[Row], machine: Mapping[str, str], before: str = ""
 ) -> str:
     """The whole page. A load without a row keeps the lines that it has on the page `before`, if it has any."""
-    kept, failed = kept_lines(before), kept_failures(before)
+    kept, failed = with_cpu(kept_lines(before), _cpu(before), machine.get("CPU", "")), kept_failures(before)
     tables = [(section, _table(section, rows, kept, failed)) for section in sections]
     return "\n".join(
         [
@@ -159,7 +159,7 @@ def markdown(
             "the loads are made: `compat/bench/README.md`. Where the time goes: [PROFILES.md](PROFILES.md).",
             "",
             "This page is written by the command; do not edit it. A row that is not measured again stays as it",
-            "was, with its date and commit; the machine is that of the newest row.",
+            "was, with its date and commit. The machine is that of the newest row; a row of another CPU names it.",
             "",
             "    make bench",
             "",
@@ -188,6 +188,24 @@ def kept_lines(page: str) -> dict[str, list[str]]:
         elif lines is not None:
             lines.append(line)
     return kept
+
+
+def _cpu(page: str) -> str:
+    """What a page says of its machine."""
+    return next((line[8:-2] for line in page.splitlines() if line.startswith("| CPU | ")), "")
+
+
+def with_cpu(kept: Mapping[str, Sequence[str]], old: str, new: str) -> dict[str, list[str]]:
+    """Lines of rows that stay on a page whose machine was `old` and is `new`: those that named no CPU name theirs."""
+    if not old or old == new:
+        return {title: list(lines) for title, lines in kept.items()}
+    found: dict[str, list[str]] = {}
+    for title, (first, *rest) in kept.items():
+        *cells, when = first.removesuffix(" |").split(" | ")
+        # date and commit, and then the CPU
+        mark = f"; {old}" if "; " not in when and when else ""
+        found[title] = [" | ".join([*cells, when + mark]) + " |", *rest]
+    return found
 
 
 def kept_failures(page: str) -> dict[str, list[str]]:

@@ -90,6 +90,21 @@ def test_a_load_that_is_not_measured_again_keeps_its_lines(outcome: Outcome) -> 
     assert "Other" not in gone
 
 
+def test_a_row_of_another_machine_names_it(outcome: Outcome) -> None:
+    other = Outcome(Load("other", "Other", (RATE,), lambda turn: {}), {"Kafka": {"rate": [1.0]}})
+    sections = [report.Section([outcome.load, other.load])]
+    rows = [Row(outcome, "monday", "abc"), Row(other, "monday", "abc")]
+    first = report.markdown(sections, rows, {"CPU": "old"})
+    second = report.markdown(sections, [Row(outcome, "tuesday", "def")], {"CPU": "new"}, first)
+    lines = {line[2:7]: line for line in second.splitlines() if line.startswith("| ")}
+    assert lines["CPU |"] == "| CPU | new |"
+    assert lines["Other"].endswith(" | monday, abc; old |")
+    assert lines[outcome.load.title[:5]].endswith(" | tuesday, def |")
+    # the name stays, once, whatever machine comes next
+    for cpu in ("new", "old", "third"):
+        assert " | monday, abc; old |" in report.markdown(sections, [], {"CPU": cpu}, second)
+
+
 def test_what_failed_stays_until_it_is_measured_again(outcome: Outcome) -> None:
     broken = Outcome(Load("broken", "Broken", (RATE,), lambda turn: {}))
     broken.add("Kafka", {"rate": 1.0})
