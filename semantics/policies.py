@@ -30,6 +30,7 @@ class Kind(enum.Enum):
 
     NUMBER = "a whole number"
     FLAG = "true or false"
+    NAMES = "a list of names"
 
 
 BOTH = frozenset([Level.TOPIC, Level.NAMESPACE])
@@ -38,6 +39,10 @@ NAMESPACES = frozenset([Level.NAMESPACE])
 MOST_INT = 2**31 - 1
 """Pulsar's numbers have 32 bits."""
 MOST_LONG = 2**63 - 1
+
+
+TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
+"""Pulsar's types of subscriptions, as it writes them."""
 
 
 class Policy(NamedTuple):
@@ -56,7 +61,9 @@ class Policy(NamedTuple):
     most: int = MOST_INT
     levels: frozenset[Level] = BOTH
     """beside the broker's"""
-    default: int | bool | None = 0
+    choices: tuple[str, ...] = ()
+    """of names"""
+    default: int | bool | tuple[str, ...] | None = 0
     """of the broker's setting; None: it is open"""
     unit: int = 1
     """what one of the broker's setting is"""
@@ -88,6 +95,16 @@ RETENTION_BYTES = Policy(
     unit=1024 * 1024,
     units=("bytes", "megabytes"),
 )
+MESSAGE_TTL = Policy(
+    "pulsar.message.ttl.ms",
+    "How long messages wait for their acknowledgement, in {}; then they count as acknowledged. 0 is for ever. Goes "
+    "before retention.ms, which is a time to live as well where it was set.",
+    kafka="retention.ms",
+    setting="ttlDurationDefaultInSeconds",
+    most=MOST_LONG,
+    unit=1000,
+    units=("milliseconds", "seconds"),
+)
 MAX_TOPICS = Policy(
     "pulsar.max.topics",
     "How many topics a namespace may have, each partition counted as one; 0 is no limit. What there is already stays.",
@@ -100,7 +117,36 @@ MAX_SUBSCRIPTIONS = Policy(
     setting="maxSubscriptionsPerTopic",
 )
 
-TABLE = (RETENTION_MS, RETENTION_BYTES, MAX_TOPICS, MAX_SUBSCRIPTIONS)
+MAX_CONSUMERS_PER_SUBSCRIPTION = Policy(
+    "pulsar.max.consumers.per.subscription",
+    "How many consumers a Shared or Key_Shared subscription may have; 0 is no limit. Those there are already stay.",
+    setting="maxConsumersPerSubscription",
+)
+MAX_CONSUMERS = Policy(
+    "pulsar.max.consumers",
+    "How many consumers all Shared and Key_Shared subscriptions of a topic may have together; 0 is no limit. Those "
+    "there are already stay.",
+    setting="maxConsumersPerTopic",
+)
+SUBSCRIPTION_TYPES = Policy(
+    "pulsar.subscription.types.enabled",
+    "Which types of subscriptions may be made on a topic. Those there are already stay, and go on.",
+    setting="subscriptionTypesEnabled",
+    kind=Kind.NAMES,
+    choices=TYPES,
+    default=TYPES,
+)
+
+TABLE = (
+    RETENTION_MS,
+    RETENTION_BYTES,
+    MESSAGE_TTL,
+    MAX_TOPICS,
+    MAX_SUBSCRIPTIONS,
+    MAX_CONSUMERS,
+    MAX_CONSUMERS_PER_SUBSCRIPTION,
+    SUBSCRIPTION_TYPES,
+)
 """All of them."""
 
 POLICIES = {policy.name: policy for policy in TABLE}

@@ -11,10 +11,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from semantics.policies import (
+    MAX_CONSUMERS,
+    MAX_CONSUMERS_PER_SUBSCRIPTION,
     MAX_SUBSCRIPTIONS,
     MAX_TOPICS,
+    MESSAGE_TTL,
     RETENTION_BYTES,
     RETENTION_MS,
+    SUBSCRIPTION_TYPES,
+    TYPES,
     Level,
     Policy,
 )
@@ -26,6 +31,7 @@ class Reads(enum.Enum):
     NUMBER = "N"
     TIME = "TIME"
     SIZE = "SIZE"
+    NAMES = "NAMES"
 
 
 class Field(NamedTuple):
@@ -69,12 +75,18 @@ class Form(NamedTuple):
     topic_segment: str = ""
     """of the path behind a topic, where it is another"""
     topic_verb: str = ""
+    topic_query: str = ""
+    """of topics the value is in the query, by this name, and not in the body"""
     topic_example: str = ""
 
     @property
     def title(self) -> str:
         """What people call it."""
         return self.verb.replace("-", " ")
+
+    def title_at(self, level: Level) -> str:
+        """The same of what is said at a level."""
+        return self.verb_at(level).replace("-", " ")
 
     @property
     def levels(self) -> frozenset[Level]:
@@ -131,8 +143,34 @@ RETENTION = Form(
     "Takes effect at once. What is not acknowledged stays in any case. Old messages go a whole segment at a time.",
 )
 
+TTL = Form(
+    "message-ttl",
+    "messageTTL",
+    "message_ttl_in_seconds",
+    (
+        Field(
+            MESSAGE_TTL,
+            "",
+            ("-ttl", "--messageTTL"),
+            "100 (seconds), 30m, 12h, 7d, 2w; 0 is for ever.",
+            ("-t", "--ttl"),
+            reads=Reads.TIME,
+            unit=1000,
+            unit_name="seconds",
+            none="for ever",
+        ),
+    ),
+    "Let messages of {} that nobody has acknowledged for so long count as acknowledged.",
+    "How long messages of {} wait for their acknowledgement, in seconds",
+    "--messageTTL 12h",
+    "Their age counts from when they were sent or are due. What a consumer has in hand goes when it comes back.",
+    topic_example="--ttl 12h",
+    topic_query="messageTTL",
+)
+
 FORMS = (
     RETENTION,
+    TTL,
     Form(
         "max-topics-per-namespace",
         "maxTopicsPerNamespace",
@@ -161,6 +199,66 @@ FORMS = (
         "How many subscriptions {each} may have",
         "--max-subscriptions-per-topic 10",
         "Those there are already stay.",
+    ),
+    Form(
+        "max-consumers-per-topic",
+        "maxConsumersPerTopic",
+        "max_consumers_per_topic",
+        (
+            Field(
+                MAX_CONSUMERS,
+                "",
+                ("-c", "--max-consumers-per-topic"),
+                _NO_LIMIT,
+                ("-c", "--max-consumers"),
+                none="without a limit",
+            ),
+        ),
+        "Limit how many consumers the Shared and Key_Shared subscriptions of {each} may have together.",
+        "How many consumers the subscriptions of {each} may have together",
+        "--max-consumers-per-topic 50",
+        "Consumers are members of share groups, and of the consumer groups that read queue topics. Those there are "
+        "already stay.",
+        topic_segment="maxConsumers",
+        topic_verb="max-consumers",
+        topic_example="--max-consumers 50",
+    ),
+    Form(
+        "max-consumers-per-subscription",
+        "maxConsumersPerSubscription",
+        "max_consumers_per_subscription",
+        (
+            Field(
+                MAX_CONSUMERS_PER_SUBSCRIPTION,
+                "",
+                ("-c", "--max-consumers-per-subscription"),
+                _NO_LIMIT,
+                none="without a limit",
+            ),
+        ),
+        "Limit how many consumers each Shared or Key_Shared subscription of {each} may have.",
+        "How many consumers each subscription of {each} may have",
+        "--max-consumers-per-subscription 8",
+        "Consumers are members of share groups, and of the consumer groups that read queue topics. Those there are "
+        "already stay.",
+    ),
+    Form(
+        "subscription-types-enabled",
+        "subscriptionTypesEnabled",
+        "subscription_types_enabled",
+        (
+            Field(
+                SUBSCRIPTION_TYPES,
+                "",
+                ("-t", "--types"),
+                f"Some of {', '.join(TYPES)}, with commas between.",
+                reads=Reads.NAMES,
+            ),
+        ),
+        "Allow only subscriptions of these types on {each}.",
+        "Which types of subscriptions are allowed on {each}",
+        "--types Shared,Key_Shared",
+        "Those there are already stay. Plain consumer groups read a log, and need nobody's leave.",
     ),
 )
 """All of them."""

@@ -6,6 +6,7 @@ A policy is kept as configs are (`semantics.policies`); how Pulsar's clients wri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import found_by, namespace_of
 from gateway.config.policy_settings import CONFIGS
 from semantics.policies import MOST_INT, Kind, Level
-from semantics.policy_forms import FORMS, RETENTION, Field, Form
+from semantics.policy_forms import FORMS, RETENTION, TTL, Field, Form
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -63,13 +64,16 @@ def said(form: Form, body: object) -> dict[str, str]:
     return {field.policy.name: _config(field, values[field.json]) for field in form.fields}
 
 
-_EXAMPLES = {Kind.NUMBER: "60", Kind.FLAG: "true"}
+_EXAMPLES = {Kind.NUMBER: "60", Kind.FLAG: "true", Kind.NAMES: "[]"}
 
 
 def _check(form: Form, field: Field, value: object) -> None:
     policy = field.policy
     if policy.kind is Kind.FLAG:
         good, expected = type(value) is bool, "true or false"
+    elif policy.kind is Kind.NAMES:
+        good = isinstance(value, list) and all(each in policy.choices for each in value)
+        expected = f"a list of some of {', '.join(policy.choices)}"
     else:
         most = min(policy.most // field.unit, MOST_INT)
         good = type(value) is int and policy.least <= value <= most
@@ -84,6 +88,8 @@ def _config(field: Field, value: Any) -> str:
     """A value of a body as the config has it."""
     if field.policy.kind is Kind.FLAG:
         return "true" if value else "false"
+    if field.policy.kind is Kind.NAMES:
+        return ",".join(dict.fromkeys(value))
     return str(value * field.unit if value > 0 else value)
 
 
@@ -102,7 +108,7 @@ def _set(form: Form, configs: Mapping[str, str]) -> object:
 
 def _shown(form: Form, values: list[Any]) -> object:
     shown = {
-        field.json: value if field.policy.kind is Kind.FLAG else _rounded(value, field.unit)
+        field.json: _rounded(value, field.unit) if field.policy.kind is Kind.NUMBER else value
         for field, value in zip(form.fields, values, strict=True)
     }
     return shown.get("", shown)
@@ -119,6 +125,8 @@ def _applied(context: Context, form: Form, topic: Topic) -> object:
         # Kafka's settings of the broker count, too
         config = context.broker.effective(topic)
         return _shown(form, [config.retention_ms, config.retention_bytes])
+    if form is TTL:
+        return _shown(form, [context.broker.message_ttl(topic)])
     found = [context.broker.policy(field.policy, topic) for field in form.fields]
     return _shown(form, found)
 
@@ -155,7 +163,14 @@ async def _change_topic(form: Form, context: Context, call: Call) -> Reply:
 def _changes(form: Form, call: Call) -> Mapping[str, str | None]:
     if call.method == "DELETE":
         return {field.policy.name: None for field in form.fields}
+    if form.topic_query and form.topic_query in call.query:
+        return said(form, _whole(call.query[form.topic_query]))
     return said(form, call.json())
+
+
+def _whole(text: str) -> int | str:
+    """A number of the query; what is none is refused by who gets it."""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
 
 
 def _changed(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

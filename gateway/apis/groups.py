@@ -12,12 +12,15 @@ What they mean is in `gateway.coordinators.classic_group`. JoinGroup and SyncGro
 
 from __future__ import annotations
 
+import logging
 import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
+from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.machines import Caller
+from gateway.broker.policies import check_consumers
 from gateway.coordinators.classic_events import (
     Heartbeat,
     Join,
@@ -33,9 +36,12 @@ from gateway.coordinators.classic_events import (
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+
+log = logging.getLogger("magnetar.groups")
 
 MAX_GROUP_ID = 32_767
 """Bytes of a group id: what a string of the older versions can hold."""
@@ -60,6 +66,8 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
         <= settings.integer("group.max.session.timeout.ms")
     ):
         refusal = Error.INVALID_SESSION_TIMEOUT
+    if not refusal:
+        refusal = _refusal_of_lanes(broker, request)
     if refusal:
         return _join_response(version, JoinAnswer(refusal, request.member_id))
     instance_id = request.group_instance_id
@@ -82,6 +90,27 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
             request.reason,
         ),
     )
+
+
+def _refusal_of_lanes(broker: Broker, request: messages.JoinGroupRequest) -> Error:
+    """Whether a group that lanes serve may have this consumer: Pulsar's limits of consumers."""
+    group = request.group_id
+    try:
+        bases = broker.queues.bases_of(group)
+        if not bases or broker.groups.has_member(group, request.member_id, request.group_instance_id):
+            return Error.NONE
+        members = broker.groups.members(group)
+        for topic in bases:
+            of_topic = partial(broker.subscriptions.consumers, topic)
+            check_consumers(broker, broker.catalog, topic, group, members, of_topic)
+    except StoreError as error:
+        return from_store(error).code
+    except KafkaError as error:
+        if error.code == Error.GROUP_MAX_SIZE_REACHED:
+            # the answer has no room for it
+            log.warning("a member of group %s is refused: %s", group, error)
+        return error.code
+    return Error.NONE
 
 
 def _join_response(version: int, answer: JoinAnswer) -> messages.JoinGroupResponse:

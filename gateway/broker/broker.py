@@ -25,6 +25,7 @@ from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.group_kinds import GroupKinds
 from gateway.broker.groups import Groups
 from gateway.broker.in_use import InUse
+from gateway.broker.message_ttl import MessageTtl
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.queues.registry import Queues
@@ -162,6 +163,15 @@ class Broker:
             effective=self.effective,
             in_use=self.in_use.runtimes,
             unfolds_to=self.decompression_limit,
+            load_lanes=self.load_lanes,
+        )
+        self.message_ttl_job = MessageTtl(
+            self,
+            watch=self.clock_watch,
+            catalog=self.catalog,
+            subscriptions=self.subscriptions,
+            ttl_of=self.message_ttl,
+            load_lanes=self.load_lanes,
         )
         self.group_kinds = GroupKinds(self)
         self.reconfigure(settings)
@@ -189,6 +199,10 @@ class Broker:
     def effective(self, topic: Topic) -> TopicConfig:
         """A topic's configuration as it is in force."""
         return effective(topic.configs, self.settings, self.catalog.namespaces.policies_of(topic.name))
+
+    def message_ttl(self, topic: Topic) -> int:
+        """How long messages of a topic wait for their acknowledgement, in ms; 0 is for ever."""
+        return policies.message_ttl(self, self.catalog, topic)
 
     def policy(self, policy: Policy, topic: Topic) -> Value:
         """What a policy comes to for a topic, whoever has set it; None where nobody has."""
@@ -274,6 +288,14 @@ class Broker:
         ):
             self.queues.grown(topic)
         self.queues.topic_changed(name)
+
+    def load_lanes(self, topic: Topic, group: str) -> None:
+        """If lanes serve a group's subscription on a topic: its cursors know from now on what these hold. Raises
+        KafkaError; Loading.
+        """
+        queue = self.queues.serving(topic, group)
+        if queue is not None:
+            self.queues.of(queue)
 
     # -- what the admin server calls --------------------------------------------------------------------------------
 

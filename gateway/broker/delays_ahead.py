@@ -8,7 +8,7 @@ the segment stays, and on from there the next time. What was found is remembered
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.subscriptions.stored import Stored, walk
@@ -20,6 +20,7 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.clock import Clock
+    from gateway.wire.delays import Delays
     from semantics.retention import Look, Segment
 
 SLICE = 1024 * 1024
@@ -91,26 +92,33 @@ class DelaysAhead:
                 known.reached = segment.next_offset
                 break
             self.bytes += sum([each.size for each in stored])
-            telling = [each for each in stored if _may_tell(each, retry)]
-            # others have their turn between the parts of a slice that unfolds to very much
-            while telling:
-                part, records = 0, 0
-                while part < len(telling) and records < PART:
-                    records += telling[part].count
-                    part += 1
-                found = await asyncio.get_running_loop().run_in_executor(
-                    None,
-                    _last,
-                    telling[:part],
-                    retry,
-                    longest,
-                    self._clock.wall_ms(),
-                    self._unfolds_to,
-                )
-                known.due = max(known.due, found)
-                del telling[:part]
+            async for found in self._delays(stored, retry, longest):
+                known.due = max(known.due, max(found.dues, default=0))
             await asyncio.sleep(0)
             known.reached = stored[-1].next
+
+    async def due_since(self, stored: Sequence[Stored], since: int, longest: int, retry: bool) -> list[int]:
+        """The records of these batches, ascending, that are due at `since` (ms since 1970) or later."""
+        offsets: list[int] = []
+        async for found in self._delays(stored, retry, longest):
+            offsets += [offset for offset, due in found if due >= since]
+        return offsets
+
+    async def _delays(self, stored: Sequence[Stored], retry: bool, longest: int) -> AsyncIterator[Delays]:
+        """The delays of batches, a part at a time: others have their turn between the parts of what unfolds to very
+        much.
+        """
+        telling = [each for each in stored if _may_tell(each, retry)]
+        run = asyncio.get_running_loop().run_in_executor
+        while telling:
+            part, records = 0, 0
+            while part < len(telling) and records < PART:
+                records += telling[part].count
+                part += 1
+            wall = self._clock.wall_ms()
+            for found in await run(None, _found, telling[:part], retry, self._unfolds_to):
+                yield found.at_most(longest, wall)
+            del telling[:part]
 
     def forget(self, partition: int, before: int) -> None:
         """The log of a partition begins at `before`."""
@@ -134,14 +142,13 @@ def _may_tell(batch: Stored, retry: bool) -> bool:
     return retry or bool(batch.attributes & _CODEC) or holds(batch.raw(), delivery.DELAY_MARK)
 
 
-def _last(batches: list[Stored], retry: bool, longest: int, wall: int, limit: int) -> int:
-    """When the last delay of these batches ends; 0 when there is none. In a thread."""
-    latest = 0
+def _found(batches: list[Stored], retry: bool, limit: int) -> list[Delays]:
+    """The delays of these batches. In a thread."""
+    found: list[Delays] = []
     for batch in batches:
         try:
-            delays = delivery.scan(bytes(batch.raw()), retry=retry, limit=limit).delayed
+            found.append(delivery.scan(bytes(batch.raw()), retry=retry, limit=limit).delayed)
         except delivery.Unreadable:
             # it is buried whole, and at once
             continue
-        latest = max(latest, max(delays.at_most(longest, wall).dues, default=0))
-    return latest
+    return found

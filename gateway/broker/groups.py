@@ -164,6 +164,15 @@ class Groups(Machines[ClassicGroup]):
         core = self.get(group_id)
         return len(core.roster) if core is not None else 0
 
+    def has_member(self, group_id: str, member_id: str, instance_id: str | None) -> bool:
+        """Whether it has this member, or a static one of this name. Raises KafkaError; Loading."""
+        core = self.get(group_id)
+        if core is None:
+            return False
+        return core.roster.get(member_id) is not None or (
+            instance_id is not None and instance_id in core.roster.static
+        )
+
     def stable(self, group_id: str) -> bool:
         """Whether its members have what was shared out last, and share nothing out now. Raises KafkaError; Loading."""
         core = self.get(group_id)

@@ -64,6 +64,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("clock", SECOND, broker.clock_watch.look),
         Job("time of use", KEEP_MS, lambda: keep_time(broker, broker.clock_watch), first_ms=0),
         Job("retention", interval("log.retention.check.interval.ms"), broker.retention.apply),
+        Job("time to live", interval("message.expiry.check.interval.ms"), broker.message_ttl_job.apply),
         Job("producers", interval("producer.id.expiration.check.interval.ms"), producers.run),
         Job("groups", interval("offsets.retention.check.interval.ms"), sweep.run, first_ms=0),
         Job("queues", QUEUES_MS, broker.queues.keep),

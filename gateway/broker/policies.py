@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.config import topic_configs
 from gateway.wire.errors import Error
-from semantics.policies import MAX_SUBSCRIPTIONS, MAX_TOPICS, Policy
+from semantics.policies import (
+    MAX_CONSUMERS,
+    MAX_CONSUMERS_PER_SUBSCRIPTION,
+    MAX_SUBSCRIPTIONS,
+    MAX_TOPICS,
+    MESSAGE_TTL,
+    SUBSCRIPTION_TYPES,
+    Level,
+    Policy,
+)
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -34,6 +43,22 @@ def number(node: Node, catalog: Catalog, policy: Policy, topic: Topic) -> int:
     return value
 
 
+def message_ttl(node: Node, catalog: Catalog, topic: Topic) -> int:
+    """How long messages of a topic wait for their acknowledgement, in ms; 0 is for ever. Kafka's limits by age that
+    somebody has set are one, where they count.
+    """
+    settings, said = node.settings, catalog.namespaces.policies_of(topic.name)
+    found = topic_configs.policy_in_force(MESSAGE_TTL, topic.configs, settings, said)
+    ms = found.value if found is not None else 0
+    kafkas = found is not None and found.name == MESSAGE_TTL.kafka
+    if not ms and (found is None or found.level is Level.BROKER) and settings.retention_ms_set:
+        ms, kafkas = settings.retention_ms, True
+    assert isinstance(ms, int)
+    if ms <= 0 or (kafkas and not topic_configs.effective(topic.configs, settings, said).delete):
+        return 0
+    return ms
+
+
 def check_topics(node: Node, catalog: Catalog, namespace: Namespace, coming: int, more: int) -> None:
     """Whether a namespace may have `more` partitions, besides `coming` that are on their way to the disk. Raises
     KafkaError POLICY_VIOLATION.
@@ -55,6 +80,44 @@ def check_topics(node: Node, catalog: Catalog, namespace: Namespace, coming: int
 
 def _counted(have: int, most: int) -> str:
     return str(have) if have <= most else f"more than {most}"
+
+
+_PULSARS = {"shared": "Shared", "key_shared": "Key_Shared"}
+"""Types of subscriptions, as Pulsar writes them."""
+
+
+def check_type(node: Node, catalog: Catalog, topic: Topic, kind: str) -> None:
+    """Whether subscriptions of a type may be made on a topic. Raises KafkaError POLICY_VIOLATION."""
+    allowed = in_force(node, catalog, SUBSCRIPTION_TYPES, topic)
+    assert isinstance(allowed, tuple)
+    if _PULSARS[kind] not in allowed:
+        raise KafkaError(
+            Error.POLICY_VIOLATION,
+            f"Topic {topic.name} takes no {_PULSARS[kind]} subscriptions, only: {', '.join(allowed) or 'none'}. That "
+            f"is set with: magnetar-admin topicPolicies set-subscription-types-enabled {topic.name} -t TYPES",
+        )
+
+
+def check_consumers(
+    node: Node, catalog: Catalog, topic: Topic, group: str, of_group: int, of_topic: Callable[[], int]
+) -> None:
+    """Whether a subscription that has so many consumers may have one more, and its topic, too. Raises KafkaError
+    GROUP_MAX_SIZE_REACHED, and what `of_topic` raises.
+    """
+    most = number(node, catalog, MAX_CONSUMERS_PER_SUBSCRIPTION, topic)
+    if most and of_group >= most:
+        raise KafkaError(
+            Error.GROUP_MAX_SIZE_REACHED,
+            f"Subscription {group} of topic {topic.name} may have no more than {most} consumers. The limit is set "
+            f"with: magnetar-admin topicPolicies set-max-consumers-per-subscription {topic.name} -c N",
+        )
+    most = number(node, catalog, MAX_CONSUMERS, topic)
+    if most and of_topic() >= most:
+        raise KafkaError(
+            Error.GROUP_MAX_SIZE_REACHED,
+            f"The subscriptions of topic {topic.name} may have no more than {most} consumers together. The limit is "
+            f"set with: magnetar-admin topicPolicies set-max-consumers {topic.name} -c N",
+        )
 
 
 def check_subscriptions(node: Node, catalog: Catalog, topic: Topic, have: Iterable[object]) -> None:

@@ -95,8 +95,10 @@ class Retention:
         effective: Callable[[Topic], TopicConfig],
         in_use: Callable[[], list[TopicRuntime]],
         unfolds_to: int,
+        load_lanes: Callable[[Topic, str], None],
     ) -> None:
-        """`effective` says how a topic is configured, `in_use` which topics are in memory. A batch that is looked
+        """`effective` says how a topic is configured, `in_use` which topics are in memory; `load_lanes` has the lanes
+        that serve a group's subscription on a topic say what they hold of it. A batch that is looked
         through for delays may unfold to so many bytes.
         """
         self._node = node
@@ -106,6 +108,7 @@ class Retention:
         self._subscriptions = subscriptions
         self._effective = effective
         self._in_use = in_use
+        self._load_lanes = load_lanes
         self.kept: dict[int, Kept] = {}
         self.delays = DelaysAhead(lambda partition: node.store.log(partition), node.clock, unfolds_to)
 
@@ -151,7 +154,6 @@ class Retention:
                 found.append((index, segments))
         if not found:
             return
-        made = self._subscriptions.next_id
         subscribed: list[SubscriptionRow] = []
         longest = 0
         async for row in self._subscriptions.each_of_topic(topic.topic_id):
@@ -175,8 +177,9 @@ class Retention:
         # Not while it is deleted: a trim behind the drop would spoil the group of everybody else.
         async with self._topics.changing(topic.name):
             current = self._catalog.get(topic.name)
-            if current is not None and current.topic_id == topic.topic_id:
-                await self._trim(topic, points, subscribed, made)
+            # what it may delete may have been changed meanwhile
+            if current is not None and current.topic_id == topic.topic_id and self._policy(current) == policy:
+                await self._trim(topic, points, subscribed)
 
     def _log(self, topic: Topic, partition: int) -> Log:
         """Raises KeyError when the topic was deleted meanwhile, or is about to be."""
@@ -236,6 +239,7 @@ class Retention:
         """Where each subscription stands, and what it holds below an offset."""
         places: list[Place] = []
         for count, row in enumerate(subscribed, 1):
+            self._load_lanes(topic, row.group)
             at = self._in_memory(row, index)
             if at is not None:
                 places.append(_place(row.group, at, before))
@@ -363,16 +367,13 @@ class Retention:
                     at.subscription.let_go(at.index)
         page.clear()
 
-    async def _trim(
-        self, topic: Topic, points: dict[int, _Point], subscribed: list[SubscriptionRow], made: int
-    ) -> None:
+    async def _trim(self, topic: Topic, points: dict[int, _Point], subscribed: list[SubscriptionRow]) -> None:
         """The last look, and in the same turn the commit."""
         writes: list[Write] = []
-        if self._subscriptions.next_id != made:
-            known = {row.id for row in subscribed}
-            if any(row.id not in known for row in rows.of_topic(self._node.store, topic.topic_id)):
-                # somebody has just subscribed
-                return
+        known = {row.id for row in subscribed}
+        if any(row.id not in known for row in rows.of_topic(self._node.store, topic.topic_id)):
+            # somebody has just subscribed
+            return
         now = self._node.clock.monotonic_ms()
         for index, partition in enumerate(topic.partitions):
             found = points.get(partition)

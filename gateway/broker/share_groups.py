@@ -10,12 +10,14 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.group_kinds import Listed
 from gateway.broker.loading import after, asking, check_loaded, until_loaded
 from gateway.broker.machines import Caller, Live, Machines
+from gateway.broker.policies import check_consumers
 from gateway.broker.share_sessions import Client
 from gateway.broker.share_topics import Making, ShareTopics
 from gateway.config.group_configs import GroupConfig
@@ -49,6 +51,10 @@ class Subscribing(Making, Protocol):
 
     @property
     def configs(self) -> ConfigsOn: ...
+
+    def consumers(self, topic: Topic, /) -> int:
+        """How many consumers all subscriptions of a topic have together. Raises KafkaError."""
+        ...
 
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
         """What a member held goes on to others."""
@@ -94,6 +100,7 @@ class ShareGroups(Machines[ShareGroup]):
         sessions: Connected,
     ) -> None:
         super().__init__(node, kinds)
+        self._catalog = catalog
         self._topics = ShareTopics(catalog, subscriptions)
         self._configs = configs
         self._subscriptions = subscriptions
@@ -123,6 +130,8 @@ class ShareGroups(Machines[ShareGroup]):
             self._check_client(beating, live)
             if epoch == 0:
                 self._check_join(beating, live)
+            if names is not None:
+                self._check_consumers(beating, live)
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
             return caller.result()
@@ -172,7 +181,9 @@ class ShareGroups(Machines[ShareGroup]):
             await made
         except KafkaError as error:
             log.warning("share group %s has no subscription yet: %s", group_id, error)
-            return caller.build(Beat(Error.COORDINATOR_NOT_AVAILABLE, str(error)))
+            # what a policy forbids does not become right by trying again
+            final = error.code == Error.POLICY_VIOLATION
+            return caller.build(Beat(error.code if final else Error.COORDINATOR_NOT_AVAILABLE, str(error)))
         return await response if isinstance(response, Awaitable) else response
 
     def _missing_retries(self, beating: Beating, live: Live[ShareGroup] | None) -> list[tuple[str, str]]:
@@ -237,6 +248,17 @@ class ShareGroups(Machines[ShareGroup]):
             raise KafkaError(Error.INVALID_REQUEST, why)
         for topic in beating.names or ():
             self._check_ranges(beating, live, self._subscriptions.configs.on(beating.group_id, topic))
+
+    def _check_consumers(self, beating: Beating, live: Live[ShareGroup] | None) -> None:
+        """Raises KafkaError when a topic that the member has not subscribed to as yet takes no more consumers."""
+        member = live.core.members.get(beating.member_id) if live is not None else None
+        before = member.names if member is not None else ()
+        for name in beating.names or ():
+            topic = self._catalog.get(name) if name not in before else None
+            if topic is not None:
+                readers = live.core.readers(name) if live is not None else 0
+                of_topic = partial(self._subscriptions.consumers, topic)
+                check_consumers(self._node, self._catalog, topic, beating.group_id, readers, of_topic)
 
     def _check_ranges(self, beating: Beating, live: Live[ShareGroup] | None, config: GroupConfig) -> None:
         """Raises KafkaError when a subscription deals its slots by ranges, and this member has none of its own."""

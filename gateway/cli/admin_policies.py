@@ -45,6 +45,8 @@ def _read(form: Form, field: Field, given: Any) -> Any:
     """What a flag says, as the body has it. What is beyond a whole unit is left away."""
     if field.reads is Reads.NUMBER:
         return given
+    if field.reads is Reads.NAMES:
+        return [each.strip() for each in given.split(",") if each.strip()]
     # a policy in ms, of which one is 1000 of a second
     amount = seconds(given) * 1000 if field.reads is Reads.TIME else size(given)
     if amount < 0:
@@ -76,6 +78,8 @@ def _sentence(form: Form, values: dict[str, Any]) -> str:
 def _value(field: Field, value: Any) -> str:
     if field.policy.kind is Kind.FLAG:
         return "on" if value else "off"
+    if field.policy.kind is Kind.NAMES:
+        return ", ".join(value) or "none"
     if not value and field.none:
         return field.none
     return f"{value} {field.unit_name}".strip()
@@ -124,10 +128,13 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
             field.json: _read(form, field, given[f"v{number}"]) for number, field in enumerate(form.fields)
         }
         body = values.get("", values)
-        options.client().post(path(options, named), body)
+        if level is Level.TOPIC and form.topic_query:
+            options.client().post(path(options, named), None, **{form.topic_query: str(body)})
+        else:
+            options.client().post(path(options, named), body)
         facts = body if isinstance(body, dict) else {form.segment_at(level): body}
         options.told(
-            f"Set the {form.title} of {argument} {named}. {_sentence(form, values)}",
+            f"Set the {form.title_at(level)} of {argument} {named}. {_sentence(form, values)}",
             action="set",
             **{argument: named},
             **facts,
@@ -139,7 +146,7 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
         if level is Level.TOPIC and Level.NAMESPACE not in form.levels:
             instead = "the gateway's settings count"
         options.told(
-            f"Removed the {form.title} of {argument} {named}: {instead}.",
+            f"Removed the {form.title_at(level)} of {argument} {named}: {instead}.",
             action="removed",
             **{argument: named},
         )

@@ -127,9 +127,11 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
             else ""
         )
         if kafka.KafkaError(kafka.KafkaError.INVALID_REQUEST).str() in said:
+            # it may be that already
+            queue = reader.topic if reader.topic.endswith("-QUEUE") else f"{reader.topic}-{group}-QUEUE"
             hint = (
-                f" If lanes serve {group}, read the queue topic instead: magnetar-admin topics consume "
-                f"{reader.topic}-{group}-QUEUE --group {group}"
+                f" If lanes serve {group}, read the queue topic as a consumer group instead: magnetar-admin topics "
+                f"consume {queue} --group {group}"
             )
         raise AdminError(f"{group} cannot go on: {said}.{hint}") from None
     finally:

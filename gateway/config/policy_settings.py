@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from gateway.config.schema import Kind, Setting, at_least, between
+from gateway.config.schema import Check, Kind, Setting, at_least, between, each_of
 from semantics import policies
 from semantics.policies import TABLE, Policy
 
-_KINDS = {policies.Kind.NUMBER: Kind.LONG, policies.Kind.FLAG: Kind.BOOLEAN}
+_KINDS = {
+    policies.Kind.NUMBER: Kind.LONG,
+    policies.Kind.FLAG: Kind.BOOLEAN,
+    policies.Kind.NAMES: Kind.LIST,
+}
 
 
 def _config(policy: Policy) -> Setting:
-    check = None
-    if policy.kind is policies.Kind.NUMBER:
-        low, high = policy.least, policy.most
-        check = at_least(low) if high == policies.MOST_LONG else between(low, high)
-    return Setting(policy.name, _KINDS[policy.kind], None, policy.doc.format(policy.units[0]), check)
+    doc = policy.doc.format(policy.units[0])
+    return Setting(policy.name, _KINDS[policy.kind], None, doc, _check(policy, policy.most))
+
+
+def _check(policy: Policy, most: int) -> Check | None:
+    match policy.kind:
+        case policies.Kind.NUMBER:
+            return at_least(policy.least) if most == policies.MOST_LONG else between(policy.least, most)
+        case policies.Kind.NAMES:
+            return each_of(*policy.choices)
+        case _:
+            return None
 
 
 def _of_broker(policy: Policy) -> Setting:
@@ -22,15 +33,9 @@ def _of_broker(policy: Policy) -> Setting:
     doc = policy.doc.format(policy.units[1])
     if policy.default is None:
         doc += f" Open: log.{policy.kafka} decides."
-    number = policy.kind is policies.Kind.NUMBER
-    return Setting(
-        policy.setting,
-        Kind.INT if number else Kind.BOOLEAN,
-        policy.default,
-        doc,
-        between(policy.least, policies.MOST_INT) if number else None,
-        dynamic=True,
-    )
+    kind = Kind.INT if policy.kind is policies.Kind.NUMBER else _KINDS[policy.kind]
+    check = _check(policy, policies.MOST_INT)
+    return Setting(policy.setting, kind, policy.default, doc, check, dynamic=True)
 
 
 CONFIGS: dict[str, Setting] = {policy.name: _config(policy) for policy in TABLE}

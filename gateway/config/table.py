@@ -300,6 +300,13 @@ _ROWS = [
     ),
     # -- Pulsar's policies: what a topic or its namespace says wins
     *OF_BROKER,
+    Setting(
+        "message.expiry.check.interval.ms",
+        Kind.LONG,
+        30_000,
+        "How often messages are looked for whose time to live is over, in milliseconds.",
+        at_least(1),
+    ),
     # -- groups and committed offsets
     Setting(
         "group.min.session.timeout.ms",

@@ -3,8 +3,8 @@
 **A crash counts, but kills only what was served alone.** A consumer takes down with it whatever it had fetched. On most
 clients that is thousands of records, one of which may be the reason. So all of them count one delivery, up to the one
 before the last, and become suspects; they come again in ever smaller windows. The last delivery of a suspect is made
-while its consumer has nothing else, on none of its lanes: who crashes then was alone with the guilty one. A lane that
-nobody reads is passed over meanwhile: its consumer may have paused it.
+while its consumer has nothing else, on none of its lanes, here or of another queue topic of its group: who crashes then
+was alone with the guilty one. A lane that nobody reads is passed over meanwhile: its consumer may have paused it.
 
 A leave keeps what is open where it is. The first record that was open counts one delivery by the same rule, since it is
 what the consumer had in work: so a record that makes its consumer close in good order dies, too. When only its last
@@ -46,7 +46,7 @@ class Lanes:
     lane number: whether anybody does now.
     """
 
-    __slots__ = ("_reads", "_suspected", "_suspects", "lanes", "limit", "owners", "shared")
+    __slots__ = ("_reads", "_suspected", "_suspects", "company", "lanes", "limit", "owners", "shared")
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class Lanes:
         reads: Callable[[int], bool] = lambda number: True,
     ) -> None:
         self._reads = reads
+        self.company = [self]
+        """all queue topics of the group, which its members may read together: one list for all, with these in it"""
         self.lanes = list(lanes)
         self.limit = limit
         self.shared = shared
@@ -74,7 +76,9 @@ class Lanes:
     @property
     def suspecting(self) -> bool:
         """Whether lanes may wait for the suspects on others."""
-        return bool(self._suspected)
+        return bool(self._suspected) or (
+            len(self.company) > 1 and any(each._suspected for each in self.company)
+        )
 
     def _looked(self, number: int) -> None:
         """The suspects of a lane are others now."""
@@ -119,16 +123,19 @@ class Lanes:
 
     def _bound(self, number: int) -> int:
         """What the suspects allow."""
-        if not self._suspected:
+        if not self.suspecting:
             return MOST
         suspects, owner = self._suspects[number], self.owners[number]
-        beside = [number] if owner is None else self.of(owner)
-        alone = next((each for each in beside if self._last_rung(each)), None)
+        if owner is None:
+            beside = [(self, number)]
+        else:
+            beside = [(its, each) for its in self.company for each in its.of(owner)]
+        alone = next(((its, each) for its, each in beside if its._last_rung(each)), None)
         if alone is not None:
             # one lane after the other, each when its consumer has nothing else
-            if number != alone:
+            if alone != (self, number):
                 return 0
-            return 0 if any(self.lanes[each].opened for each in beside if each != number) else 1
+            return 0 if any(its.lanes[each].opened for its, each in beside if (its, each) != alone) else 1
         return suspects.bound(self.limit) if suspects.number else MOST
 
     def _last_rung(self, number: int) -> bool:
@@ -176,12 +183,16 @@ class Lanes:
             self._looked(number)
         return settled
 
-    def crash(self, member: str, failed_now: Callable[[int, int], int]) -> Crash:
-        """A member is lost. `failed_now`: how often the record of (source, offset) has failed by now."""
+    def crash(
+        self, member: str, failed_now: Callable[[int, int], int], *, alone: bool | None = None
+    ) -> Crash:
+        """A member is lost. `failed_now`: how often the record of (source, offset) has failed by now. `alone`: whether
+        it can have had one delivery only, as it was before this was told to any of the company.
+        """
         failed: list[Failed] = []
         returned: list[tuple[int, Piece]] = []
         numbers = self.of(member)
-        alone = self._alone(numbers)
+        alone = self.alone(member) if alone is None else alone
         for number in numbers:
             lane = self.lanes[number]
             ended = lane.end_all()
@@ -209,17 +220,19 @@ class Lanes:
             self._looked(number)
         return Crash(failed, returned)
 
-    def _alone(self, numbers: Sequence[int]) -> bool:
-        """Whether a member with these lanes can have had one delivery only."""
-        return sum(self.lanes[number].in_hand for number in numbers) == 1
+    def alone(self, member: str) -> bool:
+        """Whether a member can have one delivery only, of all queue topics of its group."""
+        return sum(its.lanes[number].in_hand for its in self.company for number in its.of(member)) == 1
 
-    def leave(self, member: str, failed_now: Callable[[int, int], int]) -> Crash:
+    def leave(
+        self, member: str, failed_now: Callable[[int, int], int], *, alone: bool | None = None
+    ) -> Crash:
         """A member says that it goes: what counts one delivery, the first of each lane that it was sent. All stays open
         where it is, but where that record has come to its last delivery and was not alone: its lane begins anew, so
-        that it is alone the next time. `failed_now`: as for `crash`.
+        that it is alone the next time. `failed_now` and `alone`: as for `crash`.
         """
         numbers = self.of(member)
-        alone = self._alone(numbers)
+        alone = self.alone(member) if alone is None else alone
         most = None if alone or not self.limit else self.limit - 1
         first: list[Failed] = []
         returned: list[tuple[int, Piece]] = []

@@ -14,8 +14,8 @@ one before: `+2*3` leaves one offset out and names three. Names ascend within an
 
     ack1;n:5000=17,+3;d=21        17 and 20 come again after five seconds, 21 is a dead letter, all else is done
 
-Metadata that begins with `ack`, a number and no letter is meant to be of this grammar, and refused when it is not. Any
-other is somebody else's, and says nothing here. Source: docs/QUEUES.md.
+Metadata that begins with `ack`, a number and no letter behind it is meant to be of this grammar, and refused when it is
+not. Any other is somebody else's, and says nothing here. Source: docs/QUEUES.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PREFIX = "ack1;"
 LARGEST = 2**63 - 1
 """of an offset, and of ms"""
 
-_OURS = re.compile(r"ack(\d+)(;|\0?$|[\s:=,])", re.ASCII)
+_OURS = re.compile(r"ack\d+(?![A-Za-z\d])", re.ASCII)
 _NEARLY = re.compile(r"\s*ack\s*\d*\s*[;:=]", re.ASCII | re.IGNORECASE)
 _ITEM = re.compile(r"([andr])(?::(\d{1,19}))?=(.*)", re.ASCII | re.DOTALL)
 _SPAN = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)

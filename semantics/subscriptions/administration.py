@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from semantics.subscriptions.chunks import HELD_RUN
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from semantics.subscriptions.chunks import DELIVERABLE_RUN, HELD_RUN
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.records import Records
-from semantics.subscriptions.states import ACQUIRED, DONE, NAMES
+from semantics.subscriptions.states import ACQUIRED, DELAYED, DONE, DYING, NAMES
 
 
 class Administration:
@@ -43,6 +46,40 @@ class Administration:
         self.trimmed(before)
         taken = was - records.backlog(end)
         records.totals["expired"] += taken
+        return taken
+
+    def expire_open(self, first: int, end: int, keep: Sequence[int] = ()) -> int:
+        """Their time to live is over: what of [first, end) is AVAILABLE, in BACKOFF or was never read is settled, but
+        for the offsets in `keep`, ascending, of which all were read. Returns how many there were. What is in hand,
+        delayed or dying stays as it is. What lies below `first` was read.
+        """
+        records = self._records
+        window = records.window
+        n, known = window.n, window.known
+        if first <= window.start and not (keep or n[ACQUIRED] or n[DELAYED] or n[DYING]):
+            return self.expire(end) if end > window.start else 0
+        log_end = max(end, known)
+        was, waiting = records.backlog(log_end), records.waiting
+        # chunks of which all is settled leave the window
+        for chunk, at, stop in list(window.runs(first, end, DELIVERABLE_RUN)):
+            for begin, last in _without(chunk.base + at, chunk.base + stop, keep):
+                window.settle(chunk, begin - chunk.base, last - chunk.base)
+        if end > known:
+            window.nothing(known, end)
+            if records.read == known:
+                records.read = end
+        taken = was - records.backlog(log_end)
+        if not taken:
+            return 0
+        if records.waiting < waiting:
+            records.idle_due = True
+        records.totals["expired"] += taken
+        records.changed = True
+        records.advance()
+        records.read = max(records.read, window.start)
+        if records.keyed is not None:
+            records.keyed.read = records.read
+            records.keyed.rebuild()
         return taken
 
     def first_held(self, end: int) -> tuple[int, str] | None:
@@ -92,6 +129,16 @@ class Administration:
                     return chunk.base + at
                 at += 1
         return window.known + left - 1
+
+
+def _without(first: int, end: int, keep: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """[first, end) without some offsets, ascending: the ranges that are left."""
+    for offset in keep[bisect_left(keep, first) : bisect_left(keep, end)]:
+        if first < offset:
+            yield first, offset
+        first = offset + 1
+    if first < end:
+        yield first, end
 
 
 def _rules(config: SubscriptionConfig) -> tuple[bool, bool, bool]:

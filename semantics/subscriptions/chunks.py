@@ -40,6 +40,7 @@ BACKOFF_RUN = re.compile(rb"\x04+")
 DUE_RUN = re.compile(rb"\x03+|\x04+")
 NOT_DONE_RUN = re.compile(rb"[^\x02]+")
 NOT_SETTLED_RUN = re.compile(rb"[\x00\x03\x04]+")
+DELIVERABLE_RUN = re.compile(rb"[\x00\x04]+")
 
 _DONE = FILL[DONE]
 _A_DONE = bytes((DONE,))
@@ -297,6 +298,26 @@ class Window:
         self.known = stop << SHIFT
         self._join(begin, stop)
         return begin << SHIFT, stop << SHIFT
+
+    def nothing(self, first: int, end: int) -> None:
+        """[first, end) holds nothing to deliver: what of it is not settled, and in nobody's hands, is DONE. `first` is
+        not beyond `known`.
+        """
+        spans: tuple[tuple[int, int], ...] = ((first, end),)
+        if end > self.known:
+            leapt = self.leap(end)
+            if leapt is not None:
+                spans = ((first, leapt[0]), (leapt[1], end))
+            self.extend(end)
+        for begin, last in spans:
+            for chunk, at, stop in self.runs(begin, last, NOT_SETTLED_RUN):
+                self.settle(chunk, at, stop)
+
+    def settle(self, chunk: Chunk, first: int, end: int) -> None:
+        """[first, end) of the chunk, in whichever states, is DONE, and is counted as that. It is in nobody's hands."""
+        self.tally(chunk, first, end, -1)
+        assert check(chunk.state[first:end], DONE)
+        self.finish(chunk, first, end)
 
     def finish(self, chunk: Chunk, first: int, end: int) -> None:
         """[first, end) of the chunk, in whichever states, becomes DONE. The caller has seen to the counters."""

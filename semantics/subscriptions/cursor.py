@@ -32,6 +32,7 @@ The states of an offset, and what moves it from one to the next (`records.py` do
 | DYING              | buried                                  | DONE                            | state            |
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
 | DYING              | dead letters are off, by now            | DONE, counted as dropped        | state            |
+| AVAILABLE, BACKOFF | its time to live is over                | DONE                            | state, count gone|
 | any but DONE       | trimmed, expired, skipped               | DONE                            | state, count gone|
 |                    | ... and nothing waits any more          |                                 | all due gone     |
 | any                | seek                                    | UNREAD                          | all gone         |
@@ -460,6 +461,10 @@ class Cursor:
         count one each.
         """
         return self._administration.expire(before)
+
+    def expire_open(self, first: int, end: int, keep: Sequence[int] = ()) -> int:
+        """The time to live of [first, end) is over: see `Administration`."""
+        return self._administration.expire_open(first, end, keep)
 
     def first_held(self, end: int) -> tuple[int, str] | None:
         """The first offset below `end` that is ACQUIRED, DELAYED, in BACKOFF or DYING, and which; None for none."""

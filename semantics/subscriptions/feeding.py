@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
-from semantics.subscriptions.chunks import AVAILABLE_RUN, FILL, MASK, NOT_SETTLED_RUN, SHIFT
+from semantics.subscriptions.chunks import AVAILABLE_RUN, FILL, MASK, SHIFT
 from semantics.subscriptions.records import Records
-from semantics.subscriptions.states import AVAILABLE, BEFORE, DELAYED, DONE, Batch, check, no_line
+from semantics.subscriptions.states import AVAILABLE, BEFORE, DELAYED, DONE, Batch, no_line
 
 TICK_MS = 1_000
 """how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
@@ -80,18 +80,7 @@ def _tell(records: Records, end: int, slots: array[int]) -> None:
 
 def _nothing(records: Records, first: int, end: int) -> None:
     """There is nothing to deliver in [first, end)."""
-    window = records.window
-    spans: tuple[tuple[int, int], ...] = ((first, end),)
-    if end > window.known:
-        leapt = window.leap(end)
-        if leapt is not None:
-            spans = ((first, leapt[0]), (leapt[1], end))
-        window.extend(end)
-    for begin, last in spans:
-        for chunk, at, stop in window.runs(begin, last, NOT_SETTLED_RUN):
-            window.tally(chunk, at, stop, -1)
-            assert check(chunk.state[at:stop], DONE)
-            window.finish(chunk, at, stop)
+    records.window.nothing(first, end)
     records.changed = True
     if records.keyed is not None:
         records.keyed.read = max(records.keyed.read, end)

@@ -46,6 +46,7 @@ def test_a_policy_without_names_elsewhere() -> None:
 
 def test_names_are_their_own() -> None:
     assert len(POLICIES) == len(TABLE)
-    kafkas = [policy.kafka for policy in TABLE if policy.kafka]
     settings = [policy.setting for policy in TABLE if policy.setting]
-    assert len({*POLICIES, *kafkas, *settings}) == len([*POLICIES, *kafkas, *settings])
+    assert len({*POLICIES, *settings}) == len([*POLICIES, *settings])
+    # one of Kafka's may say two things, and is none of Pulsar's
+    assert not {policy.kafka for policy in TABLE} & {*POLICIES, *settings}

@@ -24,6 +24,7 @@ from gateway.wire.dense import Parts
 from gateway.wire.opened import Opened
 from gateway.wire.unreadable import Unreadable
 from semantics.lanes.lane import Piece
+from store.api import Corrupt
 from store.batch import LENGTH_OVERHEAD
 from store.pending import Asking
 
@@ -173,7 +174,17 @@ class _Build:
             if sharing is not None:
                 self._dealt(sharing.place)
             if not self._full and self._at < end:
-                yield from self._read_on(record_bytes, whole, with_headers, sharing)
+                try:
+                    yield from self._read_on(record_bytes, whole, with_headers, sharing)
+                except Corrupt as error:
+                    if self._out:
+                        # what lies before the damage comes; the next fetch begins there
+                        break
+                    if not self._source.skips_damage:
+                        raise
+                    self._source.unreadable(error)
+                    self._at += bisect_left(self._piece.run.offsets(self._at, end), error.next_offset)
+                    continue
                 if sharing is not None:
                     self._dealt(sharing.place)
             if self._at == before:

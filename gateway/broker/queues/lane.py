@@ -145,17 +145,23 @@ class LaneAtWork:
                 partition = source.at.partition
             if piece.run.first < partition.log_start:
                 self._lost(piece, partition.log_start)
-            made, length, behind = yield from queue.builder.build(
-                partition,
-                piece,
-                self.leader_epoch,
-                max_bytes - size,
-                source.at.reader.record_bytes,
-                whole_first=whole_first and not found,
-                whole=lane.whole,
-                with_headers=queue.says(piece.run, source),
-                sharing=source.sharing(self.consumer),
-            )
+            try:
+                made, length, behind = yield from queue.builder.build(
+                    partition,
+                    piece,
+                    self.leader_epoch,
+                    max_bytes - size,
+                    source.at.reader.record_bytes,
+                    whole_first=whole_first and not found,
+                    whole=lane.whole,
+                    with_headers=queue.says(piece.run, source),
+                    sharing=source.sharing(self.consumer),
+                )
+            except Corrupt:
+                if not found:
+                    raise
+                # what lies before comes
+                break
             found += made
             size += length
             reached = behind

@@ -168,14 +168,10 @@ async def both(
     """Commit the queue topic of this name with the subscription on its base that it serves. Raises KafkaError."""
     overrides, properties = dict(new.overrides), dict(new.properties)
     # of retries what their base says, too
-    config = known.configs.of(
-        rows.SubscriptionRow(
-            0, subscription, base.name, base.topic_id, 0, "", overrides=overrides, properties=properties
-        )
-    )
+    config = known.configs.of_new(subscription, base, overrides, properties)
     selector = dealt(config, lanes)
     try:
-        known.check_room(base)
+        known.check_new(base, config)
         starts = new.starts
         if starts is None:
             read = await read_by(groups, subscription)

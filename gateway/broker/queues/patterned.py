@@ -246,7 +246,7 @@ class PatternedQueues:
             raise KafkaError(
                 Error.TOPIC_ALREADY_EXISTS,
                 f"Topic '{name}' already exists. It is over {_pattern_of(there)!r} and has {len(there.partitions)}"
-                " lanes; CreatePartitions adds some.",
+                " lanes; `topics update-partitioned-topic` adds some.",
             )
         node.topics.check_create(name, lanes, {})
         if subscription in self._over:
@@ -315,7 +315,7 @@ class PatternedQueues:
             topics.append(topic)
             there = known.by_id(group, topic.topic_id)
             if there is None:
-                known.check_room(topic)
+                known.check_new(topic, config)
                 starts = await making.begins(node, known, self._groups(), read, topic, group, begin)
                 new += self._new(over, topic, starts)
                 continue

@@ -74,6 +74,8 @@ class Queue:
         # True when what it stores must outlive a power cut
         self.fsync = False
         self._config = config
+        # those at work of the group, in the order in which they came: one list for all, with this one in it
+        self.company = [self]
         # True when another object stands for it by now, or none
         self.gone = False
         # True when it says what is not stored, and never will be
@@ -284,9 +286,18 @@ class Queue:
         self.give_all()
 
     def give_all(self) -> None:
-        """There may be room on any lane."""
-        for each in self.at:
-            each.give()
+        """There may be room on any lane, of any queue topic of the group: one may have waited for another."""
+        for queue in list(self.company):
+            for each in queue.at:
+                each.give()
+
+    def join(self, company: list[Queue]) -> None:
+        """It is at work beside these, of the same group."""
+        company.append(self)
+        self.company = company
+        lanes = [queue.lanes for queue in company]
+        for queue in company:
+            queue.lanes.company = lanes
 
     def stuck(self) -> list[tuple[str, int]]:
         """(member, lane) of those that have had deliveries for longer than they may without settling one."""
@@ -301,11 +312,11 @@ class Queue:
         }
         return list(found.items())
 
-    def crashed(self, member: str) -> None:
-        """A member is lost. Raises KafkaError when a cursor cannot be had."""
+    def crashed(self, member: str, *, alone: bool | None = None) -> None:
+        """A member is lost. `alone`: see `Lanes.crash`. Raises KafkaError when a cursor cannot be had."""
         self._ready()
         numbers = self.lanes.of(member)
-        crash = self.lanes.crash(member, self._failures)
+        crash = self.lanes.crash(member, self._failures, alone=alone)
         self._fail(crash.failed)
         self._give_back(crash.returned)
         for number in numbers:
@@ -313,9 +324,9 @@ class Queue:
             self.at[number].touch()
         self.give_all()
 
-    def left(self, member: str) -> None:
+    def left(self, member: str, *, alone: bool | None = None) -> None:
         """A member has said that it goes: what is open stays, and the first of it counts a delivery, if leaves count.
-        Raises KafkaError.
+        `alone`: see `Lanes.crash`. Raises KafkaError.
         """
         self._ready()
         numbers = self.lanes.of(member)
@@ -325,7 +336,7 @@ class Queue:
             self.lanes.release(member)
             self.give_all()
             return
-        leave = self.lanes.leave(member, self._failures)
+        leave = self.lanes.leave(member, self._failures, alone=alone)
         for number, piece, most in leave.failed:
             source = self.sources.get(piece.run.source)
             if source is not None and source.count(name_of(number), piece.ranges(), most):
@@ -440,6 +451,13 @@ class Queue:
     def close(self) -> None:
         """Nobody uses it any more."""
         self.gone = True
+        if self in self.company:
+            self.company.remove(self)
+            lanes = [queue.lanes for queue in self.company]
+            for queue in self.company:
+                queue.lanes.company = lanes
+            self.company = [self]
+            self.lanes.company = [self.lanes]
         for task in self._tasks:
             task.cancel()
         for each in self.at:

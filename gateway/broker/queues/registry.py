@@ -72,6 +72,7 @@ class Queues:
         self.named = self.served.named
         self.serving = self.served.serving
         self.of_group = self.served.of_group
+        self.bases_of = self.served.bases_of
 
     # -- found ------------------------------------------------------------------------------------------------------
 
@@ -178,6 +179,10 @@ class Queues:
         if before is not None:
             queue.follow(before)
         queue.news = self.more_lanes.of(topic)
+        if topic.queue is not None:
+            group = topic.queue.subscription
+            others = next((each for each in self._of_group(group) if each is not before), None)
+            queue.join(others.company if others is not None else [])
         self._live[topic.topic_id] = queue
         for _, its in read:
             its.holder = queue
@@ -252,12 +257,14 @@ class Queues:
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
         """A member of a classic group is gone: it has said so, or it was lost."""
-        for queue in self._of_group(group):
+        # before any of them lets go of what the member had
+        of_group = [(queue, queue.lanes.alone(member)) for queue in self._of_group(group)]
+        for queue, alone in of_group:
             try:
                 if crashed:
-                    queue.crashed(member)
+                    queue.crashed(member, alone=alone)
                 else:
-                    queue.left(member)
+                    queue.left(member, alone=alone)
             except KafkaError as error:
                 # nothing of what it had counts, and all of it is delivered again
                 queue.retire(f"a member went while a cursor could not be had: {error}")
@@ -320,9 +327,8 @@ class Queues:
             raise KafkaError(Error.INVALID_REQUEST, f"{why}: choose another name for the subscription.")
         there = self.node.catalog.get(name)
         if there is not None:
-            hint = (
-                f" It has {len(there.partitions)} lanes; CreatePartitions adds some." if there.queue else ""
-            )
+            adds = "`topics update-partitioned-topic` adds some"
+            hint = f" It has {len(there.partitions)} lanes; {adds}." if there.queue else ""
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.{hint}")
         return name
 

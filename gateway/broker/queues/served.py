@@ -64,6 +64,17 @@ class Served:
             served[over.name] = None
         return [topic for name in served if (topic := catalog.get(name)) is not None]
 
+    def bases_of(self, group: str) -> list[Topic]:
+        """The topics, without those of retries, whose messages a group is given by lanes. Raises StoreError."""
+        found: list[Topic] = []
+        for topic in self.of_group(group):
+            queue = topic.queue
+            if queue is not None:
+                ids = self._patterned.bases(queue) if queue.pattern else [queue.topic_id]
+                bases = [self._node.catalog.by_id(topic_id) for topic_id in ids]
+                found += [base for base in bases if base is not None]
+        return found
+
     def read(self, topic: Topic) -> Iterator[tuple[Topic, Subscription]]:
         """The topics that lanes are given records of, with the subscriptions on them: the base, and its retries; all
         bases that match a pattern, each once. Raises KafkaError.

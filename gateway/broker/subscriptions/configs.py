@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.policies import check_type
 from gateway.broker.subscriptions import letter_names
+from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.subscription import KEY_SHARED, Subscription
 from gateway.config import subscription_configs
 from gateway.config.group_configs import effective, validate
@@ -25,7 +27,6 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.node import Delivering
-    from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.config.group_configs import GroupConfig
 
 
@@ -161,6 +162,22 @@ class SubscriptionConfigs:
                 row = found
         return bool(row.queue) and self._node.catalog.get(row.queue) is not None
 
+    def of_new(
+        self, group: str, topic: Topic, overrides: Mapping[str, str], properties: Mapping[str, str]
+    ) -> GroupConfig:
+        """What a subscription comes to that is made on a topic, and says this of itself. Raises KafkaError."""
+        row = SubscriptionRow(
+            0,
+            group,
+            topic.name,
+            topic.topic_id,
+            0,
+            "",
+            overrides=dict(overrides),
+            properties=dict(properties),
+        )
+        return self.of(row)
+
     def on(self, group: str, topic: str) -> GroupConfig:
         """The same of a group on the topic of that name, where it may have no subscription yet. Raises KafkaError."""
         row = self._known.row(group, topic)
@@ -230,15 +247,22 @@ class SubscriptionConfigs:
                     Error.INVALID_CONFIG,
                     f"With what the subscription {group} of topic {row.topic} says of itself: {problem}",
                 )
-            consumers = self._consumers(row)
+            # pulsar.retry.letter.topic says whom it follows
+            its = effective({**new, **own}, settings) if own else after
+            self._check_allowed(row.topic, self.of(row), its)
+            consumers = self.consumers(row)
             if consumers:
-                # pulsar.retry.letter.topic says whom it follows
-                its = effective({**new, **own}, settings) if own else after
                 what = f"Subscription {group} of topic {row.topic}"
                 _check_fixed(what, self.of(row), its, consumers)
         return self._keep_out(group, retypes or before.retry_letter_topic != after.retry_letter_topic)
 
-    def _consumers(self, row: SubscriptionRow) -> int:
+    def _check_allowed(self, topic: str, before: GroupConfig, after: GroupConfig) -> None:
+        """Whether a subscription may become of another type. Raises KafkaError POLICY_VIOLATION."""
+        found = self._node.catalog.get(topic)
+        if found is not None and before.subscription.type != after.subscription.type:
+            check_type(self._node, self._node.catalog, found, after.subscription.type)
+
+    def consumers(self, row: SubscriptionRow) -> int:
         """How many consumers a subscription has, or will have: members that subscribe to its topic, or those of the
         group that reads its lanes. Raises KafkaError.
         """
@@ -300,8 +324,9 @@ class SubscriptionConfigs:
             changing.append((following, self._node.group_configs.overridden(group, {**base, **own})))
         changes = False
         for each, after in changing:
+            self._check_allowed(each.topic, each.config, after)
             what = f"Subscription {group} of topic {each.topic}"
-            if _check_fixed(what, each.config, after, self._consumers(each.row)):
+            if _check_fixed(what, each.config, after, self.consumers(each.row)):
                 changes = True
         return changes
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
-from gateway.broker.policies import check_subscriptions
+from gateway.broker.policies import check_subscriptions, check_type
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
 from gateway.broker.subscriptions.counted import Counted
@@ -81,11 +81,6 @@ class Subscriptions:
         # on their way out: their rows are no longer to be read
         self._deleting: set[tuple[str, bytes]] = set()
         self._next_id = rows.next_id(node.store)
-
-    @property
-    def next_id(self) -> int:
-        """The id of the next subscription that is made: it grows with each."""
-        return self._next_id
 
     # -- which there are ------------------------------------------------------------------------------------------
 
@@ -247,7 +242,7 @@ class Subscriptions:
         node = self.node
         current = node.topics.get(topic)
         try:
-            self.check_room(current)
+            self.check_new(current, self.configs.of_new(group, current, overrides, properties))
             if starts is None:
                 starts = await self.starts(current, node.group_configs.get(group))
             # whoever gave them may have seen the topic before it grew, or one of that name before it
@@ -266,11 +261,21 @@ class Subscriptions:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
         return found
 
-    def check_room(self, topic: Topic) -> None:
-        """Whether a topic may have one more subscription. Raises KafkaError POLICY_VIOLATION, StoreError."""
-        check_subscriptions(
-            self.node, self.node.catalog, topic, rows.of_topic(self.node.store, topic.topic_id)
-        )
+    def check_new(self, topic: Topic, config: GroupConfig) -> None:
+        """Whether a topic may have one more subscription, of such a kind. Raises KafkaError POLICY_VIOLATION,
+        StoreError.
+        """
+        node = self.node
+        check_type(node, node.catalog, topic, config.subscription.type)
+        check_subscriptions(node, node.catalog, topic, rows.of_topic(node.store, topic.topic_id))
+
+    def consumers(self, topic: Topic) -> int:
+        """How many consumers all subscriptions of a topic have together. Raises KafkaError; Loading."""
+        try:
+            found = self.of_topic(topic.topic_id)
+        except StoreError as error:
+            raise from_store(error) from error
+        return sum([self.configs.consumers(row) for row in found])
 
     async def make_retries(self, group: str, topic: str, retries: str) -> None:
         """Make the RETRY topic of a group on a topic, with the group's subscription on it, in one commit.

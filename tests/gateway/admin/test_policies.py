@@ -191,7 +191,11 @@ def test_one_value_is_set_shown_and_taken_back(serve: Serve, form: Form, level: 
     serve(test)
 
 
-ANOTHER: dict[Kind, tuple[Any, Any]] = {Kind.NUMBER: (7, 0), Kind.FLAG: (True, False)}
+ANOTHER: dict[Kind, tuple[Any, Any]] = {
+    Kind.NUMBER: (7, 0),
+    Kind.FLAG: (True, False),
+    Kind.NAMES: (["Shared", "Failover"], ["Key_Shared"]),
+}
 
 
 @pytest.mark.parametrize("form", SCALARS, ids=by_verb)
@@ -202,7 +206,7 @@ def test_wrong_values_change_nothing(serve: Serve, form: Form) -> None:
         for level in form.levels:
             path = f"{N if level is Level.NAMESPACE else P}/{form.segment_at(level)}"
             assert await ask(admin, "POST", path, good) == (204, None)
-            for wrong in (None, -2, 1.5, "7", [7], {"value": 7}, 2**31):
+            for wrong in (None, -2, 1.5, "7", [7], ["shared"], {"value": 7}, 2**31):
                 status, said = await ask(admin, "POST", path, wrong)
                 assert status == 412, wrong
                 assert f"The {form.title} is " in said["reason"]
@@ -223,5 +227,46 @@ def test_a_limit_that_is_reached_is_told(serve: Serve) -> None:
         status, said = await ask(admin, "PUT", f"{P}/subscription/b")
         assert status == 412
         assert said["reason"].startswith("Topic shop.eu.orders may have no more than 1 subscriptions")
+
+    serve(test)
+
+
+def test_time_to_live_of_a_topic_is_in_the_query(serve: Serve) -> None:
+    """As Pulsar's clients send it."""
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert await ask(admin, "POST", f"{P}/messageTTL?messageTTL=3600") == (204, None)
+        assert await ask(admin, "GET", f"{P}/messageTTL") == (200, 3600)
+        for wrong in ("-1", "x", "1e3", str(2**31)):
+            status, said = await ask(admin, "POST", f"{P}/messageTTL?messageTTL={wrong}")
+            assert (status, said["reason"][:20]) == (412, "The message ttl is a")
+        assert await ask(admin, "GET", f"{P}/messageTTL?applied=true") == (200, 3600)
+
+    serve(test)
+
+
+def test_kafkas_limit_is_a_time_to_live_in_force(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert await ask(admin, "GET", f"{P}/messageTTL?applied=true") == (200, 0)
+        await admin.broker.topics.configure("shop.eu.orders", lambda old: {"retention.ms": "90001"})
+        assert await ask(admin, "GET", f"{P}/messageTTL") == (200, None)
+        assert await ask(admin, "GET", f"{P}/messageTTL?applied=true") == (200, 91)
+
+    serve(test)
+
+
+def test_a_policy_leaves_all_else_that_is_set(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await admin.broker.topics.configure("shop.eu.orders", lambda old: {"durability": "fsync"})
+        for path, limit in ((N, "maxSubscriptionsPerTopic"), (P, "maxConsumers")):
+            assert await ask(admin, "POST", f"{path}/{limit}", 5) == (204, None)
+            assert await ask(admin, "POST", f"{path}/retention", DAY) == (204, None)
+            assert await ask(admin, "DELETE", f"{path}/retention") == (204, None)
+            assert await ask(admin, "GET", f"{path}/{limit}") == (200, 5)
+        topic = admin.broker.topics.get("shop.eu.orders")
+        assert topic.configs == {"durability": "fsync", "pulsar.max.consumers": "5"}
 
     serve(test)

@@ -91,6 +91,9 @@ class FakeSubscriptions:
         self.deleted.append((group, topic_id))
         return 1
 
+    def consumers(self, topic: Topic) -> int:
+        return 0
+
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
         self.gone.append((group, member, graceful))
 
@@ -104,6 +107,9 @@ def listing(broker: FakeBroker) -> list[Listed]:
 
 class FakeQueues:
     """There are no queue topics; what they would have been told of groups."""
+
+    def bases_of(self, group: str) -> list[Topic]:
+        return []
 
     def __init__(self) -> None:
         self.told: list[tuple[str, ...]] = []

@@ -14,6 +14,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.wire.errors import Error
 from semantics.names import DEFAULT, Namespace
+from semantics.policies import POLICIES
 from tests.gateway.broker.subscriptions.world import World, run
 
 SHOP = Namespace("shop", "eu")
@@ -28,11 +29,9 @@ async def say(world: World, level: str, name: str, value: str | None, topic: str
     elif level == "topic":
         await world.broker.topics.configure(topic, lambda old: dict(said))
     else:
-        broker = {
-            "pulsar.max.topics": "maxTopicsPerNamespace",
-            "pulsar.max.subscriptions": "maxSubscriptionsPerTopic",
-        }
-        await world.broker.broker_configs.alter("", lambda old: {broker[name]: value} if value else {})
+        setting = POLICIES[name].setting
+        assert setting is not None
+        await world.broker.broker_configs.alter("", lambda old: {setting: value} if value else {})
 
 
 def refused(error: pytest.ExceptionInfo[KafkaError]) -> str:
@@ -187,5 +186,43 @@ def test_those_who_come_at_once_are_counted(folder: Path | None) -> None:
             return_exceptions=True,
         )
         assert len([each for each in made if isinstance(each, KafkaError)]) == 3
+
+    run(test, folder)
+
+
+# -- types -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["topic", "namespace", "broker"])
+def test_only_allowed_types_are_made_and_none_becomes_another(folder: Path | None, level: str) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await world.subscribe("old")
+        await say(world, level, "pulsar.subscription.types.enabled", "Key_Shared")
+        await world.crash()
+        subscriptions, queues = world.broker.subscriptions, world.broker.queues
+        shared = {"pulsar.subscription.type": "shared"}
+        for attempt in (
+            lambda: subscriptions.ensure("g", "t"),
+            lambda: subscriptions.make("g", "t", [0], {}, shared),
+            lambda: queues.make("t", "g", 2, {}),
+            lambda: queues.make_over("g", "t.*", 2, shared, "earliest"),
+        ):
+            with pytest.raises(KafkaError) as error:
+                await attempt()
+            assert "Topic t takes no Shared subscriptions, only: Key_Shared" in refused(error)
+        await world.configure("k", pulsar__subscription__type="key_shared")
+        await world.subscribe("k")
+        # of a subscription that is there, and of its group
+        with pytest.raises(KafkaError) as error:
+            await world.configure("k", pulsar__subscription__type="shared")
+        refused(error)
+        with pytest.raises(KafkaError) as error:
+            await subscriptions.configs.alter_properties("k", "t", shared)
+        refused(error)
+        await subscriptions.ensure("old", "t")
+        await subscriptions.configs.alter_properties("old", "t", {"pulsar.nack.delay.ms": "5"})
+        await say(world, level, "pulsar.subscription.types.enabled", None)
+        await world.configure("k", pulsar__subscription__type="shared")
 
     run(test, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from semantics.names import DEFAULT
 from semantics.retention import Hold
 from semantics.subscriptions.states import Ending
 from store.api import Trim
+from tests.gateway.broker.queues.reading import Client, FailingStore, at_of
 from tests.gateway.broker.retained import DAY, SMALL, idle, kept, later, put, span, subscribed
 from tests.gateway.broker.subscriptions.world import RELEASE, World, run
 
@@ -327,3 +329,80 @@ def test_pulsars_retention_takes_what_is_acknowledged_at_once_and_nothing_else(
 
 
 # -- what happens meanwhile --------------------------------------------------------------------------------------------
+
+
+async def held_back(world: World) -> FailingStore:
+    """The world goes on, over a store whose commits may wait."""
+    store = FailingStore(world.store)
+    world.broker.subscriptions.stop()
+    world.broker.subscriptions.close()
+    await world.start(store)
+    return store
+
+
+async def turns() -> None:
+    for _ in range(40):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("limit", [{"pulsar__retention__ms": "3000"}, {"pulsar__retention__bytes": "1"}, {}])
+def test_a_subscription_that_is_on_its_way_to_the_disk_finds_everything(
+    folder: Path | None, limit: dict[str, str]
+) -> None:
+    async def test(world: World) -> None:
+        store = await held_back(world)
+        await world.topic("t", 1, **SMALL, **limit)
+        await put(world, 5)
+        await world.pass_time(8 * DAY)
+        await world.configure("g", share__auto__offset__reset="earliest")
+        store.holding = True
+        made = asyncio.ensure_future(world.broker.subscriptions.ensure("g", "t"))
+        await turns()
+        applied = asyncio.ensure_future(world.broker.retention.apply())
+        await turns()
+        assert store.held
+        store.let_go()
+        at = (await made).partition(0)
+        await applied
+        assert span(world) == (0, 5)
+        assert list(await world.fetch(at)) == [0, 1, 2, 3, 4]
+
+    run(test, folder)
+
+
+def test_a_change_that_was_answered_counts_in_the_round_under_way(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        store = await held_back(world)
+        await world.topic("t", 1, **SMALL, pulsar__retention__ms="0", pulsar__retention__bytes="0")
+        await put(world, 5)
+        await world.pass_time(1000)
+        ever = {"pulsar.retention.ms": "-1", "pulsar.retention.bytes": "-1"}
+        store.holding = True
+        changed = asyncio.ensure_future(world.broker.topics.configure("t", lambda old: {**old, **ever}))
+        await turns()
+        applied = asyncio.ensure_future(world.broker.retention.apply())
+        await turns()
+        store.let_go()
+        await changed
+        await applied
+        assert span(world) == (0, 5)
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_lanes_hold_stays_also_after_a_restart(folder: Path | None, restart: bool) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, **SMALL, retention__ms="3000")
+        await world.configure("g", share__auto__offset__reset="earliest")
+        await world.broker.queues.make("t", "g", 1, {})
+        await put(world, 5)
+        assert len(await Client(world).read()) == 5
+        if restart:
+            await world.crash()
+        await world.pass_time(10_000)
+        await world.broker.retention.apply()
+        assert span(world) == (0, 5)
+        assert at_of(world).lane.opened == 5
+
+    run(test, folder)

@@ -146,6 +146,7 @@ class Meanwhile(Retention):
             effective=broker.effective,
             in_use=broker.runtimes,
             unfolds_to=broker.decompression_limit,
+            load_lanes=broker.load_lanes,
         )
 
     async def _expire(self, *args: Any) -> None:

@@ -59,6 +59,24 @@ def body(minutes: int, megabytes: int) -> dict[str, int]:
             "Set the max subscriptions per topic of topic orders. It is 3.",
         ),
         (
+            "namespaces set-message-ttl shop/eu -ttl 2h", "POST", "namespaces/shop/eu/messageTTL", 7200,
+            "Set the message ttl of namespace shop/eu. It is 7200 seconds.",
+        ),
+        (
+            "topicPolicies set-message-ttl orders -t 90", "POST",
+            ORDERS.replace("retention", "messageTTL?messageTTL=90"), None,
+            "Set the message ttl of topic orders. It is 90 seconds.",
+        ),
+        (
+            "topics set-max-consumers orders -c 0", "POST", ORDERS.replace("retention", "maxConsumers"), 0,
+            "Set the max consumers of topic orders. It is without a limit.",
+        ),
+        (
+            "namespaces set-subscription-types-enabled shop/eu -t Shared,Key_Shared", "POST",
+            "namespaces/shop/eu/subscriptionTypesEnabled", ["Shared", "Key_Shared"],
+            "Set the subscription types enabled of namespace shop/eu. It is Shared, Key_Shared.",
+        ),
+        (
             "namespaces remove-retention shop/eu", "DELETE", EU, None,
             "Removed the retention of namespace shop/eu: the gateway's settings count.",
         ),

@@ -151,6 +151,7 @@ OURS = {
     "log.level",
     "memory.connection.max.bytes",
     "memory.max.bytes",
+    "message.expiry.check.interval.ms",
     "metrics.topics",
     # Kafka has it, and keeps it to itself
     "producer.id.expiration.check.interval.ms",

@@ -275,6 +275,20 @@ class Model:
         self.trimmed(before)
         return taken
 
+    def expire_open(self, first: int, end: int, keep: Sequence[int] = ()) -> int:
+        known = max(self.messages, default=self.start - 1) + 1
+        taken = 0
+        for offset in range(max(first, self.start), end):
+            if self.state(offset) in (AVAILABLE, BACKOFF, "UNREAD") and offset not in keep:
+                taken += 1
+                self.messages[offset] = Message(DONE, from_log=False)
+        self.expired += taken
+        if end > known and self.read == known:
+            # what was read again ends there
+            self.read = end
+        self._advance()
+        return taken
+
     def skip(self, count: int, end: int) -> int:
         skipped = 0
         for offset in range(self.start, end):

@@ -305,6 +305,14 @@ class Machine(Compared):
         if held is None:
             assert self.cursor.expire(before) == self.model.expire(before)
 
+    @rule(skipped=st.sampled_from([0, 0, 3]), part=st.integers(0, 20), kept=st.sets(st.integers(0, 20)))
+    def expire_open(self, skipped: int, part: int, kept: set[int]) -> None:
+        """A time to live, which spares what was due not long ago: that was read."""
+        first = min(self.model.start + skipped, self.cursor.known)
+        end = min(first + part, self.log_end)
+        keep = [offset for offset in sorted(first + each for each in kept) if offset < self.cursor.known]
+        assert self.cursor.expire_open(first, end, keep) == self.model.expire_open(first, end, keep)
+
     @rule(count=st.sampled_from([0, 1, 3, 1000]))
     def skip(self, count: int) -> None:
         assert self.cursor.skip(count, self.log_end) == self.model.skip(count, self.log_end)

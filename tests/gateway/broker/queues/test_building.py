@@ -343,7 +343,8 @@ def test_what_there_was_no_room_for_is_cut_again(room: int) -> None:
         for lane in (2, 0, 1):
             built = await build(partition, every(lane, 60), builder=builder, sharing=Of(lane))
             assert built.values == [b"%d" % n for n in range(lane, 60, 3)]
-        assert builder.dealt.room > room - 2_000
+            # a batch that is cut stays until the next is, whatever it takes
+            assert builder.dealt.room > -1_000
 
     run(test)
 

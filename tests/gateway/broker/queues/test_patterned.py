@@ -155,7 +155,7 @@ def test_what_cannot_be_made_is_refused_with_words() -> None:
         assert "orders-eu is shared auto_split, and the queue topic is key_shared" in str(error.value)
         await over(world)
         why = await refused(world, Error.TOPIC_ALREADY_EXISTS)
-        assert f"It is over {PATTERN!r} and has 1 lanes; CreatePartitions adds some." in why
+        assert f"It is over {PATTERN!r} and has 1 lanes; `topics update-partitioned-topic` adds some." in why
         with pytest.raises(KafkaError) as error:
             await world.broker.queues.make("orders-eu", "g", 1)
         assert "served by the lanes of g-QUEUE" in str(error.value)
@@ -412,3 +412,44 @@ def test_retries_that_an_administrator_makes_are_read() -> None:
         assert values(await client.read()) == [b"again"]
 
     run(test)
+
+
+def test_a_group_has_its_queue_topic_though_nothing_matches(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        made = await over(world, 2)
+        assert world.broker.queues.of_group("g") == [made]
+        assert world.broker.queues.of_group("h") == []
+
+    run(test, folder)
+
+
+def test_a_topic_that_comes_brings_its_durability() -> None:
+    async def test(world: World) -> None:
+        await world.topic("orders-eu")
+        await over(world)
+        queue = queue_of(world, NAME)
+        assert not queue.fsync
+        await world.topic("orders-us", durability="fsync")
+        await world.settled()
+        assert queue_of(world, NAME) is queue
+        assert queue.fsync
+
+    run(test)
+
+
+def test_subscriptions_in_use_are_no_longer_of_lanes_when_these_are_deleted(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic("orders-eu")
+        await over(world, pulsar__subscription__type="key_shared")
+        live = world.subscription(topic="orders-eu")
+        assert live.row.queue == NAME
+        await world.broker.topics.delete(NAME)
+        for _ in range(3):
+            await world.settled()
+        live = world.subscription(topic="orders-eu")
+        assert (live.row.queue, live.row.selector) == ("", b"")
+        await world.crash()
+        live = world.subscription(topic="orders-eu")
+        assert (live.row.queue, live.row.selector) == ("", b"")
+
+    run(test, folder)

@@ -91,7 +91,7 @@ def test_it_is_made_once() -> None:
     async def test(world: World) -> None:
         await queued(world, 2)
         why = await refused(world, Error.TOPIC_ALREADY_EXISTS, "t", "g", 2)
-        assert "It has 2 lanes; CreatePartitions adds some." in why
+        assert "It has 2 lanes; `topics update-partitioned-topic` adds some." in why
         assert world.subscription().row.queue == NAME
         # nothing of the first was lost
         await world.produce(b"a")

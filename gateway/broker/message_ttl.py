@@ -1,0 +1,283 @@
+"""Time to live: what no consumer has acknowledged for so long is settled for it, and counted.
+
+Age counts from when a record was sent or is due, the later of both. What is in hand, delayed or dying is not touched:
+it goes when it comes back, when its delay has been over for so long, to its dead letters. Plain consumer groups have
+no cursors here, and read what is in the log.
+
+Timestamps say where in a log the old end: everything before the first record that is young enough. A record without a
+timestamp is as old as those around it. Delays lie in headers, and nobody has looked at those of what no dispatcher has
+come to: so each segment is looked through once, and where it has delays that are not over for long enough the cursor is
+led through it batch by batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.broker import offsets_by_time
+from gateway.broker.delays_ahead import SLICE, DelaysAhead
+from gateway.broker.errors import KafkaError
+from gateway.broker.loading import load, until_loaded
+from gateway.broker.subscriptions import rows, telling
+from gateway.broker.subscriptions.stored import walk
+from gateway.wire.batch import BatchError
+from semantics.retention import Latest, Look
+from semantics.subscriptions.rows import RowError
+from store.api import Corrupt, StoreError, of_partition
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.clock_watch import ClockWatch
+    from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.registry import Subscriptions
+    from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.subscriptions.stored import Stored
+    from semantics.subscriptions.cursor import Cursor
+    from store.api import SegmentInfo
+
+log = logging.getLogger("magnetar.ttl")
+
+_SLICE = 100
+"""Topics that are looked at before others have their turn."""
+
+
+class _Old(NamedTuple):
+    """What is old of one partition."""
+
+    number: int
+    """of the partition"""
+    partition: int
+    """the store's id"""
+    end: int
+    """the first record that is not, or the end of the log"""
+    since: int
+    """ms since 1970: what was due later stays"""
+    begin: int
+    """where the first subscription stands"""
+    longest: int
+    """of delays, in ms"""
+    retry: bool
+    """it is a RETRY topic, whose records have delays of their own"""
+
+
+class MessageTtl:
+    """A job of housekeeping."""
+
+    def __init__(
+        self,
+        node: Delivering,
+        *,
+        watch: ClockWatch,
+        catalog: Catalog,
+        subscriptions: Subscriptions,
+        ttl_of: Callable[[Topic], int],
+        load_lanes: Callable[[Topic, str], None],
+    ) -> None:
+        """`ttl_of` says a topic's time to live in ms, 0 for none; `load_lanes` has the lanes that serve a group's
+        subscription on a topic say what they hold of it.
+        """
+        self._node = node
+        self._watch = watch
+        self._catalog = catalog
+        self._subscriptions = subscriptions
+        self._ttl_of = ttl_of
+        self._load_lanes = load_lanes
+        self.delays = DelaysAhead(
+            lambda partition: node.store.log(partition), node.clock, node.decompression_limit
+        )
+
+    async def apply(self) -> None:
+        """Settle what has become too old, of all topics."""
+        seen: set[int] = set()
+        count = 0
+        async for topic in self._catalog.every():
+            count += 1
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
+            # the clock may have jumped meanwhile
+            ttl = self._ttl_of(topic) if self._watch.trusted else 0
+            if ttl <= 0 or topic.queue is not None:
+                continue
+            try:
+                await self._topic(topic, ttl, seen)
+            except (KafkaError, StoreError, BatchError, RowError, KeyError, IndexError) as error:
+                # it was deleted meanwhile, or cannot be read: others are not to wait for it
+                log.info("time to live is put off", extra={"topic": topic.name, "reason": str(error)})
+        self.delays.keep(seen)
+
+    async def _topic(self, topic: Topic, ttl: int, seen: set[int]) -> None:
+        subscribed: list[SubscriptionRow] = []
+        longest = 0
+        async for row in self._subscriptions.each_of_topic(topic.topic_id):
+            subscribed.append(row)
+            longest = max(longest, self._subscriptions.configs.of(row).subscription.max_delay_ms)
+        if not subscribed:
+            return
+        retry = self._subscriptions.configs.retries_into(topic.name) is not None
+        loading = load(self._node.store, map(of_partition, topic.partitions))
+        if loading is not None:
+            await loading
+        for index, partition in enumerate(topic.partitions):
+            begin = min([self._start(row, index, partition) for row in subscribed])
+            since = self._node.clock.wall_ms() - ttl
+            if begin >= self._node.store.log(partition).end_offset:
+                continue
+            end = await self._first_young(topic, index, since)
+            if begin >= end:
+                continue
+            seen.add(partition)
+            self.delays.forget(partition, self._node.store.log(partition).start_offset)
+            old = _Old(index, partition, end, since, begin, longest, retry)
+            taken = 0
+            for row in subscribed:
+                taken += await self._subscription(topic, row, old)
+            if taken:
+                log.info(
+                    "messages expired",
+                    extra={"topic": topic.name, "partition": index, "messages": taken, "ttl_ms": ttl},
+                )
+
+    def _start(self, row: SubscriptionRow, index: int, partition: int) -> int:
+        """Where a subscription stands, in memory or stored. Raises StoreError, RowError."""
+        subscription = self._subscriptions.in_use(row.group, row.topic_id)
+        at = subscription.partitions.get(index) if subscription is not None else None
+        if at is not None and at.cursor is not None:
+            return at.cursor.start
+        store = self._node.store
+        stands = rows.stands(store, rows.prefix(row.id, partition))
+        begin = store.log(partition).start_offset
+        return max(stands.start, begin) if stands is not None else begin
+
+    async def _first_young(self, topic: Topic, index: int, since: int) -> int:
+        """The first record that is not older than that, or the end of the log. Raises KafkaError, StoreError,
+        BatchError, KeyError.
+        """
+        node = self._node
+        partition = await until_loaded(partial(node.in_use.partition, topic, index))
+        end = partition.high_watermark
+        found = await offsets_by_time.first_at_or_after(partition, since, node.decompression_limit)
+        if found is not None:
+            end = min(end, found[1])
+        for segment in partition.log.segments():
+            if segment.max_timestamp < 0 and segment.created_at >= since:
+                # nothing says how old they are but their file
+                return min(end, segment.base_offset)
+        return end
+
+    # -- one subscription -------------------------------------------------------------------------------------------
+
+    async def _subscription(self, topic: Topic, row: SubscriptionRow, old: _Old) -> int:
+        """Settle what is old of a subscription, durably: how many there were."""
+        if self._start(row, old.number, old.partition) >= old.end:
+            return 0
+        self._load_lanes(topic, row.group)
+        subscription = self._subscriptions.by_id(row.group, row.topic_id)
+        if subscription is None or subscription.id != row.id:
+            return 0
+        used = old.number in subscription.partitions
+        at = subscription.partition(old.number)
+        cursor = at.ready()
+        # what is due by now is due, whoever would have looked
+        at.tick()
+        taken = 0
+        async for first, end, plain in self._stretches(cursor, old):
+            if not self._valid(at, cursor) or cursor.needs_due is not None or first > cursor.known:
+                break
+            if plain:
+                taken += cursor.expire_open(first, end)
+                at.touch()
+                continue
+            some = await self._slowly(at, cursor, first, end, old)
+            taken += some or 0
+            if some is None:
+                break
+        if taken:
+            await self._node.write(())
+        if not used and at.cursor is not None:
+            at.subscription.let_go(at.index)
+        return taken
+
+    async def _stretches(self, cursor: Cursor, old: _Old) -> AsyncIterator[tuple[int, int, bool]]:
+        """The old part of the log as (first, end, whether nothing in it is delayed or was not long ago). Raises
+        StoreError, IndexError.
+        """
+        for segment in self._node.store.log(old.partition).segments():
+            first, end = max(segment.base_offset, cursor.start), min(segment.next_offset, old.end)
+            if first >= end:
+                continue
+            latest = self._latest(segment, old)
+            if latest is None or not (latest.complete or latest.due >= old.since):
+                look = Look(segment, old.since)
+                await self.delays.look(old.partition, look, old.begin, old.longest, old.retry)
+                latest = self._latest(segment, old)
+            yield first, end, latest is not None and latest.complete and latest.due < old.since
+
+    def _latest(self, segment: SegmentInfo, old: _Old) -> Latest | None:
+        return self.delays.latest(old.partition, segment, old.begin, old.longest)
+
+    @staticmethod
+    def _valid(at: SubscriptionPartition, cursor: Cursor) -> bool:
+        """Whether the cursor still is the one that counts: others had their turn."""
+        return at.cursor is cursor and not at.gone and not at.partition.stale
+
+    async def _slowly(
+        self, at: SubscriptionPartition, cursor: Cursor, first: int, end: int, old: _Old
+    ) -> int | None:
+        """The same for what has delays: the cursor reads it first, and what was due not long ago stays. None when it
+        came no further. Raises StoreError, IndexError.
+        """
+        taken = 0
+        position = min(first, cursor.read)
+        while position < end:
+            try:
+                data = at.partition.log.read(position, SLICE)
+                if not isinstance(data, list):
+                    data = await data
+            except Corrupt:
+                # the reader's business, and the policy's for damage
+                return None
+            stored = [each for each in walk(data, position) if each.base < end]
+            if not stored:
+                return None
+            young = await self.delays.due_since(stored, old.since, old.longest, old.retry)
+            if not await self._read_on(at, cursor, stored[-1].next, stored):
+                return None
+            stop = min(stored[-1].next, end)
+            taken += cursor.expire_open(max(first, position), stop, young)
+            at.touch()
+            position = stored[-1].next
+            await asyncio.sleep(0)
+            if not self._valid(at, cursor):
+                return None
+        return taken
+
+    async def _read_on(
+        self, at: SubscriptionPartition, cursor: Cursor, until: int, stored: Iterable[Stored]
+    ) -> bool:
+        """Tell the cursor of batches that it has not looked at. Whether it has by now."""
+        scanner, clock = at.reader.scanner, self._node.clock
+        prepared = -1
+        while self._valid(at, cursor) and cursor.needs_due is None:
+            offset = cursor.read
+            ahead = [each for each in stored if each.next > offset]
+            if offset >= until or not ahead:
+                return True
+            wall = clock.wall_ms()
+            slow = telling.first_slow(at, scanner, ahead, offset, wall)
+            if slow == 0 and prepared != ahead[0].base:
+                prepared = ahead[0].base
+                await scanner.prepare(at, ahead[0], at.key_shared, wall)
+                continue
+            if slow:
+                del ahead[slow:]
+            cursor.feed(telling.told(at, scanner, ahead, offset, wall), clock.monotonic_ms(), wall)
+            at.touch()
+            if cursor.read == offset:
+                return False
+            await asyncio.sleep(0)
+        return False

@@ -1,0 +1,56 @@
+"""Damage in the log of a topic whose records lanes were given already."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.broker.queues.just_read import JustRead
+from store.api import Corrupt
+from tests.gateway.broker.queues.reading import KINDS, Client, queue_of, queued
+from tests.gateway.broker.subscriptions.disk import Disk
+from tests.gateway.broker.subscriptions.world import World, run
+
+
+async def given(world: World, damaged: tuple[int, int]) -> Client:
+    """Five records of a batch each, which a lane was given, and then some are damaged."""
+    for n in range(5):
+        await world.produce(b"%d" % n, key=b"k%d" % n)
+    client = Client(world)
+    await client.poll()
+    await world.settled()
+    # nothing of them is in memory
+    queue_of(world).builder.just_read = JustRead()
+    partition = world.at().partition
+    disk = Disk(partition.log)
+    disk.damaged, disk.cold = damaged, False
+    partition.log = disk
+    return client
+
+
+@KINDS
+@pytest.mark.parametrize("damaged", [(0, 1), (2, 4), (4, 5)])
+def test_with_skip_a_lane_is_led_past_it(kind: str, damaged: tuple[int, int]) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind)
+        await world.broker.topics.configure("t", lambda old: {**old, "corrupt.message.policy": "skip"})
+        client = await given(world, damaged)
+        found = await client.read()
+        assert list(found.values()) == [b"%d" % n for n in range(5) if not damaged[0] <= n < damaged[1]]
+        # a client learns of the end from an empty batch
+        await client.commit(offset=5)
+        assert world.at().ready().start == 5
+
+    run(test)
+
+
+@KINDS
+def test_without_it_what_lies_before_comes_and_then_the_error(kind: str) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind)
+        client = await given(world, (3, 4))
+        assert list((await client.poll()).values()) == [b"0", b"1", b"2"]
+        for _ in range(3):
+            with pytest.raises(Corrupt):
+                await client.poll()
+
+    run(test)
