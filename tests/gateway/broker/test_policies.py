@@ -81,9 +81,8 @@ def test_topics_that_are_on_their_way_count(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await say(world, "namespace", "pulsar.max.topics", "3")
         await world.topic("t")
-        made = await asyncio.gather(
-            *[world.topic(name) for name in "abc"], world.broker.topics.grow("t", 2), return_exceptions=True
-        )
+        grown = world.broker.topics.grow("t", 2)
+        made = await asyncio.gather(grown, *[world.topic(name) for name in "abc"], return_exceptions=True)
         assert len([each for each in made if isinstance(each, KafkaError)]) == 2
         assert await world.broker.catalog.partition_counts() == {DEFAULT: 3}
         # those that were refused are no longer on their way

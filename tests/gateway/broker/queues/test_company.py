@@ -10,11 +10,11 @@ from tests.gateway.broker.queues.reading import KINDS, Client, given, queue_of, 
 from tests.gateway.broker.subscriptions.world import World, run
 
 
-async def two(world: World, kind: str) -> None:
-    """The group's subscriptions on t and u, whose messages die with their third failure; a lane of each."""
-    await queued(world, kind=kind, limit=3)
+async def two(world: World, kind: str, limit: int = 3) -> None:
+    """The group's subscriptions on t and u, whose messages die with so many failures; a lane of each."""
+    await queued(world, kind=kind, limit=limit)
     await world.topic("u", 1)
-    said = {"pulsar.subscription.type": kind, "pulsar.max.redeliver.count": "2"}
+    said = {"pulsar.subscription.type": kind, "pulsar.max.redeliver.count": str(limit - 1)}
     await world.broker.queues.make("u", "g", 1, said)
     for _ in range(3):
         await world.settled()
@@ -29,11 +29,12 @@ async def dead(world: World, topic: str) -> list[bytes | None]:
 @KINDS
 @pytest.mark.parametrize("poisoned", ["t", "u"])
 @pytest.mark.parametrize("crashed", [True, False])
+@pytest.mark.parametrize("limit", [1, 2, 3])
 def test_what_was_with_a_poisonous_message_of_another_topic_does_not_die_of_it(
-    folder: Path | None, kind: str, poisoned: str, crashed: bool
+    folder: Path | None, kind: str, poisoned: str, crashed: bool, limit: int
 ) -> None:
     async def test(world: World) -> None:
-        await two(world, kind)
+        await two(world, kind, limit)
         innocent = "t" if poisoned == "u" else "u"
         await world.produce(b"1", topic=innocent, key=b"innocent")
         await world.produce(b"666", b"7", topic=poisoned, key=[b"poison", b"x"])

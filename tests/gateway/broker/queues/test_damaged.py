@@ -54,3 +54,28 @@ def test_without_it_what_lies_before_comes_and_then_the_error(kind: str) -> None
                 await client.poll()
 
     run(test)
+
+
+@KINDS
+def test_what_lies_before_it_in_another_partition_comes_first(kind: str) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind, partitions=2)
+        for index in (0, 1):
+            await world.produce(b"%d" % index, key=b"k", index=index)
+        client = Client(world)
+        await client.poll()
+        await world.settled()
+        queue = queue_of(world)
+        queue.builder.just_read = JustRead()
+        lane = queue.at[0].lane
+        first, second = (piece.run.source for piece in lane.readable(0, 2))
+        partition = queue.sources[second].at.partition
+        disk = Disk(partition.log)
+        disk.damaged, disk.cold = (0, 1), False
+        partition.log = disk
+        (value,) = (await client.poll()).values()
+        assert value == b"%d" % queue.sources[first].at.index
+        with pytest.raises(Corrupt):
+            await client.poll()
+
+    run(test)
