@@ -78,7 +78,7 @@ class Names:
         metadata = self.metadata(topic, partition, offset, seek=seek)
         if len(metadata) <= limit:
             return offset, metadata
-        said = self._said[topic, partition]
+        said = self._said.get((topic, partition), {})
         # a commit just behind a name, or just before it, has the most for its length
         places = sorted({place for at in said for place in (at, at + 1) if place < offset})
         low, high = 0, len(places)

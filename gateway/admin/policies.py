@@ -52,8 +52,11 @@ def said(form: Form, body: object) -> dict[str, str]:
         if not isinstance(body, dict):
             example = ", ".join(f'"{field.json}": {_EXAMPLES[field.policy.kind]}' for field in form.fields)
             raise RefusedError(400, f"The body is an object: {{{example}}}.")
-        # what is missing is 0, as Pulsar's clients mean it
-        values = {field.json: body.get(field.json, 0) for field in form.fields}
+        missing = next((field.json for field in form.fields if field.json not in body), None)
+        if missing is not None:
+            # 0 may mean that nothing is kept: nobody says that by a key that is misspelt
+            raise RefusedError(412, f"The body says nothing of {missing}.")
+        values = {field.json: body[field.json] for field in form.fields}
     else:
         values = {"": body}
     for field in form.fields:

@@ -107,7 +107,7 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--pattern", metavar="REGEX",
-    help="In place of a topic, with --lanes: all topics of the namespace whose whole name matches, also those to come. "
+    help="In place of a topic, with --lanes: topics of public/default whose whole name matches, also those to come. "
     "The queue topic is called <subscription>-QUEUE.",
 )  # fmt: skip
 @common

@@ -60,6 +60,30 @@ def test_what_is_said_while_a_commit_is_on_its_way_is_said_with_the_next() -> No
     assert names.metadata(T, 0, 20) == "ack1;a=40"
 
 
+def test_a_nack_that_is_said_behind_an_ack_on_its_way_stays() -> None:
+    names = Names()
+    names.ack(T, 0, 17)
+    assert names.fit(T, 0, 10) == (10, "ack1;a=17")
+    names.nack(T, 0, 17)
+    names.committed(T, 0, 10)
+    assert names.fit(T, 0, 18) == (18, "ack1;n=17")
+
+
+def test_what_was_on_its_way_is_forgotten_with_the_partition() -> None:
+    names = Names()
+    names.ack(T, 0, 17)
+    assert names.metadata(T, 0, 10) == "ack1;a=17"
+    names.lost(T, 0)
+    names.ack(T, 0, 17)
+    names.committed(T, 0, 10)
+    assert names.metadata(T, 0, 10) == "ack1;a=17"
+
+
+def test_a_limit_below_a_seek_is_refused() -> None:
+    with pytest.raises(TooManyError, match="0 names"):
+        Names().fit(T, 0, 5, seek=True, limit=3)
+
+
 def test_runs_are_short() -> None:
     names = Names()
     for offset in (*range(100, 200), *range(300, 400), 402):

@@ -26,7 +26,7 @@ from store.api import Corrupt, Durability, Outcome, Piece, Store, StoreError
 from store.pending import Asking, Pending, drive
 
 if TYPE_CHECKING:
-    from gateway.broker.queues.dealing import Dealing
+    from gateway.broker.queues.queue_port import Dealing
     from gateway.broker.readable import Readable, Watcher
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.lanes.lane import Lane
@@ -251,7 +251,9 @@ class LaneAtWork:
         there is room, and wait until that is stored; None when there is nothing to wait for.
         """
         given, rest = self._further()
-        return self._stored(rest) if given else None
+        # what is on its way to the store may be given already, or make room
+        under_way = self._touched or self.lane.end > self.high_watermark
+        return self._stored(rest) if given or (under_way and not self.queue.gone) else None
 
     def _further(self) -> tuple[bool, Awaitable[None] | None]:
         """Whether it was given more, or is being given; and what is left to do of that."""
@@ -353,7 +355,7 @@ class LaneAtWork:
                 size += int(given * source.at.reader.record_bytes)
                 found.append((source.id, acquired))
                 self._given += self.lane.give(source.id, acquired, ahead)
-                queue.served(source)
+                queue.had_its_turn(source)
         if (found or not failed) and queue.lanes.polled(self.index, found):
             # others have waited for the suspects
             queue.node.loop.call_soon(queue.give_all)

@@ -87,7 +87,7 @@ def check_same(node: Delivering, known: Subscriptions, found: Subscription, said
         raise KafkaError(Error.INVALID_CONFIG, problem)
 
 
-def dealt(config: GroupConfig, lanes: int) -> bytes:
+def slots_of_lanes(config: GroupConfig, lanes: int) -> bytes:
     """Who owns which slots when all lanes are there, as a subscription's row keeps it; nothing for Shared. Raises
     KafkaError INVALID_CONFIG.
     """
@@ -169,7 +169,7 @@ async def both(
     overrides, properties = dict(new.overrides), dict(new.properties)
     # of retries what their base says, too
     config = known.configs.of_new(subscription, base, overrides, properties)
-    selector = dealt(config, lanes)
+    selector = slots_of_lanes(config, lanes)
     try:
         known.check_new(base, config)
         starts = new.starts
@@ -196,7 +196,7 @@ async def both(
 async def beside(node: Delivering, known: Subscriptions, found: Subscription, name: str, lanes: int) -> None:
     """Commit the queue topic of this name, and that it serves a subscription that is there. Raises KafkaError."""
     check_free(node, found, name)
-    selector = dealt(found.config, lanes)
+    selector = slots_of_lanes(found.config, lanes)
     await commit(
         node,
         name,

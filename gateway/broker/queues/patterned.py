@@ -197,7 +197,7 @@ class PatternedQueues:
         lanes = len(there.partitions) if there is not None else over.lanes
         of = over.of
         try:
-            selector = making.dealt(self._config(over), lanes)
+            selector = making.slots_of_lanes(self._config(over), lanes)
         except KafkaError as error:
             # ranges are others by now; those lanes that have some get them when they are there
             log.warning("%s: %s", over.name, error)
@@ -267,7 +267,7 @@ class PatternedQueues:
             )
         config = node.group_configs.overridden(subscription, overrides)
         overrides |= _fixed(config)
-        making.dealt(config, lanes)
+        making.slots_of_lanes(config, lanes)
         return Patterned(QueueOf(b"", subscription, text, overrides), pattern, lanes)
 
     async def _make(
@@ -321,7 +321,7 @@ class PatternedQueues:
                 continue
             making.check_free(node, there, over.name)
             _check_same(there, config)
-            selector = making.dealt(there.config, over.lanes)
+            selector = making.slots_of_lanes(there.config, over.lanes)
             fixed = _fixed(there.config)
             served.append((there, partial(_with, selector=selector, fixed=fixed)))
 

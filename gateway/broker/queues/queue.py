@@ -184,7 +184,7 @@ class Queue:
         """Its topics' configs may be others now: it outlives what any of them does."""
         self.fsync = any(source.at.partition.durability == "fsync" for source in self.sources.values())
 
-    def served(self, source: Source) -> None:
+    def had_its_turn(self, source: Source) -> None:
         """It was the turn of this one."""
         self.sources[source.id] = self.sources.pop(source.id)
 

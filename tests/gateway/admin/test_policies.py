@@ -106,8 +106,11 @@ def test_what_kafka_clients_set_is_shown_in_pulsars_units(serve: Serve) -> None:
     [
         (None, 400, "The body is an object"),
         ([], 400, "The body is an object"),
-        ({"retentionTimeInMinutes": 5}, 400, "both 0, which keeps nothing, or neither"),
-        ({"retentionSizeInMB": 5}, 400, "both 0"),
+        ({"retentionTimeInMinutes": 5, "retentionSizeInMB": 0}, 400, "both 0, which keeps nothing, or neither"),
+        ({"retentionTimeInMinutes": 0, "retentionSizeInMB": 5}, 400, "both 0"),
+        ({}, 412, "says nothing of retentionTimeInMinutes"),
+        ({"retentionTimeInMin": 60, "retentionSizeInMB": 0}, 412, "says nothing of retentionTimeInMinutes"),
+        ({"retentionTimeInMinutes": 0}, 412, "says nothing of retentionSizeInMB"),
         ({"retentionTimeInMinutes": -2, "retentionSizeInMB": 1}, 412, "retentionTimeInMinutes is a whole number"),
         ({"retentionTimeInMinutes": 1, "retentionSizeInMB": 2**31}, 412, "retentionSizeInMB is a whole number"),
         ({"retentionTimeInMinutes": True, "retentionSizeInMB": 1}, 412, "not 'True'"),

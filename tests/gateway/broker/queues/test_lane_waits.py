@@ -13,7 +13,7 @@ from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from gateway.wire.records import Record, build_batch
 from store import memory
-from store.api import Durability, StoreError
+from store.api import Durability, Family, StoreError
 from tests.gateway.broker.queues.reading import (
     KINDS,
     Client,
@@ -394,5 +394,64 @@ def test_lanes_outlive_a_power_cut_as_soon_as_their_topic_is_to() -> None:
             store.let_go()
             assert list((await poll).values()) == [b"%d" % number]
             await world.settled()
+
+    run(test)
+
+
+def test_who_asks_while_another_is_being_given_waits_for_that() -> None:
+    async def test(world: World) -> None:
+        store = await failing(world)
+        await queued(world)
+        await world.produce(*numbers(0, 10))
+        lane = at_of(world)
+        store.holding = True
+        first = asyncio.ensure_future(lane.ahead() or asyncio.sleep(0))
+        while not store.held:
+            await asyncio.sleep(0)
+        second = lane.ahead()
+        assert second is not None
+        waiting = asyncio.ensure_future(second)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        store.let_go()
+        await first
+        await waiting
+        assert lane.high_watermark == 10
+
+    run(test)
+
+
+def test_who_asks_in_the_turn_of_a_commit_is_given_what_that_makes_room_for() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        await world.produce(*numbers(0, 100))
+        client = Client(world)
+        lane = at_of(world)
+        assert len(await client.read()) == 64
+        queue_of(world).commit(0, 64, None, member=True)
+        more = lane.ahead()
+        assert more is not None
+        await more
+        assert lane.high_watermark == 100
+        assert lane.ahead() is None
+
+    run(test)
+
+
+def test_two_trims_in_one_turn_leave_no_rows() -> None:
+    async def test(world: World) -> None:
+        await queued(world)
+        client = Client(world)
+        for n in range(6):
+            await world.produce(b"%d" % n)
+            await client.read()
+            await client.commit()
+        lane = at_of(world)
+        prefix = lane.id.to_bytes(4, "big") + b"r"
+        assert len(list(world.store.scan(Family.LANE, prefix))) == 6
+        lane.trim(2)
+        lane.trim(5)
+        await world.settled()
+        assert len(list(world.store.scan(Family.LANE, prefix))) == 1
 
     run(test)

@@ -62,7 +62,7 @@ class Dealing(Protocol):
         """The sources, whoever has waited longest first."""
         ...
 
-    def served(self, source: Source, /) -> None:
+    def had_its_turn(self, source: Source, /) -> None:
         """It was the turn of this one."""
         ...
 
