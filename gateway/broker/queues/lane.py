@@ -80,6 +80,8 @@ class LaneAtWork:
         self._touched = False
         # fetches that wait for a disk, or until it is stored what they send
         self.reading = 0
+        # how often deliveries that nobody had been sent were taken back beside these
+        self.taken_back = 0
         # what the open turn has of it
         self._given: list[Run] = []
         # where the first and the last row of runs begin that are not needed any more
@@ -122,12 +124,17 @@ class LaneAtWork:
     def _reading(self, offset: int, max_bytes: int, whole_first: bool) -> Asking[list[Piece]]:
         self.reading += 1
         try:
-            return (yield from self._read(offset, max_bytes, whole_first))
+            while True:
+                found = yield from self._read(offset, max_bytes, whole_first)
+                if found is not None:
+                    return found
         finally:
             self.reading -= 1
 
-    def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Asking[list[Piece]]:
+    def _read(self, offset: int, max_bytes: int, whole_first: bool) -> Asking[list[Piece] | None]:
+        """What is found; None when some of it was taken back while a disk was asked."""
         queue, lane = self.queue, self.lane
+        taken_back = self.taken_back
         found: list[Piece] = []
         size, reached, ended = 0, offset, False
         for piece in lane.readable(offset, self.high_watermark):
@@ -173,6 +180,8 @@ class LaneAtWork:
         if self.stale:
             # while a disk was asked; the lane that takes its place would not know that somebody was sent this
             raise IndexError("the lane is read again")
+        if self.taken_back != taken_back:
+            return None
         if reached > offset:
             if lane.shown(offset, reached):
                 # that somebody was sent what was given ahead is stored before it is

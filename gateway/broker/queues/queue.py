@@ -220,11 +220,12 @@ class Queue:
         for source_id, ranges in by_source(settled.returned).items():
             if (source := self.sources.get(source_id)) is not None:
                 source.give_back(name, ranges)
-        if settled.marked and (marks.seek or not at.reading):
-            # who seeks gives back what it has; what is not even on its way to anybody is held back from all
+        if settled.marked:
+            # who seeks gives back what it has; what nobody was sent yet is held back from all
             lane, held_up = at.lane, (Verb.NACK,) if marks.seek else (Verb.NACK, Verb.DEAD)
             behind = lane.open_ranges(offset, lane.end) if marks.seek else lane.unsent_and_open(offset)
             self._take_back(at, behind, [piece for piece, mark in settled.marked if mark.verb in held_up])
+            at.taken_back += bool(at.reading)
         if settled.acked or settled.marked or settled.returned:
             at.moved_at = self.node.clock.monotonic_ms()
             at.touch()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.queues.just_read import JustRead
 from gateway.wire.errors import Error
-from tests.gateway.broker.queues.reading import Client, at_of, given, numbers, own, queue_of, queued
+from tests.gateway.broker.held import until
+from tests.gateway.broker.queues.reading import Client, at_of, given, numbers, own, parts, queue_of, queued
+from tests.gateway.broker.subscriptions.disk import Disk
 from tests.gateway.broker.subscriptions.world import World, run
 
 # -- the client seeks ------------------------------------------------------------------------------------------------
@@ -281,5 +285,38 @@ def test_without_a_timeout_nobody_is() -> None:
         await world.pass_time(10_000_000)
         assert queue_of(world).stuck() == []
         assert at_of(world).stuck(world.clock.monotonic_ms(), 1)
+
+    run(test)
+
+
+# -- a fetch waits for a disk ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+def test_a_nack_holds_back_what_a_fetch_is_still_reading(stranger: bool) -> None:
+    async def test(world: World) -> None:
+        queue = await queued(world, kind="key_shared")
+        for number in range(8):
+            await world.produce(b"%d" % number, key=b"k")
+        client = Client(world)
+        await client.poll()
+        await world.settled()
+        assert given(await client.poll(1)) == [0]
+        queue.builder.just_read = JustRead()
+        partition = world.at().partition
+        partition.log = disk = Disk(partition.log)
+        # whose fetch it is nobody can tell: another group may read what is settled once more
+        offset = 0 if stranger else client.position
+        fetch = at_of(world).fetch(offset, 1 << 20 if stranger else 1, whole_first=True, least=None)
+        assert not isinstance(fetch, list)
+        reading = asyncio.ensure_future(fetch)
+        await until(lambda: bool(disk.waiting))
+        await client.commit("ack1;n:60000=0", offset=1)
+        disk.cold = False
+        await disk.go()
+        assert [number for number in given(parts(await reading)) if number] == []
+        assert given(await client.read()) == []
+        await world.pass_time(60_000)
+        assert given(await client.read()) == list(range(8))
 
     run(test)
