@@ -90,15 +90,16 @@ class Builder:
         whole: Callable[[int, int], bool],
         with_headers: bool = False,
         sharing: Sharing | None = None,
+        unreadable: Callable[[int, int], None] = lambda begin, end: None,
     ) -> Asking[tuple[list[Buffer], int, int]]:
         """(buffers, bytes, the lane offset behind what they have) of the deliveries of a piece, as far as `max_bytes`
         go. `record_bytes`: what one takes, on the whole; `whole_first`: the first batch comes whatever it has;
         `whole`: whether all of [begin, end) of the lane is to be read; `with_headers`: see `headers.py`; `sharing`:
-        None where any lane may have any record.
+        None where any lane may have any record; `unreadable` is told of [begin, end) of the lane that nobody can open.
 
         Raises StoreError, and IndexError when the log was opened anew.
         """
-        build = _Build(self, source, piece, leader_epoch, max_bytes, whole_first)
+        build = _Build(self, source, piece, leader_epoch, max_bytes, whole_first, unreadable)
         return build.run(record_bytes, whole, with_headers, None if with_headers else sharing)
 
     def parts(self, source: int, batch: Stored) -> Parts:
@@ -135,6 +136,7 @@ class _Build:
         "_piece",
         "_size",
         "_source",
+        "_unreadable",
     )
 
     def __init__(
@@ -145,8 +147,10 @@ class _Build:
         leader_epoch: int,
         max_bytes: int,
         whole_first: bool,
+        unreadable: Callable[[int, int], None],
     ) -> None:
         self._builder = builder
+        self._unreadable = unreadable
         self._source = source
         self._piece = piece
         self._leader_epoch = leader_epoch
@@ -369,32 +373,34 @@ class _Build:
             made = (
                 self._told(batch, parts, base, run.failed) if with_headers else self._cut(batch, parts, base)
             )
-            if made:
+            if made is None:
+                self._unreadable(base, at)
+            elif made:
                 self._add([made], len(made))
             self._at = at
 
-    def _cut(self, batch: Stored, parts: list[tuple[int, int]], base: int) -> bytes:
-        """Some records of a batch, at lane offset `base` and behind it; nothing when it cannot be opened."""
+    def _cut(self, batch: Stored, parts: list[tuple[int, int]], base: int) -> bytes | None:
+        """Some records of a batch, at lane offset `base` and behind it; None when it cannot be opened."""
         try:
             found = self._builder.parts(self._source.id, batch)
             return found.dense(batch.raw(), parts, base, self._leader_epoch)
         except Unreadable as error:
             log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
+            return None
         except ValueError:
             # compaction, or whoever made the batch, left these out
-            pass
-        return b""
+            return b""
 
-    def _told(self, batch: Stored, parts: list[tuple[int, int]], base: int, failed: int) -> bytes:
+    def _told(self, batch: Stored, parts: list[tuple[int, int]], base: int, failed: int) -> bytes | None:
         """The same with headers."""
         try:
             return told(self._source, batch, parts, base, self._leader_epoch, failed, self._builder.limit)
         except Unreadable as error:
             log.warning("of a batch at offset %d nothing is sent: %s", batch.base, error)
+            return None
         except ValueError:
             # as in `_cut`
-            pass
-        return b""
+            return b""
 
     # -- the answer -------------------------------------------------------------------------------------------------
 

@@ -21,12 +21,14 @@ from gateway.promise import Promise
 from gateway.wire.batch import empty_batch
 from semantics.lanes.lane import Piece as Deliveries
 from semantics.lanes.lane import by_source
+from semantics.lanes.marks import Mark, Verb
 from semantics.taken import number_of
 from store.api import Corrupt, Durability, Outcome, Piece, Store, StoreError
 from store.pending import Asking, Pending, drive
 
 if TYPE_CHECKING:
     from gateway.broker.queues.queue_port import Dealing
+    from gateway.broker.queues.source import Source
     from gateway.broker.readable import Readable, Watcher
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.lanes.lane import Lane
@@ -163,6 +165,7 @@ class LaneAtWork:
                     whole=lane.whole,
                     with_headers=queue.says(piece.run, source),
                     sharing=source.sharing(self.consumer),
+                    unreadable=partial(self._unreadable, source, piece),
                 )
             except Corrupt:
                 if not found:
@@ -211,6 +214,22 @@ class LaneAtWork:
         end = begin + bisect_left(piece.run.offsets(begin, piece.end), start)
         if end > lane.open and next(lane.open_ranges(begin, end), None) is not None and not self.stale:
             lane.close(begin, end)
+            self.touch()
+
+    def _unreadable(self, source: Source, piece: Deliveries, begin: int, end: int) -> None:
+        """Nobody can open the batch of these deliveries: they are dead letters, and not open any more. Raises
+        StoreError when a cursor cannot be had.
+        """
+        lane = self.lane
+        if self.stale:
+            return
+        for first, stop in list(lane.open_ranges(begin, end)):
+            offsets = piece.run.ranges(first, stop)
+            try:
+                source.mark(self.consumer, offsets, Mark(first, stop - 1, Verb.DEAD))
+            except KafkaError as error:
+                raise StoreError(str(error)) from error
+            lane.close(first, stop)
             self.touch()
 
     def unreadable(self, error: StoreError) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import google_crc32c
 import pytest
 
 from gateway.broker.queues.just_read import JustRead
+from gateway.wire import records
 from store.api import Corrupt
 from tests.gateway.broker.queues.reading import KINDS, Client, queue_of, queued
 from tests.gateway.broker.subscriptions.disk import Disk
@@ -79,3 +83,37 @@ def test_what_lies_before_it_in_another_partition_comes_first(kind: str) -> None
             await client.poll()
 
     run(test)
+
+
+def malformed(world: World, count: int) -> bytes:
+    """A batch whose checksum is right, and whose records nobody can read."""
+    now = world.clock.wall_ms()
+    batch = bytearray(records.build_batch([records.Record(n, now, b"k", b"v", []) for n in range(count)]))
+    batch[61:] = b"\xff" * (len(batch) - 61)
+    batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4, "big")
+    return bytes(batch)
+
+
+@KINDS
+def test_a_batch_that_cannot_be_opened_is_not_acknowledged_unseen(folder: Path | None, kind: str) -> None:
+    async def test(world: World) -> None:
+        await queued(world, kind=kind)
+        # more than a lane is given at first
+        await world.append(malformed(world, 100))
+        await world.produce(b"1", b"2", key=b"k")
+        client = Client(world)
+        for _ in range(6):
+            assert set((await client.read()).values()) <= {b"1", b"2"}
+            lane = queue_of(world).at[0]
+            client.position = lane.high_watermark
+            await client.commit()
+            await world.pass_time(100)
+        letters = await world.read("t-g-DLQ")
+        assert letters
+        assert all(b"\xff" * 20 in (each.value or b"") for each in letters)
+        assert world.at().ready().start == 102
+        await world.crash()
+        assert len(await world.read("t-g-DLQ")) == len(letters)
+        assert world.at().ready().start == 102
+
+    run(test, folder)
