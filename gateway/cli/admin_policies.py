@@ -10,7 +10,7 @@ import click
 
 from gateway.cli.admin_client import Misused, namespace_path, topic_path
 from gateway.cli.admin_options import HELP, Options, common, pass_options
-from semantics.policies import Kind, Level
+from semantics.policies import MOST_INT, Kind, Level
 from semantics.policy_forms import FORMS, RETENTION, Field, Form, Reads
 
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
@@ -57,6 +57,8 @@ def _read(form: Form, field: Field, given: Any) -> Any:
         raise Misused(
             f"{form.title.capitalize()} is counted in whole {units}: say one or more of each, 0, or -1."
         )
+    if whole > MOST_INT:
+        raise Misused(f"{given!r} is more than can be said: say {MOST_INT} {field.unit_name} at most.")
     return whole
 
 

@@ -117,6 +117,7 @@ def test_what_is_asked_for(peer: Peer, arguments: str, path: str) -> None:
         ("-t 1x -s 1m", "'1x' is no time: write 100 (seconds), 30m"),
         ("-t 1m -s m", "'m' is no size: write 1000000 (bytes), 64k"),
         ("-t -2 -s 1m", "'-2' is no time"),
+        ("-t 9999999y -s 1m", "'9999999y' is more than can be said: say 2147483647 minutes at most"),
     ],
 )
 def test_wrong_limits_are_not_sent(peer: Peer, arguments: str, words: str) -> None:
