@@ -16,7 +16,7 @@ import msgspec
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import found_by, namespace_of
 from gateway.config.policy_settings import CONFIGS
-from semantics.policies import MOST_INT, Kind, Level
+from semantics.policies import MOST_INT, POLICIES, Kind, Level
 from semantics.policy_forms import FORMS, RETENTION, TTL, Field, Form
 
 if TYPE_CHECKING:
@@ -131,7 +131,42 @@ def _applied(context: Context, form: Form, topic: Topic) -> object:
     if form is TTL:
         return _shown(form, [context.broker.message_ttl(topic)])
     found = [context.broker.policy(field.policy, topic) for field in form.fields]
-    return _shown(form, found)
+    return _shown(form, [each.value if each is not None else 0 for each in found])
+
+
+# -- all of a topic
+
+
+async def of_topic(context: Context, call: Call) -> Reply:
+    """What is in force for a topic: of each policy its value, who says it (topic, namespace, broker), and by which
+    name. Magnetar's own.
+    """
+    topic = (await found_by(context.broker, call)).topic
+    rows: list[dict[str, object]] = []
+    for form in FORMS:
+        if Level.TOPIC not in form.levels:
+            continue
+        shown = _applied(context, form, topic)
+        for field in form.fields:
+            found = context.broker.policy(field.policy, topic)
+            value = shown[field.json] if isinstance(shown, dict) else shown
+            if found is None or (form is TTL and value and not found.value):
+                # Kafka's settings of the broker
+                level, name = Level.BROKER, f"log.{field.policy.kafka}"
+            else:
+                level, name = found.level, found.name
+            key = {"field": field.json} if field.json else {}
+            rows.append(
+                {"policy": form.verb_at(Level.TOPIC), **key, "value": value, "from": level, "by": name}
+            )
+    return json(rows)
+
+
+async def remove_all(context: Context, call: Call) -> Reply:
+    """What a topic's namespace says counts again, of all policies that are said by Pulsar's names."""
+    topic = (await found_by(context.broker, call)).topic
+    await context.broker.topics.configure(topic.name, lambda old: _changed(old, dict.fromkeys(POLICIES)))
+    return DONE
 
 
 # -- the verbs
@@ -182,7 +217,10 @@ def _changed(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[
 
 
 def _verbs() -> dict[tuple[str, str, str], Verb]:
-    found: dict[tuple[str, str, str], Verb] = {}
+    found: dict[tuple[str, str, str], Verb] = {
+        ("GET", "topic", "policies"): of_topic,
+        ("DELETE", "topic", "policies"): remove_all,
+    }
     for form in FORMS:
         for level, kind, got, change in (
             (Level.NAMESPACE, "namespace", _of_namespace, _change_namespace),

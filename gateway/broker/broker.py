@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from gateway.config.schema import Value
     from gateway.config.topic_configs import TopicConfig
     from gateway.metrics_catalog import GatewayMetrics
-    from semantics.policies import Policy
+    from semantics.policies import Found, Policy
 
 
 log = logging.getLogger("magnetar.broker")
@@ -204,9 +204,9 @@ class Broker:
         """How long messages of a topic wait for their acknowledgement, in ms; 0 is for ever."""
         return policies.message_ttl(self, self.catalog, topic)
 
-    def policy(self, policy: Policy, topic: Topic) -> Value:
-        """What a policy comes to for a topic, whoever has set it; None where nobody has."""
-        return policies.in_force(self, self.catalog, policy, topic)
+    def policy(self, policy: Policy, topic: Topic) -> Found[Value] | None:
+        """What a policy comes to for a topic, and who says it; None where nobody does."""
+        return policies.found(self, self.catalog, policy, topic)
 
     @property
     def failing(self) -> bool:

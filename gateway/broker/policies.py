@@ -16,6 +16,7 @@ from semantics.policies import (
     MAX_TOPICS,
     MESSAGE_TTL,
     SUBSCRIPTION_TYPES,
+    Found,
     Level,
     Policy,
 )
@@ -29,11 +30,16 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, str] = {}
 
 
+def found(node: Node, catalog: Catalog, policy: Policy, topic: Topic) -> Found[Value] | None:
+    """What counts for a topic, and who says it; None where nobody does."""
+    said = catalog.namespaces.policies_of(topic.name)
+    return topic_configs.policy_in_force(policy, topic.configs, node.settings, said)
+
+
 def in_force(node: Node, catalog: Catalog, policy: Policy, topic: Topic) -> Value:
     """What counts for a topic, whoever has set it; None where nobody has."""
-    said = catalog.namespaces.policies_of(topic.name)
-    found = topic_configs.policy_in_force(policy, topic.configs, node.settings, said)
-    return found.value if found is not None else None
+    its = found(node, catalog, policy, topic)
+    return its.value if its is not None else None
 
 
 def number(node: Node, catalog: Catalog, policy: Policy, topic: Topic) -> int:
@@ -48,10 +54,10 @@ def message_ttl(node: Node, catalog: Catalog, topic: Topic) -> int:
     somebody has set are one, where they count.
     """
     settings, said = node.settings, catalog.namespaces.policies_of(topic.name)
-    found = topic_configs.policy_in_force(MESSAGE_TTL, topic.configs, settings, said)
-    ms = found.value if found is not None else 0
-    kafkas = found is not None and found.name == MESSAGE_TTL.kafka
-    if not ms and (found is None or found.level is Level.BROKER) and settings.retention_ms_set:
+    its = found(node, catalog, MESSAGE_TTL, topic)
+    ms = its.value if its is not None else 0
+    kafkas = its is not None and its.name == MESSAGE_TTL.kafka
+    if not ms and (its is None or its.level is Level.BROKER) and settings.retention_ms_set:
         ms, kafkas = settings.retention_ms, True
     assert isinstance(ms, int)
     if ms <= 0 or (kafkas and not topic_configs.effective(topic.configs, settings, said).delete):

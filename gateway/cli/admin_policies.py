@@ -10,6 +10,7 @@ import click
 
 from gateway.cli.admin_client import Misused, namespace_path, topic_path
 from gateway.cli.admin_options import HELP, Options, common, pass_options
+from gateway.cli.admin_output import columns
 from semantics.policies import MOST_INT, Kind, Level
 from semantics.policy_forms import FORMS, RETENTION, Field, Form, Reads
 
@@ -200,3 +201,34 @@ def add_to_topics(group: click.Group, noun: str) -> None:
 
 
 add_to_topics(topic_policies, "topicPolicies")
+
+
+@topic_policies.command("list", epilog="\b\nExample:\n  magnetar-admin topicPolicies list orders")
+@click.argument("topic")
+@common
+@pass_options
+def list_of_topic(options: Options, topic: str) -> None:
+    """What is in force for TOPIC: of each policy its value, and who says it."""
+    found = options.client().get(f"{topic_path(topic)}/policies")
+    if options.output != "text":
+        options.show(found)
+        return
+    rows = []
+    for each in found:
+        value = each["value"]
+        field = f" {each['field']}" if "field" in each else ""
+        shown = ", ".join(value) if isinstance(value, list) else str(value)
+        rows.append([each["policy"] + field, shown, f"{each['from']} ({each['by']})"])
+    click.echo(columns(["POLICY", "VALUE", "FROM"], rows))
+
+
+@topic_policies.command("delete", epilog="\b\nExample:\n  magnetar-admin topicPolicies delete orders")
+@click.argument("topic")
+@common
+@pass_options
+def delete_of_topic(options: Options, topic: str) -> None:
+    """What its namespace says counts again for TOPIC, of all policies."""
+    options.client().delete(f"{topic_path(topic)}/policies")
+    options.told(
+        f"Removed all policies of topic {topic}: its namespace's count.", action="removed", topic=topic
+    )

@@ -273,3 +273,49 @@ def test_a_policy_leaves_all_else_that_is_set(serve: Serve) -> None:
         assert topic.configs == {"durability": "fsync", "pulsar.max.consumers": "5"}
 
     serve(test)
+
+
+def test_all_that_is_in_force_for_a_topic_says_where_it_comes_from(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await admin.broker.topics.configure(
+            "shop.eu.orders", lambda old: {"retention.ms": "60000", "durability": "os"}
+        )
+        assert await ask(admin, "POST", f"{N}/maxSubscriptionsPerTopic", 4) == (204, None)
+        assert await ask(admin, "POST", f"{P}/maxConsumers", 5) == (204, None)
+        status, rows = await ask(admin, "GET", f"{P}/policies")
+        assert status == 200
+        assert {
+            (row["policy"], row.get("field")): (row["value"], row["from"], row["by"]) for row in rows
+        } == {
+            ("retention", "retentionTimeInMinutes"): (1, "topic", "retention.ms"),
+            ("retention", "retentionSizeInMB"): (-1, "broker", "log.retention.bytes"),
+            ("message-ttl", None): (60, "topic", "retention.ms"),
+            ("max-subscriptions-per-topic", None): (4, "namespace", "pulsar.max.subscriptions"),
+            ("max-consumers", None): (5, "topic", "pulsar.max.consumers"),
+            ("max-consumers-per-subscription", None): (0, "broker", "maxConsumersPerSubscription"),
+            ("subscription-types-enabled", None): (
+                ["Exclusive", "Shared", "Failover", "Key_Shared"],
+                "broker",
+                "subscriptionTypesEnabled",
+            ),
+        }
+        assert await ask(admin, "DELETE", f"{P}/policies") == (204, None)
+        assert admin.broker.topics.get("shop.eu.orders").configs == {
+            "retention.ms": "60000",
+            "durability": "os",
+        }
+        assert (await ask(admin, "GET", f"{N}/policies"))[0] == 501
+        assert (await ask(admin, "GET", f"{P}no/policies"))[0] == 404
+
+    serve(test)
+
+
+def test_kafkas_setting_is_named_where_it_is_the_time_to_live(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await admin.broker.broker_configs.alter("", lambda old: {"log.retention.ms": "5000"})
+        rows = (await ask(admin, "GET", f"{P}/policies"))[1]
+        assert {"policy": "message-ttl", "value": 5, "from": "broker", "by": "log.retention.ms"} in rows
+
+    serve(test)

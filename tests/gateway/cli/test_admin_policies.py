@@ -81,6 +81,10 @@ def body(minutes: int, megabytes: int) -> dict[str, int]:
             "Removed the retention of namespace shop/eu: the gateway's settings count.",
         ),
         (
+            "topicPolicies delete orders", "DELETE", ORDERS.replace("retention", "policies"), None,
+            "Removed all policies of topic orders: its namespace's count.",
+        ),
+        (
             "topicPolicies remove-retention orders", "DELETE", ORDERS, None,
             "Removed the retention of topic orders: its namespace's counts.",
         ),
@@ -143,3 +147,30 @@ def test_times_and_sizes() -> None:
     for wrong in ("", "s", "1 1", "1.5h", "1kb"):
         with pytest.raises(Misused):
             size(wrong)
+
+
+def test_all_that_is_in_force_is_a_table(peer: Peer) -> None:
+    rows = [
+        {
+            "policy": "retention",
+            "field": "retentionTimeInMinutes",
+            "value": 60,
+            "from": "namespace",
+            "by": "pulsar.x",
+        },
+        {
+            "policy": "subscription-types-enabled",
+            "value": ["Shared", "Failover"],
+            "from": "broker",
+            "by": "y",
+        },
+    ]
+    peer.says("GET", ORDERS.replace("retention", "policies"), rows)
+    result = peer.run("topicPolicies", "list", "orders")
+    assert [line.split("  ")[0] for line in result.stdout.splitlines()] == [
+        "POLICY", "--------------------------------", "retention retentionTimeInMinutes",
+        "subscription-types-enabled",
+    ]  # fmt: skip
+    assert "60                namespace (pulsar.x)" in result.stdout
+    assert "Shared, Failover  broker (y)" in result.stdout
+    assert json.loads(peer.run("--output", "json", "topicPolicies", "list", "orders").stdout) == rows
