@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.stored import Stored
+    from gateway.config import Settings
     from semantics.subscriptions.cursor import Cursor
     from store.api import SegmentInfo
 
@@ -87,6 +88,8 @@ class MessageTtl:
         self._subscriptions = subscriptions
         self._ttl_of = ttl_of
         self._load_lanes = load_lanes
+        # what there was (versions of catalog and namespaces, the settings) when no topic had a time to live
+        self._without: tuple[int, int, Settings] | None = None
         self.delays = DelaysAhead(
             lambda partition: node.store.log(partition), node.clock, node.decompression_limit
         )
@@ -95,12 +98,18 @@ class MessageTtl:
         """Settle what has become too old, of all topics."""
         seen: set[int] = set()
         count = 0
+        now = self._catalog.version, self._catalog.namespaces.version, self._node.settings
+        if now == self._without:
+            # a million topics are not gone through twice a minute for nothing
+            return
+        limited = False
         async for topic in self._catalog.every():
             count += 1
             if count % _SLICE == 0:
                 await asyncio.sleep(0)
             # the clock may have jumped meanwhile
             ttl = self._ttl_of(topic) if self._watch.trusted else 0
+            limited = limited or ttl > 0 or not self._watch.trusted
             if ttl <= 0 or topic.queue is not None:
                 continue
             try:
@@ -108,6 +117,7 @@ class MessageTtl:
             except (KafkaError, StoreError, BatchError, RowError, KeyError, IndexError) as error:
                 # it was deleted meanwhile, or cannot be read: others are not to wait for it
                 log.info("time to live is put off", extra={"topic": topic.name, "reason": str(error)})
+        self._without = None if limited else now
         self.delays.keep(seen)
 
     async def _topic(self, topic: Topic, ttl: int, seen: set[int]) -> None:

@@ -54,6 +54,8 @@ class Namespaces:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cache: dict[Namespace, NamespaceRow | None] = {}
+        # counts every change
+        self.version = 0
         # those that are on their way to the disk: no topic is made under their names meanwhile
         self.coming: set[Namespace] = set()
 
@@ -135,6 +137,7 @@ class Namespaces:
 
     def changed(self, namespace: Namespace) -> None:
         """A change of a namespace is durable."""
+        self.version += 1
         self._cache.pop(namespace, None)
 
 

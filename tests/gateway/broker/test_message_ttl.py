@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.broker import message_ttl
+from gateway.broker.catalog import Topic
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire import records
 from semantics.names import DEFAULT
@@ -352,6 +353,42 @@ def test_without_one_messages_wait_for_ever(said: dict[str, str]) -> None:
         await world.pass_time(90 * DAY)
         await apply(world)
         assert expired(at) == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("level", ["topic", "namespace", "broker"])
+def test_topics_are_not_gone_through_again_until_something_changes(level: str) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1)
+        at = await world.subscribe()
+        await world.produce(*values(2))
+        asked: list[str] = []
+        job, ttl_of = world.broker.message_ttl_job, world.broker.message_ttl
+
+        def counted(topic: Topic) -> int:
+            asked.append(topic.name)
+            return ttl_of(topic)
+
+        job._ttl_of = counted
+        for _ in range(3):
+            await apply(world)
+        assert asked == ["t"]
+        await world.pass_time(TTL + 1)
+        said = {"pulsar.message.ttl.ms": str(TTL)}
+        if level == "topic":
+            await world.broker.topics.configure("t", lambda old: said)
+        elif level == "namespace":
+            await world.broker.tenancy.change(DEFAULT, partial(msgspec.structs.replace, policies=said))
+        else:
+            seconds = {"ttlDurationDefaultInSeconds": str(TTL // 1000)}
+            await world.broker.broker_configs.alter("", lambda old: seconds)
+        await apply(world)
+        assert expired(at) == 2
+        await world.produce(*values(2))
+        await world.pass_time(TTL + 1)
+        await apply(world)
+        assert expired(at) == 4
 
     run(test)
 
