@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from gateway.config.group_table import GROUP_CONFIGS, SLOTS, Row
+from gateway.config.page_table import put
+from gateway.config.page_table import row as line_of
 from gateway.config.schema import Kind
 from gateway.config.table import SETTINGS
 
@@ -21,17 +23,13 @@ def table() -> str:
     lines = ["| config | type | default | values | what it is |", "|---|---|---|---|---|"]
     for name, row in GROUP_CONFIGS.items():
         cells = (f"`{name}`", row.setting.kind.name.lower(), _default(row), _values(row), row.setting.doc)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append(line_of(cells))
     return "\n".join(lines)
 
 
 def with_table(page: str) -> str:
     """The page with the table as it is now. Raises ValueError when it has no place for one."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE} lacks the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return put(page, BEGIN, END, table())
 
 
 def _default(row: Row) -> str:

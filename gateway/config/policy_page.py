@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from gateway.config.page_table import put, row
 from gateway.config.policy_settings import CONFIGS
 from semantics.policies import Level, Policy
 from semantics.policy_forms import FORMS, Form
@@ -32,17 +33,13 @@ def table() -> str:
                 "" if policy.setting is None else f"`{policy.setting}`{_default(policy)}",
                 CONFIGS[policy.name].doc,
             )
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            lines.append(row(cells))
     return "\n".join(lines)
 
 
 def with_table(page: str) -> str:
     """The page with the table as it is now. Raises ValueError when it has no place for one."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE} lacks the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return put(page, BEGIN, END, table())
 
 
 def _verbs(form: Form) -> str:
