@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from gateway.apis.dispatch import dispatch
-from gateway.apis.produce import ProduceSlot, produce
+from gateway.apis.produce import HeldSlot, ProduceSlot, produce
 from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, Waiting, asked
 from gateway.broker.fetching import LARGE, Fetch
@@ -66,6 +66,7 @@ class Connection(FlowControl):
         "_began",
         "_fetch",
         "_frames",
+        "_held",
         "_in_flight",
         "_served",
         "_serving",
@@ -91,6 +92,8 @@ class Connection(FlowControl):
         # Produce requests in the order of their answers
         self._slots: deque[ProduceSlot | _Ready] = deque()
         self._in_flight = 0
+        # those of them that wait for a backlog to become smaller
+        self._held: list[HeldSlot] = []
         # the fetch that waits for records; the task of what else is waited for
         self._fetch: Waiting | None = None
         self._task: asyncio.Future[Any] | None = None
@@ -123,6 +126,7 @@ class Connection(FlowControl):
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
             fetch.cancel()
+        self._give_up()
         self._broker.fetch_sessions.connection_lost(self.id)
         self._broker.share_sessions.connection_lost(
             self.id, stopping=bool(self._paused & STOPPING), idled=self.idled
@@ -180,6 +184,7 @@ class Connection(FlowControl):
                 elif self._slots and key != PRODUCE:
                     # It must see what the Produce requests before it did.
                     self._hold(data, position)
+                    self._give_up()
                     return
                 else:
                     self._serve(frame, now)
@@ -233,12 +238,14 @@ class Connection(FlowControl):
             # what nearly all are: one call less
             self._slots.append(answer)
             self._in_flight += answer.size
-        elif answer is None or type(answer) is ProduceSlot or type(answer) is bytes:
+            if self._held:
+                self._give_up()
+        elif answer is None or isinstance(answer, (ProduceSlot, bytes)):
             self._produced(answer)
         else:
             # its batches are prepared in a thread; what comes behind it waits, so that the order holds
             self._serving = PRODUCE
-            self._wait(cast("Awaitable[ProduceSlot | bytes | None]", answer), self._prepared)
+            self._wait(answer, self._prepared)
 
     def _prepared(self, answer: ProduceSlot | bytes | None) -> None:
         self._enter(OPEN)
@@ -247,16 +254,26 @@ class Connection(FlowControl):
             self._proceed()
 
     def _produced(self, answer: ProduceSlot | bytes | None) -> None:
-        if type(answer) is not ProduceSlot or not answer.payload:
+        if not isinstance(answer, ProduceSlot) or not answer.payload:
             # answered at once, or with acks=0 never: the client need not wait before it goes on
             self._served += 1
-        if type(answer) is ProduceSlot:
+        if type(answer) is HeldSlot:
+            self._held.append(answer)
+        elif self._held:
+            self._give_up()
+        if isinstance(answer, ProduceSlot):
             self._slots.append(answer)
             self._in_flight += answer.size
         elif self._slots and answer is not None:
-            self._slots.append(_Ready(cast(bytes, answer)))
+            self._slots.append(_Ready(answer))
         elif answer is not None:
-            self._send(cast(bytes, answer))
+            self._send(answer)
+
+    def _give_up(self) -> None:
+        """What waits for a backlog does so no longer: others wait behind its answer, or nobody does any more."""
+        held, self._held = self._held, []
+        for slot in held:
+            slot.give_up()
 
     def _serve(self, frame: Frame, started: float) -> None:
         """A request that is not pipelined: nothing before it is unanswered."""
@@ -398,6 +415,8 @@ class Connection(FlowControl):
     def settled(self, slot: ProduceSlot) -> None:
         """A Produce of this connection is committed or has failed: its answer may leave."""
         self._in_flight -= slot.size
+        if self._held and slot in self._held:
+            self._held.remove(slot)
         slots = self._slots
         if slots and slots[0] is slot:
             # those behind it leave with it, if they are ready, and not before it
@@ -464,6 +483,7 @@ class Connection(FlowControl):
         """End it as soon as what is in flight is answered. What only waits is not in flight."""
         if not self._paused & STOPPING:
             self._pause(STOPPING)
+            self._give_up()
             if self._fetch is not None:
                 self._fetch.expire()
         if self._state is JOINING or (self._state is OPEN and not self._slots):

@@ -80,6 +80,13 @@ class GatewayMetrics(Metrics):
             "magnetar_produced_duplicates_total",
             "Batches sent again by idempotent producers, not stored again.",
         ).labels()
+        self.produced_held = self.counter(
+            "magnetar_produced_held_total", "Produce requests that waited for a backlog to become smaller."
+        ).labels()
+        self.evicted = self.counter(
+            "magnetar_messages_evicted_total",
+            "Messages that a backlog quota by size has settled, by subscription.",
+        ).labels()
         self.fetch_bytes = self.counter("magnetar_fetched_bytes_total", "Bytes of batches sent.").labels()
         self.reads_corrupt = self.counter(
             "magnetar_reads_corrupt_total", "Reads that came to damaged batches: should stay 0."

@@ -14,6 +14,8 @@ import enum
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
+from semantics.backlog_quota import ACTIONS, Action
+
 V = TypeVar("V")
 
 
@@ -31,6 +33,7 @@ class Kind(enum.Enum):
     NUMBER = "a whole number"
     FLAG = "true or false"
     NAMES = "a list of names"
+    NAME = "one of some names"
 
 
 BOTH = frozenset([Level.TOPIC, Level.NAMESPACE])
@@ -63,7 +66,7 @@ class Policy(NamedTuple):
     """beside the broker's"""
     choices: tuple[str, ...] = ()
     """of names"""
-    default: int | bool | tuple[str, ...] | None = 0
+    default: int | bool | str | tuple[str, ...] | None = 0
     """of the broker's setting; None: it is open"""
     unit: int = 1
     """what one of the broker's setting is"""
@@ -137,10 +140,55 @@ SUBSCRIPTION_TYPES = Policy(
     default=TYPES,
 )
 
+_USED_UP = (
+    "What happens when the backlog quota is used up: who publishes waits and is told to try again "
+    "(producer_request_hold), is refused (producer_exception), or the oldest messages count as acknowledged "
+    "(consumer_backlog_eviction)."
+)
+QUOTA_BYTES = Policy(
+    "pulsar.backlog.quota.bytes",
+    "How many bytes of a partition its slowest subscription may leave unacknowledged; -1 is no limit.",
+    setting="backlogQuotaDefaultLimitBytes",
+    least=-1,
+    most=MOST_LONG,
+    default=-1,
+)
+QUOTA_BYTES_ACTION = Policy(
+    "pulsar.backlog.quota.bytes.policy",
+    _USED_UP,
+    setting="backlogQuotaDefaultRetentionPolicy",
+    kind=Kind.NAME,
+    choices=ACTIONS,
+    default=str(Action.HOLD),
+)
+QUOTA_MS = Policy(
+    "pulsar.backlog.quota.ms",
+    "How old the oldest message may become that a partition's slowest subscription has not acknowledged, in {}; -1 is "
+    "no limit.",
+    setting="backlogQuotaDefaultLimitSecond",
+    least=-1,
+    most=MOST_LONG,
+    default=-1,
+    unit=1000,
+    units=("milliseconds", "seconds"),
+)
+QUOTA_MS_ACTION = Policy(
+    "pulsar.backlog.quota.ms.policy",
+    _USED_UP,
+    setting="backlogQuotaDefaultRetentionPolicy",
+    kind=Kind.NAME,
+    choices=ACTIONS,
+    default=str(Action.HOLD),
+)
+
 TABLE = (
     RETENTION_MS,
     RETENTION_BYTES,
     MESSAGE_TTL,
+    QUOTA_BYTES,
+    QUOTA_BYTES_ACTION,
+    QUOTA_MS,
+    QUOTA_MS_ACTION,
     MAX_TOPICS,
     MAX_SUBSCRIPTIONS,
     MAX_CONSUMERS,

@@ -7,8 +7,8 @@ One form is one policy, or some that are said together. `gateway/admin/policies.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from semantics.policies import (
     MAX_CONSUMERS,
@@ -16,6 +16,10 @@ from semantics.policies import (
     MAX_SUBSCRIPTIONS,
     MAX_TOPICS,
     MESSAGE_TTL,
+    QUOTA_BYTES,
+    QUOTA_BYTES_ACTION,
+    QUOTA_MS,
+    QUOTA_MS_ACTION,
     RETENTION_BYTES,
     RETENTION_MS,
     SUBSCRIPTION_TYPES,
@@ -32,6 +36,7 @@ class Reads(enum.Enum):
     TIME = "TIME"
     SIZE = "SIZE"
     NAMES = "NAMES"
+    NAME = "NAME"
 
 
 class Field(NamedTuple):
@@ -52,6 +57,10 @@ class Field(NamedTuple):
     """of the body's"""
     none: str = ""
     """what 0 means, where it does not mean 0"""
+
+
+def _nothing_wrong(values: Mapping[str, Any]) -> str | None:
+    return None
 
 
 class Form(NamedTuple):
@@ -78,6 +87,12 @@ class Form(NamedTuple):
     topic_query: str = ""
     """of topics the value is in the query, by this name, and not in the body"""
     topic_example: str = ""
+    wrong: Callable[[Mapping[str, Any]], str | None] = _nothing_wrong
+    """what is wrong with the values of a body beside each other, in a sentence, or None"""
+    sentence: Callable[[Mapping[str, Any]], str] | None = None
+    """how what was set reads, where it is not said field by field"""
+    type: str = ""
+    """where one verb is for several: which of them, as `backlogQuotaType` says it"""
 
     @property
     def title(self) -> str:
@@ -101,14 +116,25 @@ class Form(NamedTuple):
     def example_at(self, level: Level) -> str:
         return self.topic_example if level is Level.TOPIC and self.topic_example else self.example
 
-    def wrong(self, values: Mapping[str, object]) -> str | None:
-        """What is wrong with the values of a body beside each other, in a sentence, or None."""
-        if self.verb == RETENTION.verb and len([1 for value in values.values() if value == 0]) == 1:
-            return (
-                "Retention by time and by size are both 0, which keeps nothing, or neither is: -1 for a limit that "
-                "does not count."
-            )
-        return None
+
+def _one_limit_is_none(values: Mapping[str, Any]) -> str | None:
+    if len([1 for value in values.values() if value == 0]) == 1:
+        return (
+            "Retention by time and by size are both 0, which keeps nothing, or neither is: -1 for a limit that "
+            "does not count."
+        )
+    return None
+
+
+def _is_kept(values: Mapping[str, Any]) -> str:
+    minutes, megabytes = values.values()
+    if not minutes and not megabytes:
+        return "Nothing is kept."
+    limits = [
+        "for ever" if minutes < 0 else f"for {minutes} min" if minutes else "not at all",
+        "of any size" if megabytes < 0 else f"up to {megabytes} MB" if megabytes else "of no size",
+    ]
+    return f"It is kept {', '.join(limits)}."
 
 
 _NO_LIMIT = "0 is no limit."
@@ -141,6 +167,8 @@ RETENTION = Form(
     "What of acknowledged messages {} keeps",
     "--time 7d --size 10g",
     "Takes effect at once. What is not acknowledged stays in any case. Old messages go a whole segment at a time.",
+    wrong=_one_limit_is_none,
+    sentence=_is_kept,
 )
 
 TTL = Form(
@@ -261,4 +289,53 @@ FORMS = (
         "Those there are already stay. Plain consumer groups read a log, and need nobody's leave.",
     ),
 )
+"""All that have verbs of their own."""
+
+_ACTION = "producer_request_hold, producer_exception or consumer_backlog_eviction."
+
+QUOTA_SIZE = Form(
+    "backlog-quota",
+    "backlogQuota",
+    "backlog_quota_map",
+    (
+        Field(
+            QUOTA_BYTES,
+            "limitSize",
+            ("-l", "--limit"),
+            "64k, 16m, 10g, 1t; -1 is no limit.",
+            reads=Reads.SIZE,
+        ),
+        Field(QUOTA_BYTES_ACTION, "policy", ("-p", "--policy"), _ACTION, reads=Reads.NAME),
+    ),
+    "Limit how much of {each} may wait for its acknowledgement.",
+    "How much of {each} may wait for its acknowledgement",
+    "--limit 2G --policy producer_request_hold",
+    type="destination_storage",
+)
+QUOTA_AGE = Form(
+    "backlog-quota",
+    "backlogQuota",
+    "backlog_quota_map",
+    (
+        Field(
+            QUOTA_MS,
+            "limitTime",
+            ("-lt", "--limitTime"),
+            "100 (seconds), 30m, 12h, 7d; -1 is no limit.",
+            reads=Reads.TIME,
+            unit=1000,
+            unit_name="seconds",
+        ),
+        Field(QUOTA_MS_ACTION, "policy", ("-p", "--policy"), _ACTION, reads=Reads.NAME),
+    ),
+    "Limit how long messages of {each} may wait for their acknowledgement.",
+    "How long messages of {each} may wait for their acknowledgement",
+    "--limitTime 1h --policy producer_exception --type message_age",
+    type="message_age",
+)
+
+QUOTAS = (QUOTA_SIZE, QUOTA_AGE)
+"""They share their verbs, which say which by `--type`."""
+
+ALL = (*FORMS, *QUOTAS)
 """All of them."""

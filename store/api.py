@@ -329,6 +329,11 @@ class Log(Protocol):
     def offset_of(self, ledger: int, entry: int) -> int:
         """First offset of an entry. KeyError when there is no such entry any more."""
 
+    def size_from(self, offset: int) -> int:
+        """Bytes of the batch that holds `offset` and of all behind it; 0 at the end. Where damage lies before it in its
+        stretch of the index, the stretch counts whole.
+        """
+
     def configure(self, *, segment_bytes: int | None = None, segment_ms: int | None = None) -> None:
         """When an append begins a new segment: at so many bytes, or so long (ms) after the active one was
         begun.

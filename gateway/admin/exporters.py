@@ -20,6 +20,7 @@ from gateway.admin.topics import loaded
 from gateway.broker.errors import KafkaError
 from gateway.metrics import escape, head, number
 from semantics.names import DEFAULT, Namespace
+from semantics.subscriptions.rows import RowError
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ _KAFKA = {
 _PULSAR = {
     "pulsar_topics_count": "Topics, each partition counted.",
     "pulsar_storage_size": "Bytes stored.",
+    "pulsar_storage_backlog_size": "Bytes of the partition that its slowest subscription has not acknowledged.",
+    "pulsar_storage_backlog_quota_limit": "How many there may be; -1 without a limit.",
+    "pulsar_storage_backlog_quota_limit_time": "Seconds that the oldest may wait; -1 without a limit.",
+    "pulsar_storage_backlog_age_seconds": "Seconds that the oldest has waited; -1 where there is none.",
     "pulsar_rate_in": "Messages a second coming in.",
     "pulsar_throughput_in": "Bytes a second coming in.",
     "pulsar_throughput_out": "Bytes a second going out.",
@@ -224,7 +229,25 @@ class _Walk:
             # an idle partition is left out, as one that is not loaded is in Pulsar
             if partition is not None:
                 _traffic(families, pulsar, partition, self._context)
+                await self._quota(pulsar, partition)
             await families.pause()
+
+    async def _quota(self, labels: str, partition: Partition) -> None:
+        """How much of its backlog quota a partition has used up, if it has one."""
+        if partition.gate is None or not partition.gate.quota.limits:
+            return
+        try:
+            usage = await self._broker.backlog_quotas.usage(partition)
+        except (StoreError, RowError, KeyError):
+            # it is being deleted, or cannot be read: its log says so
+            return
+        families, now = self._families, self._broker.clock.wall_ms()
+        families.add("pulsar_storage_backlog_size", labels, usage.size)
+        quota = partition.gate.quota
+        families.add("pulsar_storage_backlog_quota_limit", labels, quota.size)
+        families.add("pulsar_storage_backlog_quota_limit_time", labels, quota.age // 1000)
+        age = max(0, now - usage.oldest) / 1000 if usage.oldest >= 0 else -1
+        families.add("pulsar_storage_backlog_age_seconds", labels, age)
 
     async def _where(self, topic: Topic | None) -> _Place:
         if topic is None:

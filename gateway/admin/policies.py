@@ -13,15 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gateway.admin import backlog_quota
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import found_by, namespace_of
 from gateway.config.policy_settings import CONFIGS
-from semantics.policies import MOST_INT, POLICIES, Kind, Level
-from semantics.policy_forms import FORMS, RETENTION, TTL, Field, Form
+from semantics.backlog_quota import against_retention
+from semantics.policies import (
+    MOST_INT,
+    MOST_LONG,
+    POLICIES,
+    QUOTA_BYTES,
+    QUOTA_MS,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    Kind,
+    Level,
+)
+from semantics.policy_forms import ALL, FORMS, QUOTAS, RETENTION, TTL, Field, Form
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.broker.catalog import Topic
+    from gateway.broker.namespaces import NamespaceRow
+    from semantics.policies import Policy
 
     Verb = Callable[[Context, Call], Awaitable[Reply]]
 
@@ -32,7 +46,9 @@ if TYPE_CHECKING:
 def of_namespace(said: Mapping[str, str]) -> dict[str, object]:
     """What a namespace's row says, as Pulsar's Policies have it; nothing where nothing is set."""
     shown = ((form.key, _set(form, said)) for form in FORMS if Level.NAMESPACE in form.levels)
-    return {key: value for key, value in shown if value is not None}
+    quotas = _quotas(said)
+    found = {key: value for key, value in shown if value is not None}
+    return found | ({QUOTAS[0].key: quotas} if quotas else {})
 
 
 def said_at_creation(policies: Mapping[str, Any]) -> dict[str, str]:
@@ -42,6 +58,12 @@ def said_at_creation(policies: Mapping[str, Any]) -> dict[str, str]:
         body = policies.get(form.key)
         if Level.NAMESPACE in form.levels and body is not None:
             found |= said(form, body)
+    quotas = policies.get(QUOTAS[0].key)
+    for form in QUOTAS:
+        body = quotas.get(form.type) if isinstance(quotas, dict) else None
+        if body is not None:
+            found |= said(form, backlog_quota.body_of(form, body))
+    _check_conflicts(found, found)
     return found
 
 
@@ -67,7 +89,7 @@ def said(form: Form, body: object) -> dict[str, str]:
     return {field.policy.name: _config(field, values[field.json]) for field in form.fields}
 
 
-_EXAMPLES = {Kind.NUMBER: "60", Kind.FLAG: "true", Kind.NAMES: "[]"}
+_EXAMPLES = {Kind.NUMBER: "60", Kind.FLAG: "true", Kind.NAMES: "[]", Kind.NAME: '"…"'}
 
 
 def _check(form: Form, field: Field, value: object) -> None:
@@ -77,8 +99,10 @@ def _check(form: Form, field: Field, value: object) -> None:
     elif policy.kind is Kind.NAMES:
         good = isinstance(value, list) and all(each in policy.choices for each in value)
         expected = f"a list of some of {', '.join(policy.choices)}"
+    elif policy.kind is Kind.NAME:
+        good, expected = value in policy.choices, f"one of {', '.join(policy.choices)}"
     else:
-        most = min(policy.most // field.unit, MOST_INT)
+        most = policy.most if field.unit == 1 else min(policy.most // field.unit, MOST_INT)
         good = type(value) is int and policy.least <= value <= most
         none = " (no limit)" if policy.least == -1 else ""
         expected = f"a whole number from {policy.least}{none} to {most}"
@@ -93,6 +117,8 @@ def _config(field: Field, value: Any) -> str:
         return "true" if value else "false"
     if field.policy.kind is Kind.NAMES:
         return ",".join(dict.fromkeys(value))
+    if field.policy.kind is Kind.NAME:
+        return str(value)
     return str(value * field.unit if value > 0 else value)
 
 
@@ -103,10 +129,43 @@ def _set(form: Form, configs: Mapping[str, str]) -> object:
         return None
     # what Kafka clients set of a topic may be one of two
     values = [
-        CONFIGS[field.policy.name].parse(text) if text is not None else field.policy.least
+        CONFIGS[field.policy.name].parse(text) if text is not None else _open(field.policy)
         for field, text in zip(form.fields, found, strict=True)
     ]
     return _shown(form, values)
+
+
+def _open(policy: Policy) -> object:
+    return policy.default if policy.kind is Kind.NAME else policy.least
+
+
+def _quotas(configs: Mapping[str, str]) -> dict[str, object]:
+    """The quotas that are set by Pulsar's names, by type."""
+    found = {form.type: _set(form, configs) for form in QUOTAS}
+    return {
+        form.type: backlog_quota.shown(form, values)
+        for form in QUOTAS
+        if isinstance(values := found[form.type], dict)
+    }
+
+
+_CONFLICTING = (QUOTA_BYTES, QUOTA_MS, RETENTION_BYTES, RETENTION_MS)
+
+
+def _check_conflicts(said: Mapping[str, str], changes: Mapping[str, str | None]) -> None:
+    """Whether what is changed of a topic or a namespace goes together with what is said besides. Refuses with 412."""
+    if all(changes.get(policy.name) is None for policy in _CONFLICTING):
+        return
+
+    def value(policy: Policy) -> int:
+        text = said.get(policy.name)
+        number = CONFIGS[policy.name].parse(text) if text is not None else -1
+        assert isinstance(number, int)
+        return number
+
+    wrong = against_retention(*map(value, _CONFLICTING))
+    if wrong is not None:
+        raise RefusedError(412, wrong)
 
 
 def _shown(form: Form, values: list[Any]) -> object:
@@ -119,19 +178,28 @@ def _shown(form: Form, values: list[Any]) -> object:
 
 def _rounded(value: int, unit: int) -> int:
     """In whole units, rounded up: a limit below one unit is not shown as none that keeps nothing."""
-    return min(-(-value // unit), MOST_INT) if value > 0 else max(value, -1)
+    most = MOST_LONG if unit == 1 else MOST_INT
+    return min(-(-value // unit), most) if value > 0 else max(value, -1)
 
 
 def _applied(context: Context, form: Form, topic: Topic) -> object:
     """What is in force for a topic, whoever has set it."""
-    if form is RETENTION:
-        # Kafka's settings of the broker count, too
-        config = context.broker.effective(topic)
-        return _shown(form, [config.retention_ms, config.retention_bytes])
-    if form is TTL:
-        return _shown(form, [context.broker.message_ttl(topic)])
+    if form.verb in _KAFKAS_COUNT:
+        return _shown(form, _KAFKAS_COUNT[form.verb](context, topic))
     found = [context.broker.policy(field.policy, topic) for field in form.fields]
     return _shown(form, [each.value if each is not None else 0 for each in found])
+
+
+def _retention(context: Context, topic: Topic) -> list[Any]:
+    config = context.broker.effective(topic)
+    return [config.retention_ms, config.retention_bytes]
+
+
+_KAFKAS_COUNT: dict[str, Callable[[Context, Topic], list[Any]]] = {
+    RETENTION.verb: _retention,
+    TTL.verb: lambda context, topic: [context.broker.message_ttl(topic)],
+}
+"""Forms of which Kafka's settings of the broker say something, too: what their policies come to."""
 
 
 # -- all of a topic
@@ -143,7 +211,7 @@ async def of_topic(context: Context, call: Call) -> Reply:
     """
     topic = (await found_by(context.broker, call)).topic
     rows: list[dict[str, object]] = []
-    for form in FORMS:
+    for form in ALL:
         if Level.TOPIC not in form.levels:
             continue
         shown = _applied(context, form, topic)
@@ -155,9 +223,17 @@ async def of_topic(context: Context, call: Call) -> Reply:
                 level, name = Level.BROKER, f"log.{field.policy.kafka}"
             else:
                 level, name = found.level, found.name
+            kind = {"type": form.type} if form.type else {}
             key = {"field": field.json} if field.json else {}
             rows.append(
-                {"policy": form.verb_at(Level.TOPIC), **key, "value": value, "from": level, "by": name}
+                {
+                    "policy": form.verb_at(Level.TOPIC),
+                    **kind,
+                    **key,
+                    "value": value,
+                    "from": level,
+                    "by": name,
+                }
             )
     return json(rows)
 
@@ -185,17 +261,59 @@ async def _of_topic(form: Form, context: Context, call: Call) -> Reply:
 async def _change_namespace(form: Form, context: Context, call: Call) -> Reply:
     changes = _changes(form, call)
     namespace = namespace_of(context.broker, *call.path[1:3])
-    await context.broker.tenancy.change(
-        namespace, lambda row: msgspec.structs.replace(row, policies=_changed(row.policies, changes))
-    )
+
+    def change(row: NamespaceRow) -> NamespaceRow:
+        policies = _changed(row.policies, changes)
+        _check_conflicts(policies, changes)
+        return msgspec.structs.replace(row, policies=policies)
+
+    await context.broker.tenancy.change(namespace, change)
     return DONE
 
 
 async def _change_topic(form: Form, context: Context, call: Call) -> Reply:
     topic = (await found_by(context.broker, call)).topic
     changes = _changes(form, call)
-    await context.broker.topics.configure(topic.name, lambda old: _changed(old, changes))
+    below = context.broker.catalog.namespaces.policies_of(topic.name)
+
+    def change(old: Mapping[str, str]) -> dict[str, str]:
+        configs = _changed(old, changes)
+        _check_conflicts({**below, **configs}, changes)
+        return configs
+
+    await context.broker.topics.configure(topic.name, change)
     return DONE
+
+
+# -- quotas
+
+
+async def _quotas_of_namespace(context: Context, call: Call) -> Reply:
+    """Of both types those that are set."""
+    namespace = namespace_of(context.broker, *call.path[1:3])
+    return json(_quotas(context.broker.tenancy.namespace(namespace).policies))
+
+
+async def _quotas_of_topic(context: Context, call: Call) -> Reply:
+    """Of both types those that are set; `applied`: what is in force."""
+    topic = (await found_by(context.broker, call)).topic
+    if not call.flag("applied"):
+        return json(_quotas(topic.configs))
+    found = {form: _applied(context, form, topic) for form in QUOTAS}
+    return json(
+        {form.type: backlog_quota.shown(form, each) for form, each in found.items() if isinstance(each, dict)}
+    )
+
+
+async def _quota_of_namespace(context: Context, call: Call) -> Reply:
+    return await _change_namespace(backlog_quota.asked(call), context, call)
+
+
+async def _quota_of_topic(context: Context, call: Call) -> Reply:
+    return await _change_topic(backlog_quota.asked(call), context, call)
+
+
+# -- what a call changes
 
 
 def _changes(form: Form, call: Call) -> Mapping[str, str | None]:
@@ -203,7 +321,8 @@ def _changes(form: Form, call: Call) -> Mapping[str, str | None]:
         return {field.policy.name: None for field in form.fields}
     if form.topic_query and form.topic_query in call.query:
         return said(form, _whole(call.query[form.topic_query]))
-    return said(form, call.json())
+    body = call.json()
+    return said(form, backlog_quota.body_of(form, body) if form.type else body)
 
 
 def _whole(text: str) -> int | str:
@@ -220,6 +339,12 @@ def _verbs() -> dict[tuple[str, str, str], Verb]:
     found: dict[tuple[str, str, str], Verb] = {
         ("GET", "topic", "policies"): of_topic,
         ("DELETE", "topic", "policies"): remove_all,
+        ("GET", "namespace", "backlogQuotaMap"): _quotas_of_namespace,
+        ("GET", "topic", "backlogQuotaMap"): _quotas_of_topic,
+        ("POST", "namespace", "backlogQuota"): _quota_of_namespace,
+        ("DELETE", "namespace", "backlogQuota"): _quota_of_namespace,
+        ("POST", "topic", "backlogQuota"): _quota_of_topic,
+        ("DELETE", "topic", "backlogQuota"): _quota_of_topic,
     }
     for form in FORMS:
         for level, kind, got, change in (

@@ -14,6 +14,8 @@ from gateway.admin import groups
 from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
 from gateway.broker.retention import HOLDS, Kept
+from semantics.backlog_quota import Usage
+from semantics.subscriptions.rows import RowError
 from store.api import Log
 
 if TYPE_CHECKING:
@@ -36,10 +38,16 @@ def span(context: Context, topic: Topic, index: int) -> Span:
     return Span(log.start_offset, log.end_offset, log.size)
 
 
-def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stats) -> Stats:
-    """A plain topic, or one partition. `subscriptions` are its subscriptions' stats by name."""
+async def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stats) -> Stats:
+    """A plain topic, or one partition. `subscriptions` are its subscriptions' stats by name. Raises KafkaError,
+    StoreError.
+    """
     broker = context.broker
     log = broker.log_of(topic, index)
+    usage = await _usage(broker, topic, index, log)
+    if topic.queue is None:
+        _measure(log, subscriptions)
+    quota = broker.effective(topic).quota
     partition = in_use(context, topic, index)
     rate = context.rates.of(partition, broker.loop.time()) if partition is not None else ZERO
     bytes_in, bytes_out = traffic(broker, topic.partitions[index], partition)
@@ -53,10 +61,10 @@ def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stat
         "bytesOutCounter": bytes_out,
         "averageMsgSize": _average(rate.bytes_in, rate.messages_in),
         "storageSize": log.size,
-        "backlogSize": max([one["backlogSize"] for one in subscriptions.values()], default=0),
-        "backlogQuotaLimitSize": -1,
-        "backlogQuotaLimitTime": -1,
-        "oldestBacklogMessageAgeSeconds": -1,
+        "backlogSize": max([usage.size, *[one["backlogSize"] for one in subscriptions.values()]]),
+        "backlogQuotaLimitSize": quota.size,
+        "backlogQuotaLimitTime": -(-quota.age // 1000) if quota.age > 0 else quota.age,
+        "oldestBacklogMessageAgeSeconds": _age(broker, usage),
         "publishers": [],
         "waitingPublishers": 0,
         "subscriptions": subscriptions,
@@ -75,14 +83,44 @@ def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stat
     }
 
 
+def _measure(log: Log, subscriptions: Stats) -> None:
+    """Bytes that subscriptions with cursors have not acknowledged: of what lies behind the first open message, as much
+    as the open ones are of all there.
+    """
+    for one in subscriptions.values():
+        start = one.get("magnetar", {}).get("markDeleteOffset", -2) + 1
+        if start < 0:
+            continue
+        start = max(start, log.start_offset)
+        there = log.end_offset - start
+        one["backlogSize"] = log.size_from(start) * min(one["msgBacklog"], there) // there if there > 0 else 0
+
+
+async def _usage(broker: Broker, topic: Topic, index: int, log: Log) -> Usage:
+    """What the slowest Shared or Key_Shared subscription has not acknowledged; nothing of a lane."""
+    if topic.queue is not None:
+        return Usage(0, -1)
+    try:
+        return (await broker.backlog_quotas.usage_of(topic, index, log)).usage
+    except (KeyError, RowError):
+        # it is being deleted, or its rows are of a gateway that knows more
+        return Usage(0, -1)
+
+
+def _age(broker: Broker, usage: Usage) -> int:
+    """Of the oldest message, in seconds; -1 where there is none."""
+    return max(0, broker.clock.wall_ms() - usage.oldest) // 1000 if usage.oldest >= 0 else -1
+
+
 async def of_partitioned(
     context: Context, topic: Topic, each: dict[str, Stats], per_partition: bool
 ) -> Stats:
     """Sums over the partitions, whose stats are `each` by full name."""
     total: Stats = {key: sum(one[key] for one in each.values()) for key in _SUMMED}
     total["averageMsgSize"] = _average(total["msgThroughputIn"], total["msgRateIn"])
-    total["backlogQuotaLimitSize"] = total["backlogQuotaLimitTime"] = -1
-    total["oldestBacklogMessageAgeSeconds"] = -1
+    # each partition has its quota for itself
+    for key in ("backlogQuotaLimitSize", "backlogQuotaLimitTime", "oldestBacklogMessageAgeSeconds"):
+        total[key] = max([one[key] for one in each.values()], default=-1)
     total["publishers"] = []
     total["subscriptions"] = await groups.merged(one["subscriptions"] for one in each.values())
     total["deduplicationStatus"] = "Disabled"

@@ -279,7 +279,7 @@ async def topic_stats(context: Context, call: Call) -> Reply:
     found = _one(await found_by(context.broker, call), "partitioned-stats", "stats")
     spans = {found.index: stats.span(context, found.topic, found.index)}
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
-    answer = stats.of_partition(context, found.topic, found.index, subscriptions[found.index])
+    answer = await stats.of_partition(context, found.topic, found.index, subscriptions[found.index])
     return json(await _with_lanes(context.broker, found, answer))
 
 
@@ -291,7 +291,7 @@ async def partitioned_stats(context: Context, call: Call) -> Reply:
     each: dict[str, stats.Stats] = {}
     for index in spans:
         name = str(found.name.with_partition(index))
-        each[name] = stats.of_partition(context, found.topic, index, subscriptions[index])
+        each[name] = await stats.of_partition(context, found.topic, index, subscriptions[index])
         if index % 100 == 99:
             await asyncio.sleep(0)
     answer = await stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True))

@@ -11,13 +11,14 @@ With acks=0 nothing is answered; if something is wrong the connection is closed,
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.apis.registry import register_produce
 from gateway.broker.errors import KafkaError, RecordsRefused, from_store
 from gateway.broker.loading import TRIES, Loading, all_loaded
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
+from gateway.broker.quota_gate import HeldError, Unmeasured
 from gateway.wire import produce as wire
 from gateway.wire.batch import BatchError, admit, header
 from gateway.wire.compression import ZSTD
@@ -96,6 +97,11 @@ class ProduceSlot:
         self.payload = wire.encode(self._version, self._correlation_id, failed)
 
 
+WAITS = 0.9
+"""Of the time that a request gives for its answer, as much a batch may wait for a backlog."""
+
+HeldPlace = tuple[bytes, int]
+"""A topic's id and a partition of it."""
 Answer = ProduceSlot | bytes | None
 Place = tuple[bytes, int]
 """Topic, as the request names it, and partition."""
@@ -138,7 +144,7 @@ def produce(
                         broker, connection, version, correlation_id, request, end - position, work
                     )
                 base_offset = partition.append(batch, found, now)
-            except Loading:
+            except (Loading, HeldError, Unmeasured):
                 request = wire.decode(version, frame, position, end)
                 return _produce_any(broker, connection, version, correlation_id, request, end - position)
             except KafkaError as error:
@@ -179,8 +185,7 @@ def _produce_any(
         return _produce_loaded(broker, connection, version, correlation_id, request, size, tries - 1, loading)
     if long and _may_wait(broker, size):
         return _produce_later(broker, connection, version, correlation_id, request, size, long)
-    now = broker.clock.wall_ms()
-    return _produce_many(broker, connection, version, correlation_id, request, now, size, {})
+    return _produce_many(broker, connection, version, correlation_id, request, size, {})
 
 
 async def _produce_loaded(
@@ -191,7 +196,7 @@ async def _produce_loaded(
     request: wire.ProduceRequest,
     size: int,
     tries: int,
-    loading: list[Loading],
+    loading: list[Loading | Unmeasured],
 ) -> Answer:
     """The same when its partitions are loaded. Must be awaited: until then the memory of the request counts."""
     try:
@@ -204,9 +209,12 @@ async def _produce_loaded(
 
 def _look_ahead(
     broker: Broker, version: int, request: wire.ProduceRequest
-) -> tuple[Work | None, list[Loading]]:
-    """(what is to be prepared, if that takes long altogether; partitions that are being loaded)"""
-    loading: list[Loading] = []
+) -> tuple[Work | None, list[Loading | Unmeasured]]:
+    """(what is to be prepared, if that takes long altogether; partitions that are being loaded, or whose backlogs are
+    being measured)
+    """
+    loading: list[Loading | Unmeasured] = []
+    now = broker.clock.wall_ms()
     if request.transactional_id is not None or not -1 <= request.acks <= 1:
         return None, loading
     work: Work = {}
@@ -219,10 +227,13 @@ def _look_ahead(
             if batch is None or not 0 <= index < len(runtime.partitions):
                 continue
             partition = runtime.partitions[index]
-            if partition is not None and partition.plain:
+            if partition is not None and partition.plain and partition.gate is None:
                 continue
             try:
-                rules = (partition or broker.partition_of(runtime, index)).rules
+                partition = partition or broker.partition_of(runtime, index)
+                if partition.gate is not None and (unmeasured := partition.gate.look(now)) is not None:
+                    loading.append(unmeasured)
+                rules = partition.rules
                 cost += rules.cost(header(batch))
             except Loading as error:
                 loading.append(error)
@@ -273,8 +284,7 @@ async def _prepared(
                 )
     finally:
         broker.preparing_bytes -= size
-    now = broker.clock.wall_ms()
-    return _produce_many(broker, connection, version, correlation_id, request, now, size, prepared)
+    return _produce_many(broker, connection, version, correlation_id, request, size, prepared)
 
 
 def _produce_many(
@@ -283,11 +293,14 @@ def _produce_many(
     version: int,
     correlation_id: int,
     request: wire.ProduceRequest,
-    now: int,
     size: int,
     prepared: Mapping[Place, Prepared],
 ) -> Answer:
+    now = broker.clock.wall_ms()
+    # for a request without time, or where there is no memory for it, nobody waits
+    may_wait = request.acks != 0 and request.timeout_ms > 0 and _may_wait(broker, size)
     results: list[wire.TopicResult] = []
+    held: list[HeldBatch] = []
     taken = failed = False
     seen: set[Place] = set()
     for name, partitions in request.topics:
@@ -301,6 +314,12 @@ def _produce_many(
                 known = prepared.get((name, index))
                 answers.append(_take(broker, request, version, runtime, index, batch, now, known))
                 taken = True
+            except HeldError as error:
+                if may_wait and runtime is not None and batch is not None:
+                    place = runtime.topic_id, index
+                    held.append(HeldBatch(place, batch, known, len(results), len(answers), error))
+                answers.append(_refusal(index, error))
+                failed = True
             except KafkaError as error:
                 answers.append(_refusal(index, error))
                 failed = True
@@ -317,12 +336,110 @@ def _produce_many(
         silent = ProduceSlot(connection, version, correlation_id, b"", None, size)
         broker.turn.await_commit(silent)
         return silent
+    if held:
+        return HeldSlot(broker, connection, version, correlation_id, request, results, held, size)
     payload = wire.encode(version, correlation_id, results)
     if not taken:
         return payload
     slot = ProduceSlot(connection, version, correlation_id, payload, results, size)
     broker.turn.await_commit(slot)
     return slot
+
+
+class HeldBatch(NamedTuple):
+    """A batch that waits for a backlog."""
+
+    place: HeldPlace
+    batch: bytes
+    prepared: Prepared | None
+    topic: int
+    """of the answer's topics, which"""
+    partition: int
+    """of this topic's answers, which"""
+    error: KafkaError
+    """what it is told when it has waited for too long"""
+
+
+class HeldSlot(ProduceSlot):
+    """A Produce of which some batches wait for a backlog to become smaller: the rest of it is taken already. Its answer
+    leaves when none waits any more and what was taken is stored.
+    """
+
+    __slots__ = ("_broker", "_held", "_request", "deadline")
+
+    def __init__(
+        self,
+        broker: Broker,
+        connection: Client,
+        version: int,
+        correlation_id: int,
+        request: wire.ProduceRequest,
+        results: list[wire.TopicResult],
+        held: list[HeldBatch],
+        size: int,
+    ) -> None:
+        """`results` has a refusal for each that is held."""
+        super().__init__(connection, version, correlation_id, b"", results, size)
+        self._broker = broker
+        self._request = request
+        self._held = held
+        # a client must not give up the connection before it hears of it
+        self.deadline = broker.clock.monotonic_ms() + int(request.timeout_ms * WAITS)
+        broker.preparing_bytes += size
+        broker.metrics.produced_held.value += 1
+        broker.held_back.add(self)
+
+    @property
+    def places(self) -> list[HeldPlace]:
+        """What it still waits for."""
+        return [each.place for each in self._held]
+
+    def go_on(self, place: HeldPlace) -> bool:
+        """See `held_back.Item`."""
+        broker = self._broker
+        each = next(each for each in self._held if each.place == place)
+        runtime = broker.topic_by_id(place[0])
+        index = place[1]
+        now = broker.clock.wall_ms()
+        try:
+            found = _take(
+                broker,
+                self._request,
+                self._version,
+                runtime,
+                index,
+                each.batch,
+                now,
+                each.prepared,
+                waited=True,
+            )
+        except (HeldError, Unmeasured, Loading):
+            return False
+        except KafkaError as error:
+            found = _refusal(index, error)
+        except BatchError as error:
+            found = (index, int(error.code), -1, -1, -1, (), str(error))
+        self._over([each], {each: found})
+        return True
+
+    def give_up(self) -> None:
+        """See `held_back.Item`."""
+        held = list(self._held)
+        if not held:
+            return
+        self._over(held, {each: _refusal(each.place[1], each.error) for each in held})
+
+    def _over(self, those: list[HeldBatch], found: Mapping[HeldBatch, wire.PartitionResult]) -> None:
+        results = self._results
+        assert isinstance(results, list)
+        for each in those:
+            results[each.topic][1][each.partition] = found[each]
+            self._held.remove(each)
+        self._broker.held_back.over(self, [each.place for each in those])
+        if not self._held:
+            self._broker.preparing_bytes -= self.size
+            self.payload = wire.encode(self._version, self._correlation_id, results)
+            self._broker.turn.await_commit(self)
 
 
 def _refusal(index: int, error: KafkaError) -> wire.PartitionResult:
@@ -339,6 +456,8 @@ def _take(
     batch: bytes | None,
     now: int,
     prepared: Prepared | None,
+    *,
+    waited: bool = False,
 ) -> wire.PartitionResult:
     if not -1 <= request.acks <= 1:
         raise KafkaError(Error.INVALID_REQUIRED_ACKS, f"acks={request.acks}: use -1 (all), 0 or 1.")
@@ -356,6 +475,6 @@ def _take(
         raise KafkaError(
             Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} is older than zstd, which came with 7."
         )
-    base_offset = partition.append(batch, found, now, prepared)
+    base_offset = partition.append(batch, found, now, prepared, waited=waited)
     append_time = partition.append_time(found, base_offset, now) if partition.log_append_time else -1
     return index, 0, base_offset, append_time, partition.log.start_offset, (), None

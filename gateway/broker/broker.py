@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker import policies
+from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch, last_seen
@@ -24,6 +25,7 @@ from gateway.broker.fetch_sessions import FetchSessions
 from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.group_kinds import GroupKinds
 from gateway.broker.groups import Groups
+from gateway.broker.held_back import HeldBack
 from gateway.broker.in_use import InUse
 from gateway.broker.message_ttl import MessageTtl
 from gateway.broker.placement import OneNode, Placement
@@ -44,6 +46,9 @@ from gateway.promise import Promise
 from store.api import Durability, Family, Outcome, Put, Store, Write
 
 if TYPE_CHECKING:
+    from gateway.broker.held_back import Place
+    from gateway.broker.partition import Partition
+    from gateway.broker.quota_gate import Gate
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.config.schema import Value
@@ -170,9 +175,17 @@ class Broker:
             watch=self.clock_watch,
             catalog=self.catalog,
             subscriptions=self.subscriptions,
-            ttl_of=self.message_ttl,
+            ttl_of=lambda topic: policies.longest_wait(self, self.catalog, topic),
             load_lanes=self.load_lanes,
         )
+        self.backlog_quotas = BacklogQuotas(
+            self,
+            watch=self.clock_watch,
+            subscriptions=self.subscriptions,
+            load_lanes=self.load_lanes,
+            expire=self.message_ttl_job.expire,
+        )
+        self.held_back = HeldBack(self, self._measure)
         self.group_kinds = GroupKinds(self)
         self.reconfigure(settings)
         self.broker_configs.load()
@@ -288,6 +301,21 @@ class Broker:
         ):
             self.queues.grown(topic)
         self.queues.topic_changed(name)
+
+    def measure_backlog(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:
+        """Begin to measure what subscriptions have not acknowledged of a partition, or join who does."""
+        return self.backlog_quotas.measure(partition, gate)
+
+    def waited_for(self, topic_id: bytes, index: int) -> bool:
+        """Whether batches wait until a partition's backlog is smaller."""
+        return self.held_back.waited_for((topic_id, index))
+
+    async def _measure(self, place: Place) -> None:
+        """For those who wait for it; nothing where there is no quota any more."""
+        runtime = self.topic_by_id(place[0])
+        partition = runtime.partitions[place[1]] if runtime is not None else None
+        if partition is not None and partition.gate is not None:
+            await self.measure_backlog(partition, partition.gate)
 
     def load_lanes(self, topic: Topic, group: str) -> None:
         """If lanes serve a group's subscription on a topic: its cursors know from now on what these hold. Raises

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from gateway.broker.errors import KafkaError, from_store
 from gateway.promise import Promise
@@ -67,7 +67,14 @@ async def _after(loaded: Awaitable[None], ask: Callable[[], Pending[T]]) -> T:
     return await found if isinstance(found, Awaitable) else found
 
 
-async def all_loaded(loading: Sequence[Loading]) -> None:
+class Waits(Protocol):
+    """What has to be waited for before a request can be served."""
+
+    async def wait(self) -> None:
+        """Raises KafkaError."""
+
+
+async def all_loaded(loading: Sequence[Waits]) -> None:
     """Until these are loaded; one that cannot be is refused to whoever asks for it next."""
     for each in loading:
         with contextlib.suppress(KafkaError):

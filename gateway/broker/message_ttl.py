@@ -22,7 +22,8 @@ from gateway.broker import offsets_by_time
 from gateway.broker.delays_ahead import SLICE, DelaysAhead
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load, until_loaded
-from gateway.broker.subscriptions import rows, telling
+from gateway.broker.standing import start_of
+from gateway.broker.subscriptions import telling
 from gateway.broker.subscriptions.stored import walk
 from gateway.wire.batch import BatchError
 from semantics.retention import Latest, Look
@@ -120,6 +121,12 @@ class MessageTtl:
         self._without = None if limited else now
         self.delays.keep(seen)
 
+    async def expire(self, topic: Topic, ttl: int) -> None:
+        """Settle what is older than so many ms, of one topic, now. Raises KafkaError, StoreError, BatchError, RowError,
+        KeyError, IndexError.
+        """
+        await self._topic(topic, ttl, set())
+
     async def _topic(self, topic: Topic, ttl: int, seen: set[int]) -> None:
         subscribed: list[SubscriptionRow] = []
         longest = 0
@@ -153,15 +160,7 @@ class MessageTtl:
                 )
 
     def _start(self, row: SubscriptionRow, index: int, partition: int) -> int:
-        """Where a subscription stands, in memory or stored. Raises StoreError, RowError."""
-        subscription = self._subscriptions.in_use(row.group, row.topic_id)
-        at = subscription.partitions.get(index) if subscription is not None else None
-        if at is not None and at.cursor is not None:
-            return at.cursor.start
-        store = self._node.store
-        stands = rows.stands(store, rows.prefix(row.id, partition))
-        begin = store.log(partition).start_offset
-        return max(stands.start, begin) if stands is not None else begin
+        return start_of(self._node.store, self._subscriptions, row, index, partition)
 
     async def _first_young(self, topic: Topic, index: int, since: int) -> int:
         """The first record that is not older than that, or the end of the log. Raises KafkaError, StoreError,

@@ -13,6 +13,7 @@ from gateway.broker.damage import around, past
 from gateway.broker.errors import KafkaError
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.preparing import Prepared, Rules, refused
+from gateway.broker.quota_gate import Gate
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from gateway.broker.turn import Turn
     from gateway.config.topic_configs import TopicConfig
     from gateway.metrics_catalog import GatewayMetrics
+    from semantics.backlog_quota import Quota
 
     Bytes = Pending[list[Buffer]]
 
@@ -65,6 +67,14 @@ class Home(Protocol):
 
     def full_name(self, topic: str) -> str:
         """Pulsar's name of a topic of this name in the catalog."""
+        ...
+
+    def measure_backlog(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:
+        """Begin to measure what subscriptions have not acknowledged, or join who does."""
+        ...
+
+    def waited_for(self, topic_id: bytes, index: int) -> bool:
+        """Whether batches wait until a partition's backlog is smaller."""
         ...
 
 
@@ -108,6 +118,7 @@ class Partition:
         "_start_epoch",
         "bytes_in",
         "bytes_out",
+        "gate",
         "high_watermark",
         "id",
         "idle_mark",
@@ -172,6 +183,8 @@ class Partition:
         self._start_epoch = (-1, -1)
         # the counters' sum when somebody last looked whether this partition is idle
         self.idle_mark = -1
+        # what its backlog quota lets in, if it has one
+        self.gate: Gate | None = None
         self.configure(topic.config)
 
     def configure(self, config: TopicConfig) -> None:
@@ -183,6 +196,19 @@ class Partition:
         self.rules = Rules(config, self._home.full_name(self.topic.name), retries_of)
         # False when batches must be looked at more closely, or rewritten, before they are stored
         self.plain = self.rules.plain
+        if self.gate is not None:
+            self.gate.quota = config.quota
+            self.gate.forget()
+        elif config.quota.limits:
+            self.gate = self._gate(config.quota)
+
+    def _gate(self, quota: Quota) -> Gate:
+        gate = Gate(
+            quota,
+            lambda: self._home.measure_backlog(self, gate),
+            partial(self._home.waited_for, self.topic.topic_id, self.index),
+        )
+        return gate
 
     @property
     def log_start(self) -> int:
@@ -210,6 +236,11 @@ class Partition:
         return self.log.size
 
     @property
+    def coming(self) -> int:
+        """Bytes that are in the open turn, or on their way to the disk."""
+        return self._size + sum([size for _, size in self._sent])
+
+    @property
     def messages_in(self) -> int:
         """Records appended since this runtime was made."""
         return self.next_offset - self._first
@@ -228,13 +259,22 @@ class Partition:
         return self.topic.config.durability
 
     @step("batch.admitted", "batch.taken")
-    def append(self, batch: bytes, header: Header, now: int, prepared: Prepared | None = None) -> int:
+    def append(
+        self,
+        batch: bytes,
+        header: Header,
+        now: int,
+        prepared: Prepared | None = None,
+        *,
+        waited: bool = False,
+    ) -> int:
         """Put an admitted batch into the group of this turn; its base offset is the answer.
 
         A duplicate of a remembered batch is not stored again: its offset is the answer, and it holds once the turn's
         group is committed, since groups succeed or fail in order. `now` in ms since 1970. `prepared` is what a thread
-        made of the batch, if one did.
-        Raises KafkaError with what Kafka answers in each case.
+        made of the batch, if one did; `waited`: it is the first of those that waited for the backlog.
+        Raises KafkaError with what Kafka answers in each case; HeldError when it has to wait for the backlog, and
+        Unmeasured when nobody knows.
         """
         if self.stale:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
@@ -250,6 +290,10 @@ class Partition:
         if not self._batches and self.log.refuses:
             # the store would refuse the whole turn, and others have a part in it
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, self.log.refuses)
+        gate = self.gate
+        if gate is not None and not waited:
+            # its sequence number follows those that wait
+            gate.queue_up()
         producer_id = header.producer_id
         if producer_id >= 0:
             verdict = self.producers.check(
@@ -267,6 +311,8 @@ class Partition:
                 "The timestamp is more than message.timestamp.after.max.ms ahead of the gateway's clock.",
                 (at for at, (_, stamp, _) in enumerate(self._skim(batch)) if stamp > newest),
             )
+        if gate is not None:
+            gate.check(now)
         base_offset = self.next_offset
         max_timestamp = header.max_timestamp
         if self.plain:
@@ -290,6 +336,8 @@ class Partition:
                 now,
                 now if self.log_append_time else -1,
             )
+        if gate is not None:
+            gate.take(len(batch))
         self._enqueue(batch, base_offset + header.count, max_timestamp)
         return base_offset
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from gateway.broker.errors import KafkaError
 from gateway.config import topic_configs
 from gateway.wire.errors import Error
+from semantics.backlog_quota import Action
 from semantics.policies import (
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     MAX_SUBSCRIPTIONS,
     MAX_TOPICS,
     MESSAGE_TTL,
+    QUOTA_MS,
+    QUOTA_MS_ACTION,
     SUBSCRIPTION_TYPES,
     Found,
     Level,
@@ -63,6 +66,16 @@ def message_ttl(node: Node, catalog: Catalog, topic: Topic) -> int:
     if ms <= 0 or (kafkas and not topic_configs.effective(topic.configs, settings, said).delete):
         return 0
     return ms
+
+
+def longest_wait(node: Node, catalog: Catalog, topic: Topic) -> int:
+    """The same, where a quota of the backlog's age that is kept by eviction is one, too."""
+    ttl = message_ttl(node, catalog, topic)
+    age = number(node, catalog, QUOTA_MS, topic)
+    if age < 0 or in_force(node, catalog, QUOTA_MS_ACTION, topic) != Action.EVICT:
+        return ttl
+    # it is kept to the millisecond, and 0 is for ever
+    return min(ttl or age, age) or 1
 
 
 def check_topics(node: Node, catalog: Catalog, namespace: Namespace, coming: int, more: int) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from gateway.cli.admin_client import Misused, namespace_path, topic_path
+from gateway.cli import admin_backlog_quota
+from gateway.cli.admin_client import namespace_path, topic_path
 from gateway.cli.admin_options import HELP, Options, common, pass_options
 from gateway.cli.admin_output import columns
-from semantics.policies import MOST_INT, Kind, Level
-from semantics.policy_forms import FORMS, RETENTION, Field, Form, Reads
+from gateway.cli.policy_values import read
+from semantics.policies import Kind, Level
+from semantics.policy_forms import FORMS, Field, Form, Reads
 
-_TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
-_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_AMOUNT = re.compile(r"(-?\d{1,18})\s*([a-zA-Z]?)\Z")
 _EXAMPLES = {Level.NAMESPACE: "shop/eu", Level.TOPIC: "orders"}
 _ARGUMENTS = {Level.NAMESPACE: "namespace", Level.TOPIC: "topic"}
 
@@ -24,56 +22,10 @@ _ARGUMENTS = {Level.NAMESPACE: "namespace", Level.TOPIC: "topic"}
 # -- values
 
 
-def seconds(text: str) -> int:
-    """`90m` in seconds; a bare number is seconds, and -1 is no limit. Raises AdminError."""
-    return _amount(text, _TIMES, "time", "100 (seconds), 30m, 12h, 7d, 2w, 1y")
-
-
-def size(text: str) -> int:
-    """`16m` in bytes; a bare number is bytes, and -1 is no limit. Raises AdminError."""
-    return _amount(text, _SIZES, "size", "1000000 (bytes), 64k, 16m, 10g, 1t")
-
-
-def _amount(text: str, units: dict[str, int], what: str, forms: str) -> int:
-    match = _AMOUNT.match(text.strip())
-    number = int(match[1]) if match else 0
-    if match is None or match[2].lower() not in units or number < -1:
-        raise Misused(f"{text!r} is no {what}: write {forms}, or -1 for no limit.")
-    return number * units[match[2].lower()] if number > 0 else number
-
-
-def _read(form: Form, field: Field, given: Any) -> Any:
-    """What a flag says, as the body has it. What is beyond a whole unit is left away."""
-    if field.reads is Reads.NUMBER:
-        return given
-    if field.reads is Reads.NAMES:
-        return [each.strip() for each in given.split(",") if each.strip()]
-    # a policy in ms, of which one is 1000 of a second
-    amount = seconds(given) * 1000 if field.reads is Reads.TIME else size(given)
-    if amount < 0:
-        return -1
-    whole = amount // field.unit
-    if amount and not whole:
-        units = " and ".join(each.unit_name for each in form.fields)
-        raise Misused(
-            f"{form.title.capitalize()} is counted in whole {units}: say one or more of each, 0, or -1."
-        )
-    if whole > MOST_INT:
-        raise Misused(f"{given!r} is more than can be said: say {MOST_INT} {field.unit_name} at most.")
-    return whole
-
-
 def _sentence(form: Form, values: dict[str, Any]) -> str:
     """How what was set reads."""
-    if form is RETENTION:
-        minutes, megabytes = values.values()
-        if not minutes and not megabytes:
-            return "Nothing is kept."
-        limits = [
-            "for ever" if minutes < 0 else f"for {minutes} min" if minutes else "not at all",
-            "of any size" if megabytes < 0 else f"up to {megabytes} MB" if megabytes else "of no size",
-        ]
-        return f"It is kept {', '.join(limits)}."
+    if form.sentence is not None:
+        return form.sentence(values)
     said = [f"{field.json} {_value(field, values[field.json])}".strip() for field in form.fields]
     return f"It is {', '.join(said)}."
 
@@ -128,7 +80,7 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
 
     def put(options: Options, named: str, **given: Any) -> None:
         values = {
-            field.json: _read(form, field, given[f"v{number}"]) for number, field in enumerate(form.fields)
+            field.json: read(form, field, given[f"v{number}"]) for number, field in enumerate(form.fields)
         }
         body = values.get("", values)
         if level is Level.TOPIC and form.topic_query:
@@ -188,6 +140,7 @@ def topic_policies() -> None:
 
 def add_to_namespaces(group: click.Group) -> None:
     """The verbs of namespaces."""
+    admin_backlog_quota.add(group, "namespaces", Level.NAMESPACE)
     for form in FORMS:
         if Level.NAMESPACE in form.levels:
             _add(group, "namespaces", Level.NAMESPACE, form)
@@ -195,6 +148,7 @@ def add_to_namespaces(group: click.Group) -> None:
 
 def add_to_topics(group: click.Group, noun: str) -> None:
     """The verbs of topics: `topics` has them, and `topicPolicies`."""
+    admin_backlog_quota.add(group, noun, Level.TOPIC)
     for form in FORMS:
         if Level.TOPIC in form.levels:
             _add(group, noun, Level.TOPIC, form)
@@ -216,9 +170,9 @@ def list_of_topic(options: Options, topic: str) -> None:
     rows = []
     for each in found:
         value = each["value"]
-        field = f" {each['field']}" if "field" in each else ""
+        which = "".join(f" {each[key]}" for key in ("type", "field") if key in each)
         shown = ", ".join(value) if isinstance(value, list) else str(value)
-        rows.append([each["policy"] + field, shown, f"{each['from']} ({each['by']})"])
+        rows.append([each["policy"] + which, shown, f"{each['from']} ({each['by']})"])
     click.echo(columns(["POLICY", "VALUE", "FROM"], rows))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from gateway.config.page_table import put, row
 from gateway.config.policy_settings import CONFIGS
 from semantics.policies import Level, Policy
-from semantics.policy_forms import FORMS, Form
+from semantics.policy_forms import ALL, Form
 
 PAGE = Path(__file__).parents[2] / "docs" / "SEMANTICS.md"
 
@@ -23,7 +23,7 @@ def table() -> str:
         "| policy (`get-`, `set-`, `remove-`) | of | config | setting | what it does |",
         "|---|---|---|---|---|",
     ]
-    for form in FORMS:
+    for form in ALL:
         for number, field in enumerate(form.fields):
             policy = field.policy
             cells = (
@@ -46,7 +46,8 @@ def _verbs(form: Form) -> str:
     verbs = dict.fromkeys(
         form.verb_at(level) for level in (Level.NAMESPACE, Level.TOPIC) if level in form.levels
     )
-    return ", ".join(f"`{verb}`" for verb in verbs)
+    kind = f", `{form.type}`" if form.type else ""
+    return ", ".join(f"`{verb}`" for verb in verbs) + kind
 
 
 def _config(policy: Policy) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.config.schema import Check, Kind, Setting, at_least, between, each_of
+from gateway.config.schema import Check, Kind, Setting, at_least, between, each_of, one_of
 from semantics import policies
 from semantics.policies import TABLE, Policy
 
@@ -10,6 +10,7 @@ _KINDS = {
     policies.Kind.NUMBER: Kind.LONG,
     policies.Kind.FLAG: Kind.BOOLEAN,
     policies.Kind.NAMES: Kind.LIST,
+    policies.Kind.NAME: Kind.STRING,
 }
 
 
@@ -24,6 +25,8 @@ def _check(policy: Policy, most: int) -> Check | None:
             return at_least(policy.least) if most == policies.MOST_LONG else between(policy.least, most)
         case policies.Kind.NAMES:
             return each_of(*policy.choices)
+        case policies.Kind.NAME:
+            return one_of(*policy.choices)
         case _:
             return None
 
@@ -33,16 +36,21 @@ def _of_broker(policy: Policy) -> Setting:
     doc = policy.doc.format(policy.units[1])
     if policy.default is None:
         doc += f" Open: log.{policy.kafka} decides."
-    kind = Kind.INT if policy.kind is policies.Kind.NUMBER else _KINDS[policy.kind]
-    check = _check(policy, policies.MOST_INT)
+    # Pulsar's are of 32 bits where they are counted in larger units
+    most = policy.most if policy.unit == 1 else min(policy.most, policies.MOST_INT)
+    number = policy.kind is policies.Kind.NUMBER
+    kind = Kind.INT if number and most == policies.MOST_INT else _KINDS[policy.kind]
+    check = _check(policy, most)
     return Setting(policy.setting, kind, policy.default, doc, check, dynamic=True)
 
 
 CONFIGS: dict[str, Setting] = {policy.name: _config(policy) for policy in TABLE}
 """What topics and namespaces may say, by name."""
 
-OF_BROKER: list[Setting] = [_of_broker(policy) for policy in TABLE if policy.setting is not None]
-"""What the broker says for all."""
+OF_BROKER: list[Setting] = list(
+    {policy.setting: _of_broker(policy) for policy in reversed(TABLE) if policy.setting is not None}.values()
+)[::-1]
+"""What the broker says for all; of two policies that one setting is for, the first says what it does."""
 
 UNITS = {policy.setting: policy.unit for policy in TABLE}
 """What one of a broker's setting is, in the units of the config."""

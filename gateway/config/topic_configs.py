@@ -30,7 +30,20 @@ from gateway.config.schema import (
 )
 from gateway.config.settings import Settings
 from gateway.config.table import SETTINGS
-from semantics.policies import RETENTION_BYTES, RETENTION_MS, TABLE, Found, Level, Policy, resolve
+from semantics.backlog_quota import Action, Quota
+from semantics.policies import (
+    QUOTA_BYTES,
+    QUOTA_BYTES_ACTION,
+    QUOTA_MS,
+    QUOTA_MS_ACTION,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    TABLE,
+    Found,
+    Level,
+    Policy,
+    resolve,
+)
 
 
 class Row(NamedTuple):
@@ -315,6 +328,7 @@ class TopicConfig(NamedTuple):
     min_insync_replicas: int
     # readers are led past damaged batches
     skip_corrupt: bool
+    quota: Quota
 
 
 def validate(name: str, value: str | None) -> str | None:
@@ -448,7 +462,24 @@ def effective(
         delete="delete" in policy,
         min_insync_replicas=integer("min.insync.replicas"),
         skip_corrupt=text("corrupt.message.policy") == "skip",
+        quota=_quota(configs, settings, namespace),
     )
+
+
+def _quota(configs: Mapping[str, str], settings: Settings, namespace: Mapping[str, str]) -> Quota:
+    size = number_in_force(QUOTA_BYTES, configs, settings, namespace)
+    age = number_in_force(QUOTA_MS, configs, settings, namespace)
+    if size < 0 and age < 0:
+        # nearly all
+        return _UNLIMITED
+    actions = [
+        policy_in_force(each, configs, settings, namespace) for each in (QUOTA_BYTES_ACTION, QUOTA_MS_ACTION)
+    ]
+    of_size, of_age = [Action(str(found.value)) for found in actions if found is not None]
+    return Quota(size, of_size, age, of_age)
+
+
+_UNLIMITED = Quota()
 
 
 def describe(

@@ -196,6 +196,9 @@ class MemoryLog:
                     return base
         raise KeyError((ledger, entry))
 
+    def size_from(self, offset: int) -> int:
+        return sum(map(len, self._batches[bisect_right(self._nexts, offset) :]))
+
     def segments(self) -> list[SegmentInfo]:
         last = len(self._segments) - 1
         return [

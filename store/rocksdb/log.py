@@ -199,6 +199,23 @@ class RocksLog:
 
     # what there is
 
+    def size_from(self, offset: int) -> int:
+        segment = self._index.segment_of(max(offset, self.start_offset))
+        if segment is None or offset >= self.end_offset:
+            return 0
+        position, due = self._index.floor(segment, offset)
+        try:
+            found = self._now(
+                self._batches.walk(segment, position, lambda each: each.next_offset > offset, due)
+            )
+        except StoreError:
+            pass
+        else:
+            # None: in a gap at the segment's end
+            position = found.position if found is not None else segment.size
+        behind = sum([each.size for each in self._index.segments() if each.base > segment.base])
+        return segment.size - position + behind
+
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         known = -1
         for key, value in self._database.scan(Family.EPOCH, self._key):

@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 
 from semantics.policies import TABLE, Kind, Level
-from semantics.policy_forms import FORMS, RETENTION, Form, Reads
+from semantics.policy_forms import ALL, FORMS, RETENTION, Form, Reads
 
 
 def test_every_policy_is_in_one_form() -> None:
-    assert Counter(field.policy.name for form in FORMS for field in form.fields) == Counter(
+    assert Counter(field.policy.name for form in ALL for field in form.fields) == Counter(
         policy.name for policy in TABLE
     )
 
@@ -23,7 +23,7 @@ def test_forms_of_a_level_differ(level: Level) -> None:
         assert len(set(said)) == len(said)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=[form.verb for form in FORMS])
+@pytest.mark.parametrize("form", ALL, ids=[form.verb + form.type for form in ALL])
 def test_fields_of_a_form_go_together(form: Form) -> None:
     assert len({field.policy.levels for field in form.fields}) == 1
     assert len({field.json for field in form.fields}) == len(form.fields)

@@ -432,3 +432,27 @@ async def test_until_a_drop_was_told_there_is_no_log_and_none_comes_back(store: 
         await write(store, Put(Family.META, b"last", b""))
     assert told == ["on its way", "in the callback"]
     assert store.log(1).end_offset == 0
+
+
+@with_store
+async def test_the_bytes_behind_an_offset(store: Store, clock: Clock) -> None:
+    """Over segments, with a gap, in the middle of batches, behind a trim."""
+    await write(store, append(1, 0))
+    store.log(1).configure(segment_bytes=20_000)
+    end = 1
+    for size in (100, 9_000, 7, 9_000, 15_000, 1, 1, 30_000):
+        await write(store, append(1, end, [size, size]))
+        end += 2
+    await write(store, append(1, end + 5, [50]))
+    log = store.log(1)
+    assert len(log.segments()) > 3
+
+    async def expected(offset: int) -> int:
+        return len(joined(await soon(log.read(offset, 1 << 20)))) if offset < log.end_offset else 0
+
+    for offset in range(log.end_offset + 2):
+        assert log.size_from(offset) == await expected(offset), offset
+    assert log.size_from(0) == log.size
+    await write(store, Trim(1, 5))
+    for offset in range(5, log.end_offset + 1):
+        assert log.size_from(offset) == await expected(offset), offset

@@ -23,7 +23,7 @@ from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Join
 from gateway.metrics_catalog import GatewayMetrics
 from gateway.wire import records
-from semantics.policy_forms import FORMS
+from semantics.policy_forms import ALL, QUOTAS
 from store import memory
 from store.api import Family, Put
 
@@ -39,7 +39,7 @@ class Answer:
 
 _OF_POLICIES = {
     "auth_policies", "destination_auth", "namespace_auth", "replication_clusters", "subscription_auth_roles",
-    *(form.key for form in FORMS),
+    *(form.key for form in ALL), *(form.type for form in QUOTAS),
 }  # fmt: skip
 """What Pulsar's Policies of a namespace write in their own way."""
 

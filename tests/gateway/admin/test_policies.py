@@ -286,11 +286,15 @@ def test_all_that_is_in_force_for_a_topic_says_where_it_comes_from(serve: Serve)
         status, rows = await ask(admin, "GET", f"{P}/policies")
         assert status == 200
         assert {
-            (row["policy"], row.get("field")): (row["value"], row["from"], row["by"]) for row in rows
+            (row["policy"], row.get("type") or row.get("field")): (row["value"], row["from"], row["by"])
+            for row in rows
+            if row.get("field") != "policy"
         } == {
             ("retention", "retentionTimeInMinutes"): (1, "topic", "retention.ms"),
             ("retention", "retentionSizeInMB"): (-1, "broker", "log.retention.bytes"),
             ("message-ttl", None): (60, "topic", "retention.ms"),
+            ("backlog-quota", "destination_storage"): (-1, "broker", "backlogQuotaDefaultLimitBytes"),
+            ("backlog-quota", "message_age"): (-1, "broker", "backlogQuotaDefaultLimitSecond"),
             ("max-subscriptions-per-topic", None): (4, "namespace", "pulsar.max.subscriptions"),
             ("max-consumers", None): (5, "topic", "pulsar.max.consumers"),
             ("max-consumers-per-subscription", None): (0, "broker", "maxConsumersPerSubscription"),

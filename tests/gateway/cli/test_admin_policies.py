@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.admin_client import Misused
-from gateway.cli.admin_policies import seconds, size
+from gateway.cli.policy_values import seconds, size
 from tests.gateway.cli.conftest import Peer
 
 EU = "namespaces/shop/eu/retention"
@@ -22,6 +22,25 @@ def body(minutes: int, megabytes: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("arguments", "method", "path", "sent", "said"),
     [
+        (
+            "namespaces set-backlog-quota shop/eu -l 2G -p producer_request_hold", "POST",
+            "namespaces/shop/eu/backlogQuota?backlogQuotaType=destination_storage",
+            {"limitSize": 2 << 30, "policy": "producer_request_hold"},
+            "Set the backlog quota (destination_storage) of namespace shop/eu. It is 2147483648 bytes for each "
+            "partition, then producer_request_hold.",
+        ),
+        (
+            "topicPolicies set-backlog-quota orders -lt 1h -p producer_exception -t message_age", "POST",
+            ORDERS.replace("retention", "backlogQuota?backlogQuotaType=message_age"),
+            {"limitTime": 3600, "policy": "producer_exception"},
+            "Set the backlog quota (message_age) of topic orders. It is 3600 seconds for each partition, then "
+            "producer_exception.",
+        ),
+        (
+            "topics remove-backlog-quota orders --type message_age", "DELETE",
+            ORDERS.replace("retention", "backlogQuota?backlogQuotaType=message_age"), None,
+            "Removed the backlog quota (message_age) of topic orders: its namespace's counts.",
+        ),
         (
             "namespaces set-retention shop/eu -t 7d -s 10g", "POST", EU, body(10_080, 10_240),
             "Set the retention of namespace shop/eu. It is kept for 10080 min, up to 10240 MB.",
@@ -104,6 +123,11 @@ def test_writes_say_what_they_did(
     ("arguments", "path"),
     [
         ("namespaces get-retention shop/eu", EU),
+        ("namespaces get-backlog-quotas shop/eu", "namespaces/shop/eu/backlogQuotaMap"),
+        (
+            "topicPolicies get-backlog-quota orders -ap",
+            ORDERS.replace("retention", "backlogQuotaMap?applied=true"),
+        ),
         ("topics get-retention orders", f"{ORDERS}?applied=false"),
         ("topicPolicies get-retention orders -ap", f"{ORDERS}?applied=true"),
     ],
@@ -129,6 +153,32 @@ def test_wrong_limits_are_not_sent(peer: Peer, arguments: str, words: str) -> No
     result = peer.run("namespaces", "set-retention", "shop/eu", *arguments.split())
     assert result.exit_code == 2
     assert words in result.stderr
+    assert len(peer.asked) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("-p producer_exception", "has its limit in --limit."),
+        ("-p producer_exception -lt 1h", "has its limit in --limit. For --limitTime add --type message_age."),
+        (
+            "-p producer_exception -l 1g -t message_age",
+            "has its limit in --limitTime. For --limit add --type dest",
+        ),
+        ("-p producer_exception -l 1g -lt 1h", "One quota at a time"),
+        ("-p give_up -l 1g", "'give_up' is not one of"),
+        ("-l 1g", "Missing option '-p' / '--policy'"),
+        (
+            "-p producer_exception -l 1g -t bytes",
+            "'bytes' is not one of 'destination_storage', 'message_age'",
+        ),
+    ],
+)
+def test_a_quota_that_is_not_said_whole_is_not_sent(peer: Peer, arguments: str, words: str) -> None:
+    before = len(peer.asked)
+    result = peer.run("namespaces", "set-backlog-quota", "shop/eu", *arguments.split())
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
     assert len(peer.asked) == before
 
 

@@ -1,0 +1,208 @@
+"""Backlog quotas at work: backlogs measured when something arrives, messages evicted, publishers made to wait.
+
+Nobody walks through topics for it. A partition whose topic has a quota has a gate (`quota_gate.py`), which asks for a
+measurement when what it knows is used up: where the slowest subscription stands, how many bytes lie behind that, and
+how old the first of them is. What follows is `semantics.backlog_quota`'s to say.
+
+Messages too old are evicted by the job of time to live, for which a quota by age with eviction is one more: it finds
+those that wait though nothing arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.loading import until_loaded
+from gateway.broker.standing import start_of
+from gateway.broker.subscriptions import positions
+from gateway.wire import records
+from gateway.wire.batch import BatchError
+from semantics.backlog_quota import Usage, Verdict, judge
+from semantics.subscriptions.rows import RowError
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from gateway.broker.catalog import Topic
+    from gateway.broker.clock_watch import ClockWatch
+    from gateway.broker.partition import Partition
+    from gateway.broker.quota_gate import Gate
+    from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.registry import Subscriptions
+    from store.api import Log
+
+log = logging.getLogger("magnetar.quota")
+
+
+class Standing(NamedTuple):
+    """Of a partition's slowest subscription."""
+
+    start: int | None
+    """the first offset that it has open; None where there is no subscription"""
+    usage: Usage
+
+
+class BacklogQuotas:
+    """Of all topics."""
+
+    def __init__(
+        self,
+        node: Delivering,
+        *,
+        watch: ClockWatch,
+        subscriptions: Subscriptions,
+        load_lanes: Callable[[Topic, str], None],
+        expire: Callable[[Topic, int], Awaitable[None]],
+    ) -> None:
+        """`load_lanes` has the lanes that serve a group's subscription on a topic say what they hold of it; `expire`
+        settles what is older than so many ms.
+        """
+        self._node = node
+        self._watch = watch
+        self._subscriptions = subscriptions
+        self._load_lanes = load_lanes
+        self._expire = expire
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.evicting: set[int] = set()
+        """Partitions, by the store's id, of which messages are being evicted."""
+
+    # -- measured ---------------------------------------------------------------------------------------------------
+
+    def measure(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:
+        """Begin to measure a partition's backlog, or join who does. The future is done when its gate knows."""
+        if gate.measuring is None:
+            task = gate.measuring = self._run(self._measure(partition, gate))
+            task.add_done_callback(lambda _: setattr(gate, "measuring", None))
+        return gate.measuring
+
+    async def _measure(self, partition: Partition, gate: Gate) -> None:
+        now = self._node.clock.wall_ms()
+        quota = gate.quota
+        if not self._watch.trusted:
+            # ages mean nothing while the clock cannot be believed
+            quota = quota._replace(age=-1)
+        verdict = Verdict()
+        if quota.limits:
+            try:
+                verdict = judge(quota, await self.usage(partition, with_age=quota.age >= 0), now)
+            except (KafkaError, StoreError, RowError, KeyError) as error:
+                # it was deleted meanwhile, or cannot be read: whoever appends is told by the partition
+                log.info(
+                    "a backlog cannot be measured",
+                    extra={"topic": partition.topic.name, "partition": partition.index, "reason": str(error)},
+                )
+        gate.measured(verdict, now)
+        if (verdict.evict_to >= 0 or verdict.evict_before >= 0) and partition.id not in self.evicting:
+            self.evicting.add(partition.id)
+            task = self._run(self._evict(partition, gate, verdict))
+            task.add_done_callback(lambda _: self.evicting.discard(partition.id))
+
+    async def usage(self, partition: Partition, *, with_age: bool = True) -> Usage:
+        """What the slowest subscription of a partition has not acknowledged; nothing where there is none. Raises
+        StoreError, RowError, KeyError.
+        """
+        found = await self.usage_of(partition.topic.topic, partition.index, partition.log, with_age=with_age)
+        if found.start is None or found.start >= partition.next_offset:
+            return Usage(0, -1)
+        # what is on its way to the disk counts
+        return Usage(partition.log.size_from(found.start) + partition.coming, found.usage.oldest)
+
+    async def usage_of(self, topic: Topic, index: int, stored: Log, *, with_age: bool = True) -> Standing:
+        """The same as far as it is stored, of a partition that may not be in use; and where the slowest subscription
+        stands.
+        """
+        start: int | None = None
+        number = topic.partitions[index]
+        async for row in self._subscriptions.each_of_topic(topic.topic_id):
+            its = start_of(self._node.store, self._subscriptions, row, index, number)
+            start = its if start is None else min(start, its)
+        if start is None or start >= stored.end_offset:
+            return Standing(start, Usage(0, -1))
+        oldest = await _published(stored, start) if with_age else -1
+        return Standing(start, Usage(stored.size_from(start), oldest))
+
+    # -- evicted ----------------------------------------------------------------------------------------------------
+
+    async def _evict(self, partition: Partition, gate: Gate, verdict: Verdict) -> None:
+        topic = partition.topic.topic
+        try:
+            if verdict.evict_to >= 0:
+                await self._evict_size(topic, partition, verdict.evict_to)
+            if verdict.evict_before >= 0:
+                await self._expire(topic, gate.quota.age)
+        except (KafkaError, StoreError, BatchError, RowError, KeyError, IndexError) as error:
+            log.info(
+                "eviction is put off",
+                extra={"topic": topic.name, "partition": partition.index, "reason": str(error)},
+            )
+
+    async def _evict_size(self, topic: Topic, partition: Partition, most: int) -> None:
+        """Settle the oldest messages for those subscriptions that have more than so many bytes behind them, durably."""
+        index = partition.index
+        # what is on its way to the disk is part of the backlog, and can go only when it is there
+        await self._node.write(())
+        point = _first_within(partition.log, most)
+        taken = subscribed = 0
+        async for row in self._subscriptions.each_of_topic(topic.topic_id):
+            if start_of(self._node.store, self._subscriptions, row, index, partition.id) >= point:
+                continue
+            await until_loaded(lambda group=row.group: self._load_lanes(topic, group))  # type: ignore[misc]
+            subscription = self._subscriptions.by_id(row.group, row.topic_id)
+            if subscription is None or subscription.id != row.id:
+                continue
+            used = index in subscription.partitions
+            at = subscription.partition(index)
+            before = at.ready().stats()["expired"]
+            positions.move([(at, point)], lambda cursor, offset: cursor.expire(offset))
+            taken += at.ready().stats()["expired"] - before
+            subscribed += 1
+            if not used:
+                await self._node.write(())
+                if at.cursor is not None:
+                    at.subscription.let_go(at.index)
+        await self._node.write(())
+        if taken:
+            self._node.metrics.evicted.value += taken
+            log.info(
+                "messages evicted",
+                extra={
+                    "topic": topic.name,
+                    "partition": index,
+                    "messages": taken,
+                    "subscriptions": subscribed,
+                    "quota": partition.topic.config.quota.size,
+                },
+            )
+
+    def _run(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def _published(stored: Log, offset: int) -> int:
+    """When the batch that holds an offset was published, ms since 1970; -1 where nobody can say."""
+    try:
+        found = stored.read(max(offset, stored.start_offset), 1)
+        buffers = found if isinstance(found, list) else await found
+        return records.header(b"".join(buffers)).max_timestamp if buffers else -1
+    except (StoreError, IndexError, BatchError):
+        return -1
+
+
+def _first_within(stored: Log, most: int) -> int:
+    """The first offset from which on a log has no more than so many bytes."""
+    low, high = stored.start_offset, stored.end_offset
+    while low < high:
+        middle = (low + high) // 2
+        if stored.size_from(middle) <= most:
+            high = middle
+        else:
+            low = middle + 1
+    return low

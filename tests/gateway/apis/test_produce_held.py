@@ -1,0 +1,336 @@
+"""Produce to a partition whose backlog quota is used up, with `producer_request_hold`: what a client sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import uvloop
+
+from gateway.broker.subscriptions import positions
+from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from tests.gateway.serving import Client, batch, create, produce_body, serving
+
+Test = Callable[[Gateway, Client], Coroutine[Any, Any, None]]
+
+HOLD = {
+    "pulsar__backlog__quota__bytes": "1",
+    "pulsar__backlog__quota__bytes__policy": "producer_request_hold",
+}
+REFUSE = {**HOLD, "pulsar__backlog__quota__bytes__policy": "producer_exception"}
+LONG = 60_000
+
+
+def run(test: Test) -> None:
+    async def body() -> None:
+        async with asyncio.timeout(60), serving() as gateway:
+            client = await Client.connect(gateway)
+            try:
+                await test(gateway, client)
+            finally:
+                client.close()
+
+    uvloop.run(body())
+
+
+async def full(gateway: Gateway, client: Client, topic: str = "t", partitions: int = 1) -> None:
+    """A topic with a subscription and a backlog of one message in each partition, which is all that it takes."""
+    await create(client, topic, partitions, **HOLD)
+    subscription = await gateway.broker.subscriptions.ensure("g", topic)
+    for index in range(partitions):
+        await produced(client, topic, partition=index)
+    assert subscription is not None
+
+
+async def produced(client: Client, topic: str = "t", **options: Any) -> Any:
+    return only(await client.ask(ApiKey.PRODUCE, 9, body(topic, **options)))
+
+
+def body(
+    topic: str = "t", value: bytes = b"v", timeout: int = LONG, partition: int = 0, **options: Any
+) -> Any:
+    made = produce_body(topic, batch(value, **options), partition=partition)
+    made.timeout_ms = timeout
+    return made
+
+
+def only(answer: Any) -> Any:
+    (topic,) = answer.responses
+    (found,) = topic.partition_responses
+    return found
+
+
+async def acknowledge(gateway: Gateway, topic: str = "t", index: int = 0) -> None:
+    """All that there is."""
+    found = gateway.broker.subscriptions.get("g", topic)
+    assert found is not None
+    at = found.partition(index)
+    at.ready()
+    positions.move([(at, at.partition.high_watermark)], lambda cursor, end: cursor.clear(end))
+    await gateway.broker.write(())
+
+
+async def held(gateway: Gateway, count: int = 1) -> None:
+    """So many requests wait."""
+    while gateway.broker.held_back.count != count:
+        await asyncio.sleep(0.001)
+
+
+def stored(gateway: Gateway, topic: str = "t", index: int = 0) -> int:
+    found = gateway.broker.catalog.get(topic)
+    assert found is not None
+    return gateway.broker.partition(found, index).high_watermark
+
+
+async def nothing_is_left(gateway: Gateway) -> None:
+    await held(gateway, 0)
+    assert gateway.broker.preparing_bytes == 0
+    assert not gateway.broker.waited_for(gateway.broker.catalog.get("t").topic_id, 0)  # type: ignore[union-attr]
+
+
+def test_the_answer_comes_when_there_is_room_and_in_order() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        asked = client.send(ApiKey.PRODUCE, 9, body(value=b"1"))
+        await held(gateway)
+        assert stored(gateway) == 1
+        await acknowledge(gateway)
+        correlation, answer = await client.receive()
+        assert (correlation, only(answer).error_code, only(answer).base_offset) == (asked, 0, 1)
+        assert stored(gateway) == 2
+        await nothing_is_left(gateway)
+
+    run(test)
+
+
+def test_an_idempotent_producer_waits_with_several_batches_and_they_keep_their_order() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        asked = [
+            client.send(
+                ApiKey.PRODUCE, 9, body(value=b"%d" % n, producer_id=7, producer_epoch=0, base_sequence=n)
+            )
+            for n in range(5)
+        ]
+        other = await Client.connect(gateway)
+        await held(gateway, 5)
+        # one that comes while there may be room already goes behind them
+        other.send(ApiKey.PRODUCE, 9, body(value=b"5"))
+        await held(gateway, 6)
+        got = []
+        for n, each in enumerate(asked):
+            await acknowledge(gateway)
+            correlation, answer = await client.receive()
+            assert correlation == each
+            got.append((only(answer).error_code, only(answer).base_offset))
+            assert stored(gateway) == n + 2, "each fills the quota by itself"
+        assert got == [(0, n) for n in range(1, 6)]
+        await acknowledge(gateway)
+        _, answer = await other.receive()
+        assert only(answer).base_offset == 6
+        await nothing_is_left(gateway)
+        other.close()
+
+    run(test)
+
+
+def test_others_of_the_same_request_are_stored_at_once() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        await create(client, "u")
+        both = body("t")
+        both.topic_data += body("u").topic_data
+        client.send(ApiKey.PRODUCE, 9, both)
+        await held(gateway)
+        while stored(gateway, "u") != 1:
+            await asyncio.sleep(0.001)
+        await acknowledge(gateway)
+        _, answer = await client.receive()
+        assert [
+            (each.name, each.partition_responses[0].error_code, each.partition_responses[0].base_offset)
+            for each in answer.responses
+        ] == [("t", 0, 1), ("u", 0, 0)]
+
+    run(test)
+
+
+def test_a_request_with_several_full_partitions_goes_on_where_there_is_room() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client, partitions=2)
+        made = produce_body("t", batch(b"a"), batch(b"b"))
+        made.timeout_ms = LONG
+        client.send(ApiKey.PRODUCE, 9, made)
+        await held(gateway)
+        await acknowledge(gateway, index=1)
+        while stored(gateway, index=1) != 2:
+            await asyncio.sleep(0.001)
+        assert stored(gateway) == 1
+        await acknowledge(gateway, index=0)
+        _, answer = await client.receive()
+        (topic,) = answer.responses
+        assert [(each.index, each.error_code, each.base_offset) for each in topic.partition_responses] == [
+            (0, 0, 1),
+            (1, 0, 1),
+        ]
+
+    run(test)
+
+
+def test_who_has_waited_for_most_of_its_time_is_told_to_try_again() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        answer = await produced(client, timeout=200)
+        assert answer.error_code == Error.NOT_ENOUGH_REPLICAS
+        assert (
+            "and its quota is 1. Publishers wait until consumers have acknowledged more."
+            in answer.error_message
+        )
+        assert stored(gateway) == 1
+        await nothing_is_left(gateway)
+        # without time it is told so at once
+        assert (await produced(client, timeout=0)).error_code == Error.NOT_ENOUGH_REPLICAS
+        await acknowledge(gateway)
+        assert (await produced(client)).base_offset == 1
+
+    run(test)
+
+
+def test_what_comes_behind_it_on_the_connection_does_not_wait() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        await create(client, "u")
+        for _ in range(2):
+            client.send(ApiKey.PRODUCE, 9, body("t"))
+        await held(gateway, 2)
+        client.send(ApiKey.PRODUCE, 9, body("u"))
+        codes = [only((await client.receive())[1]).error_code for _ in range(3)]
+        assert codes == [Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS, 0]
+        assert (stored(gateway), stored(gateway, "u")) == (1, 1)
+        # and neither does a request of another kind
+        client.send(ApiKey.PRODUCE, 9, body("t"))
+        await held(gateway)
+        client.send(ApiKey.METADATA, 9, messages.MetadataRequest(topics=None))
+        assert only((await client.receive())[1]).error_code == Error.NOT_ENOUGH_REPLICAS
+        _, metadata = await client.receive()
+        assert {topic.name for topic in metadata.topics} == {"t", "u"}
+        await nothing_is_left(gateway)
+
+    run(test)
+
+
+def test_nothing_is_stored_for_a_client_that_has_gone() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        other.close()
+        await nothing_is_left(gateway)
+        await acknowledge(gateway)
+        assert (await produced(client)).base_offset == 1
+
+    run(test)
+
+
+def test_a_policy_that_changes_releases_who_waits_or_refuses_it() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topics = gateway.broker.topics
+        await full(gateway, client)
+        client.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        await topics.configure("t", lambda old: {})
+        assert only((await client.receive())[1]).base_offset == 1
+        await topics.configure("t", lambda old: named(HOLD))
+        client.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        await topics.configure("t", lambda old: named(REFUSE))
+        answer = only((await client.receive())[1])
+        assert answer.error_code == Error.POLICY_VIOLATION
+        await nothing_is_left(gateway)
+        # acks=0 has nobody that could be told
+        one = body()
+        one.acks = 0
+        client.send(ApiKey.PRODUCE, 9, one)
+        assert await client.at_end()
+
+    run(test)
+
+
+def named(configs: dict[str, str]) -> dict[str, str]:
+    return {name.replace("__", "."): value for name, value in configs.items()}
+
+
+def test_a_subscription_or_a_topic_that_is_deleted_ends_the_wait() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        client.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        await gateway.broker.subscriptions.delete("g")
+        assert only((await client.receive())[1]).base_offset == 1
+        await gateway.broker.subscriptions.ensure("h", "t", [0])
+        client.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        await gateway.broker.topics.delete("t")
+        assert only((await client.receive())[1]).error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
+        await held(gateway, 0)
+        assert gateway.broker.preparing_bytes == 0
+
+    run(test)
+
+
+def test_a_gateway_that_stops_does_not_wait_for_them() -> None:
+    async def test() -> None:
+        async with asyncio.timeout(60):
+            async with serving() as gateway:
+                client = await Client.connect(gateway)
+                await full(gateway, client)
+                client.send(ApiKey.PRODUCE, 9, body())
+                await held(gateway)
+            assert only((await client.receive())[1]).error_code == Error.NOT_ENOUGH_REPLICAS
+            client.close()
+
+    uvloop.run(test())
+
+
+def test_there_is_memory_for_so_many_that_wait() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        gateway.broker.memory_limit = 1000
+        client.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        other = await Client.connect(gateway)
+        answer = only(await other.ask(ApiKey.PRODUCE, 9, body(value=bytes(200))))
+        assert answer.error_code == Error.NOT_ENOUGH_REPLICAS
+        await held(gateway)
+        other.close()
+
+    run(test)
+
+
+def test_two_topics_are_told_apart_by_their_ids() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        topic = gateway.broker.catalog.get("t")
+        assert topic is not None
+        wanted = messages.ProduceRequest
+        made = wanted(
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=LONG,
+            topic_data=[
+                wanted.TopicProduceData(
+                    topic_id=topic.topic_id,
+                    partition_data=[wanted.PartitionProduceData(index=0, records=batch(b"v"))],
+                )
+            ],
+        )
+        client.send(ApiKey.PRODUCE, 13, made)
+        await held(gateway)
+        await acknowledge(gateway)
+        assert only((await client.receive())[1]).base_offset == 1
+
+    run(test)
