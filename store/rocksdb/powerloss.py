@@ -9,6 +9,9 @@ a WAL that it had closed, and not yet synced, ends early at the border of a reco
 rows are missing in the middle. Nothing behind such a hole was ever synced, because a sync takes all WALs, and tables
 are written only after the closed ones are synced; so what stands there goes, as it would behind a damaged record.
 
+**A hole within a WAL.** Nor does it notice one that begins where a record ends: zeros there are room that was laid out
+and not written, to RocksDB, and it goes on with the next block that begins with a record. What stands behind goes, too.
+
 RocksDB notes the number of the oldest WAL that it needs. After a flush that is a WAL's; after a start it is no file's:
 all WALs are put into tables then, and what is noted is one number more than the last of them had. Which rows a start
 finds in tables at most is noted as well, and where a WAL begins stands in it.
@@ -242,23 +245,53 @@ def cut_at_hole(database: Path, manifest: bytes, keep: Path) -> list[str]:
         return []
     # the row with which the next WAL begins at the latest
     expected = noticed.row + 1
+    said: list[str] = []
     behind: list[Path] = []
     for _, path in _wals(database, noticed.least):
-        found = None if behind else sequences(path.read_bytes())
+        data = b"" if behind else path.read_bytes()
+        found = sequences(data)
         if behind or (found is not None and found[0] > expected):
             behind.append(path)
         elif found is not None:
             expected = found[1]
-    if not behind:
-        return []
-    keep.mkdir(exist_ok=True)
-    for path in behind:
-        path.rename(_free(keep / path.name))
-    sync_folder(database)
-    return [
-        f"The machine stopped before the end of a log of the database was on disk; {len(behind)} logs behind it, "
-        f"which no sync had taken, are in {keep} now."
-    ]
+        at = hole_in(data)
+        if at is not None and not behind:
+            keep.mkdir(exist_ok=True)
+            said.append(_cut_off(path, data, at, keep))
+    if behind:
+        keep.mkdir(exist_ok=True)
+        for path in behind:
+            path.rename(_free(keep / path.name))
+        sync_folder(database)
+        said.append(
+            f"The machine stopped before the end of a log of the database was on disk; {len(behind)} logs behind it, "
+            f"which no sync had taken, are in {keep} now."
+        )
+    return said
+
+
+def hole_in(wal: bytes) -> int | None:
+    """Where a WAL has zeros in place of a record, with something in a later block; None where it has no such hole."""
+    at = _end(wal)
+    if BLOCK - at % BLOCK < HEAD.size:
+        at = next_block(at)
+    # without length and type it is none to RocksDB, whatever its CRC; a damaged record it notices
+    if any(wal[at + 4 : at + HEAD.size]) or not any(wal[next_block(at) :]):
+        return None
+    return at
+
+
+def _cut_off(path: Path, data: bytes, at: int, keep: Path) -> str:
+    """The end of a file goes to `keep`. Answers what to say."""
+    place = _free(keep / f"{path.name}@{at}")
+    place.write_bytes(data[at:])
+    with path.open("rb+") as file:
+        file.truncate(at)
+        os.fsync(file.fileno())
+    return (
+        f"The machine stopped before a part of {path.name} was on disk; {len(data) - at} bytes of it, from the hole "
+        f"on, which no sync had taken, are in {place} now."
+    )
 
 
 def _free(place: Path) -> Path:

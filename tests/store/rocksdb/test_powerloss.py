@@ -16,7 +16,7 @@ import pytest
 from store import rocksdb
 from store.api import Durability, Family, Put, StoreError
 from store.rocksdb import powerloss
-from store.rocksdb.logformat import HEAD, records
+from store.rocksdb.logformat import BLOCK, HEAD, records
 from tests.store.rocksdb.faults import crash
 
 HALF = HEAD.pack(7, 200, 1) + b"half" * 20 + bytes(120)
@@ -220,6 +220,78 @@ async def test_what_stands_behind_a_hole_between_two_wals_goes(data: Path) -> No
     assert found == list(range(8)), "without the two that are lost, and what came after them"
     assert "behind it" in notices[0]
     assert len(list((data / "quarantine").glob("*.log"))) == 1
+
+
+async def aligned(data: Path) -> Path:
+    """A store that was killed with eight rows in two blocks of one WAL, each of a quarter of a block; the WAL."""
+    store = await rocksdb.open(data, boot="one")
+
+    async def put(key: int, size: int) -> int:
+        (wal,) = (data / "db").glob("*.log")
+        before = wal.stat().st_size
+        await store.write([Put(Family.GROUP, bytes([key]), bytes(size))], Durability.OS)
+        return wal.stat().st_size - before
+
+    more = await put(100, 1000) - 1000
+    (wal,) = (data / "db").glob("*.log")
+    room = BLOCK - wal.stat().st_size % BLOCK
+    # of lengths that are written in two bytes each
+    for size in (10_000, 10_000, room - 20_000):
+        await put(101, size - more)
+    assert wal.stat().st_size % BLOCK == 0
+    for key in range(8):
+        await put(key, BLOCK // 4 - more)
+    await crash(store)
+    return wal
+
+
+@in_a_loop
+async def test_what_stands_behind_a_hole_within_a_wal_goes(data: Path) -> None:
+    """RocksDB takes zeros for room that nobody has written, and goes on with the next block."""
+    wal = await aligned(data)
+    whole = wal.read_bytes()
+    lost = list(records(whole))[-7]
+    with wal.open("rb+") as file:
+        file.seek(lost.begin)
+        file.write(bytes(lost.end - lost.begin))
+    found, notices = await keys(data)
+    assert found == [0, 100, 101], "not those of the next block, which begins with a whole record"
+    assert "from the hole on" in notices[0]
+    (kept,) = (data / "quarantine").glob("*.log@*")
+    assert kept.read_bytes() == bytes(lost.end - lost.begin) + whole[lost.end :]
+
+
+@in_a_loop
+async def test_zeros_at_the_end_of_a_wal_are_no_hole(data: Path) -> None:
+    wal = await aligned(data)
+    lost = list(records(wal.read_bytes()))[-7]
+    with wal.open("rb+") as file:
+        file.seek(lost.begin)
+        file.write(bytes(wal.stat().st_size - lost.begin))
+    found, notices = await keys(data)
+    assert found == [0, 100, 101]
+    assert not any("hole" in notice for notice in notices)
+
+
+def test_where_a_wal_has_a_hole() -> None:
+    one = fragment(1, b"x" * 500)
+    behind = bytes(BLOCK) + one
+
+    def padded(data: bytes) -> bytes:
+        return data + bytes(BLOCK - len(data) % BLOCK)
+
+    assert powerloss.hole_in(one + behind) == len(one)
+    assert powerloss.hole_in(one * 3) is None
+    assert powerloss.hole_in(one + bytes(3 * BLOCK)) is None
+    # in the same block RocksDB does not go on
+    assert powerloss.hole_in(one + bytes(40) + one) is None
+    # a damaged one it notices; but not one of which only the checksum is left
+    assert powerloss.hole_in(one + fragment(1, b"y")[:-1] + b"z" + behind) is None
+    assert powerloss.hole_in(one + fragment(1, b"y")[:4] + bytes(4) + behind) == len(one)
+    # there is no room for the head of a record: the next begins with the block
+    full = fragment(1, b"x" * (BLOCK - HEAD.size - 3))
+    assert powerloss.hole_in(padded(full) + one + behind) == BLOCK + len(one)
+    assert powerloss.hole_in(padded(full) + behind) == BLOCK
 
 
 def test_nothing_is_touched_under_another_process(folder: Path) -> None:
