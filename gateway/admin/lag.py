@@ -167,8 +167,8 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow) -> Lag:
         "msgBacklog": waiting,
         "msgDelayed": delayed,
         "earliestMsgPublishTimeInBacklog": earliest,
-        "consumersCount": len(lane_stats.members(broker, row.group))
-        if broker.queues.serving(topic, row.group) is not None
+        "consumersCount": lane_stats.readers(broker, queue)
+        if (queue := broker.queues.serving(topic, row.group)) is not None
         else broker.share_groups.members_on(row.group, topic.name),
     }
 

@@ -54,6 +54,18 @@ def members(broker: Broker, group: str) -> dict[str, Client]:
     }
 
 
+def readers(broker: Broker, queue: Topic) -> int:
+    """How many members of its group have lanes of a queue topic: they may read others, too. 0 where the group is not
+    loaded or cannot be read.
+    """
+    assert queue.queue is not None
+    try:
+        assigned = broker.groups.assignment(queue.queue.subscription)
+    except KafkaError:
+        return 0
+    return len([member for member, lanes in assigned.items() if lanes.get(queue.name)])
+
+
 def views(broker: Broker, topic: Topic) -> list[LaneView]:
     """The lanes of a queue topic whose group is loaded; of one that nobody uses as far as its rows tell. Nothing where
     they cannot be read.

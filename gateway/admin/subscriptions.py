@@ -404,7 +404,14 @@ def _indexes(found: Found) -> list[int]:
 
 
 def _partition(broker: Broker, found: Found, verb: str) -> Partition:
-    """One partition. Refuses a topic with several with 405, as Pulsar does."""
+    """One partition. Refuses a topic with several with 405, as Pulsar does; and a queue topic."""
+    of = found.topic.queue
+    if of is not None:
+        base = broker.catalog.by_id(of.topic_id)
+        named = base.name if base is not None else "one of the topics that it serves"
+        raise RefusedError(
+            412, f"{found.name} is a queue topic, which keeps no messages of its own: use {verb} on {named}."
+        )
     if found.index < 0 and len(found.topic.partitions) > 1:
         raise RefusedError(
             405,

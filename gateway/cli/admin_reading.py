@@ -154,6 +154,21 @@ def partitions_of(consumer: Any, reader: Reader) -> list[int]:
     return sorted(found.partitions)
 
 
+def queue_of(consumer: Any, reader: Reader, group: str) -> str | None:
+    """The queue topic whose lanes serve a group's subscription on the topic, if there is one. A consumer's look-up
+    makes no topic.
+    """
+    queue = f"{reader.topic}-{group}-QUEUE"
+    if reader.topic.endswith("-QUEUE") or len(queue) > kafka_side.MAX_NAME:
+        return None
+    try:
+        found = consumer.list_topics(queue, timeout=kafka_side.LOOK_SECONDS).topics[queue]
+    except kafka_side.library().KafkaException:
+        # it only makes a sentence better
+        return None
+    return queue if found.error is None else None
+
+
 def by_nobody(reader: Reader, start: str, partitions: Iterable[int], write: Write) -> None:
     """Every record from `start` on, to where the partitions ended when this began, or for ever. Raises AdminError."""
     kafka = kafka_side.library()
@@ -285,6 +300,7 @@ def by_group(reader: Reader, group: str, start: str | None, write: Write) -> Non
 
     try:
         partitions_of(consumer, reader)
+        queue = queue_of(consumer, reader, group)
         consumer.subscribe([reader.topic], on_assign=given)
         reader.waiting_since = time.monotonic()
         while not reader.done and reader.patient:
@@ -311,7 +327,12 @@ def by_group(reader: Reader, group: str, start: str | None, write: Write) -> Non
             if not reader.follow and assigned and at_end >= assigned:
                 break
         reader.check_complete()
-        if not assigned:
+        if queue is not None:
+            reader.hint = (
+                f"Lanes serve {group} on {reader.topic}, so nothing was acknowledged here: magnetar-admin topics "
+                f"consume {queue} --group {group}"
+            )
+        elif not assigned:
             reader.hint = (
                 f"{group} gave this member no partition: others have them all, or --wait is too short."
             )

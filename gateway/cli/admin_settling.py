@@ -13,7 +13,7 @@ import click
 
 from gateway.cli import admin_kafka as kafka_side
 from gateway.cli.admin_client import AdminError
-from gateway.cli.admin_reading import AT_ONCE, Reader, Write, check, partitions_of, record_of
+from gateway.cli.admin_reading import AT_ONCE, Reader, Write, check, partitions_of, queue_of, record_of
 from gateway.cli.admin_records import Record
 
 COMMIT_SECONDS = 30.0
@@ -99,6 +99,7 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
     looking = reader.client("Consumer", {"group.id": group})
     try:
         partitions_of(looking, reader)
+        queue = queue_of(looking, reader, group)
     finally:
         looking.close()
     if start is not None:
@@ -126,9 +127,9 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
             if taken in said
             else ""
         )
-        if kafka.KafkaError(kafka.KafkaError.INVALID_REQUEST).str() in said:
-            # it may be that already
-            queue = reader.topic if reader.topic.endswith("-QUEUE") else f"{reader.topic}-{group}-QUEUE"
+        if reader.topic.endswith("-QUEUE"):
+            queue = reader.topic
+        if queue is not None:
             hint = (
                 f" If lanes serve {group}, read the queue topic as a consumer group instead: magnetar-admin topics "
                 f"consume {queue} --group {group}"

@@ -95,9 +95,12 @@ def decode(value: bytes) -> Committed:
 
 
 def metadata_too_large(metadata: str | None, limit: int) -> bool:
-    """Whether a commit's metadata is over offset.metadata.max.bytes. Kafka counts UTF-16 units, not bytes."""
+    """Whether a commit's metadata is over offset.metadata.max.bytes. Kafka counts UTF-16 units, not bytes. A zero
+    behind it, as librdkafka's bindings for Python send one, is not counted: nobody has written it.
+    """
     if not metadata or len(metadata) * 2 <= limit:
         return False
+    metadata = metadata.removesuffix("\0")
     if metadata.isascii():
         return len(metadata) > limit
     return len(metadata.encode("utf-16-le")) // 2 > limit

@@ -26,6 +26,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 PREFIX = "ack1;"
+ZERO = "\0"
+"""librdkafka's bindings for Python send one behind each metadata."""
 LARGEST = 2**63 - 1
 """of an offset, and of ms"""
 
@@ -74,7 +76,7 @@ def parse(metadata: str | None) -> Marks | None:
     if metadata is None or said is None:
         return None
     # confluent-kafka for Python sends the byte that ends a string in C
-    metadata = metadata.removesuffix("\0")
+    metadata = metadata.removesuffix(ZERO)
     if not metadata.startswith(PREFIX):
         raise MarksError(
             f"{_short(metadata)} is not known here: write ack1 and a semicolon, and then what is named."
@@ -113,8 +115,8 @@ def misspelt(metadata: str | None) -> str | None:
     if not metadata or _OURS.match(metadata) or _NEARLY.match(metadata) is None:
         return None
     return (
-        f"{_short(metadata)} names no deliveries, and the commit acknowledges all below its offset: what names them "
-        f"begins with {PREFIX}, in small letters and with nothing before it."
+        f"{_short(metadata.removesuffix(ZERO))} names no deliveries, and the commit acknowledges all below its offset: "
+        f"what names them begins with {PREFIX}, in small letters and with nothing before it."
     )
 
 

@@ -328,7 +328,8 @@ class Queues:
         there = self.node.catalog.get(name)
         if there is not None:
             adds = "`topics update-partitioned-topic` adds some"
-            hint = f" It has {len(there.partitions)} lanes; {adds}." if there.queue else ""
+            plain = f"It is a plain topic: delete it first, with magnetar-admin topics delete {name}"
+            hint = f" It has {len(there.partitions)} lanes; {adds}." if there.queue else f" {plain}"
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.{hint}")
         return name
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.admin import lane_stats
+from gateway.admin.subscriptions import commit_offsets
+from gateway.admin.topics import Found
 from gateway.broker.errors import KafkaError
 from gateway.broker.machines import Caller
 from gateway.broker.queues.queue import Queue
@@ -175,6 +177,13 @@ def test_what_a_plain_group_of_that_name_had_committed_is_not_told(serve: Serve)
         await join(admin, 0)
         (one,) = (await admin.ask("GET", "P/orders/lag")).json["subscriptions"]
         assert one["consumersCount"] == 1
+        # of another topic of that group it has no lanes
+        await admin.plain("other")
+        assert (
+            await admin.ask("PUT", "P/other/subscription/billing?type=shared&lanes=2", EARLIEST)
+        ).status == 204
+        (one,) = (await admin.ask("GET", "P/other/lag")).json["subscriptions"]
+        assert one["consumersCount"] == 0
 
     serve(test)
 
@@ -573,5 +582,23 @@ def test_skip_clear_and_reset_take_back_what_lanes_hold(serve: Serve) -> None:
         assert list((await client.read()).values()) == [b"m0", b"m1", b"m2", b"m3", b"m4"]
         assert (await admin.ask("POST", f"{PATH}/resetcursor", "{}")).status == 204
         assert (lane.open, lane.end) == (10, 10)
+
+    serve(test)
+
+
+def test_what_is_for_a_partition_is_not_for_a_lane(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await queue(admin)
+        # as its group does, of which a lane's commits are known like those of any topic
+        topic = admin.broker.catalog.get(NAME)
+        assert topic is not None
+        found = Found(admin.broker.catalog.namespaces.full(NAME), topic, -1)
+        await commit_offsets(admin.broker, found, "billing", {0: 0})
+        for verb, name in (("skip/1", "skip"), ("analyzeBacklog", "analyze-backlog")):
+            for lane in ("", "-partition-0"):
+                answer = await admin.ask("POST", f"P/{NAME}{lane}/subscription/billing/{verb}")
+                assert answer.status == 412, answer
+                why = "is a queue topic, which keeps no messages of its own"
+                assert f"{why}: use {name} on orders." in answer.json["reason"]
 
     serve(test)

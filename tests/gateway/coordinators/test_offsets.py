@@ -106,6 +106,11 @@ def test_expired(rule: Retention, topic: str, committed_at: int, expires_at: int
         ("€" * 10, False),
         ("\U0001f600" * 5, False),
         ("\U0001f600" * 6, True),
+        # nobody has written the zero that librdkafka sends behind it
+        ("x" * 10 + "\0", False),
+        ("x" * 11 + "\0", True),
+        ("x" * 9 + "\0\0", False),
+        ("x" * 10 + "\0\0", True),
     ],
 )
 def test_metadata_is_measured_as_kafka_does(metadata: str | None, too_large: bool) -> None:

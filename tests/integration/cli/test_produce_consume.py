@@ -399,6 +399,21 @@ class TestWhatCannotBe:
         done = shell.run("consume", topic, "--group", f"{topic}-share")
         assert (done.returncode, "read it with --share" in done.stderr) == (1, True), done.stderr
 
+    def test_a_subscription_that_lanes_serve_is_said_to_be_one(self, shell: Shell, topic: str) -> None:
+        shell.said("produce", topic, "3 apples", "-q")
+        shell.said(
+            "create-subscription", topic, "-s", "w", "-m", "earliest", "--type", "shared", "--lanes", "2"
+        )
+        better = f"consume {topic}-w-QUEUE --group w"
+        # before its group has members, and after
+        for _ in range(2):
+            done = shell.run("consume", topic, "--share", "w")
+            assert (done.returncode, better in done.stderr) == (1, True), done.stderr
+            done = shell.run("consume", topic, "--group", "w", "--format", "value")
+            assert (done.returncode, better in done.stderr) == (0, True), done.stderr
+        assert "nothing was acknowledged here" in done.stderr
+        shell.said(*better.split())
+
     def test_a_partition_that_is_not_there(self, shell: Shell, topic: str) -> None:
         shell.said("produce", topic, "3 apples", "-q")
         done = shell.run("consume", topic, "-p", "7")

@@ -139,6 +139,16 @@ def test_what_others_write_is_not_taken_for_a_slip(said: str | None) -> None:
     assert misspelt(said) is None
 
 
+def test_a_zero_that_a_client_library_adds_is_not_shown() -> None:
+    why = misspelt("ACK1;n=0\0")
+    assert why is not None
+    assert r"\x00" not in why
+    with pytest.raises(MarksError) as found:
+        parse("ack1;x\0")
+    assert r"\x00" not in str(found.value)
+    assert "\0" not in str(found.value)
+
+
 def test_a_very_long_item_is_not_repeated_to_the_client() -> None:
     with pytest.raises(MarksError) as found:
         parse("ack1;" + "x" * 4_000)

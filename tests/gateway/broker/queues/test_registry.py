@@ -100,6 +100,16 @@ def test_it_is_made_once() -> None:
     run(test)
 
 
+def test_a_plain_topic_of_that_name_is_to_be_deleted_first() -> None:
+    async def test(world: World) -> None:
+        await world.topic(NAME)
+        await world.topic("t")
+        why = await refused(world, Error.TOPIC_ALREADY_EXISTS, "t", "g", 2)
+        assert f"It is a plain topic: delete it first, with magnetar-admin topics delete {NAME}" in why
+
+    run(test)
+
+
 def test_two_who_make_it_at_once_make_one() -> None:
     async def test(world: World) -> None:
         await world.topic()
