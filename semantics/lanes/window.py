@@ -16,9 +16,9 @@ from collections import deque
 
 FIRST = 64
 GROWTH = 8
-MOST = 1_000_000
-"""A client that commits each five seconds passes no more than this of a lane in that time, less what it has fetched
-ahead: with 500,000 a lane passed 84,000 a second.
+MOST = 2_000_000
+"""A client that commits each five seconds passes no more than this of a lane in that time: with 1,000,000 sixteen lanes
+passed 3.15 million a second, which is 16 of these in five seconds. A lane comes to it only by consumers that quick.
 """
 RECENT_MS = 1_000
 _STEPS = 5
