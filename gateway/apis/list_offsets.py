@@ -83,7 +83,7 @@ def _list_offsets(
                     check_epoch(lane, asked.current_leader_epoch)
                     if tries and asked.timestamp == LATEST and (given := broker.queues.ahead(runtime, index)):
                         waits.append(given)
-                    _of_lane(lane, asked.timestamp, answer)
+                    _of_lane(lane, asked.timestamp, answer, broker.clock.wall_ms())
                     continue
                 partition = broker.partition_of(runtime, asked.partition_index)
                 check_epoch(partition, asked.current_leader_epoch)
@@ -109,12 +109,17 @@ async def _all(waits: Sequence[Awaitable[None]]) -> None:
         await each
 
 
-def _of_lane(lane: Readable, timestamp: int, answer: Answer) -> None:
-    """Deliveries are not in the order of their timestamps: a time says nothing of where they are."""
+def _of_lane(lane: Readable, timestamp: int, answer: Answer, now: int) -> None:
+    """Deliveries are not in the order of their timestamps, so that a time says one thing only: what is that young lies
+    behind the first one. Were there no answer, Kafka's tools would go to the end, and commit that.
+    """
     if timestamp == LATEST:
         answer.offset, answer.leader_epoch = lane.high_watermark, lane.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset, answer.leader_epoch = lane.log_start, lane.leader_epoch
+    elif 0 <= timestamp <= now and lane.log_start < lane.high_watermark:
+        # clients take no negative time with an offset
+        answer.offset, answer.timestamp, answer.leader_epoch = lane.log_start, timestamp, lane.leader_epoch
 
 
 def check_epoch(partition: Readable, epoch: int) -> None:

@@ -314,9 +314,12 @@ def test_the_ends_of_a_lane_and_no_times() -> None:
         await read(client)
         await commit(client, {0: (2, "")})
         gateway.broker.queues.of(gateway.broker.topics.get(NAME)).at[0].trim(2)
-        for timestamp, found in ((-1, 3), (-2, 2), (-4, 2), (0, -1), (2_000, -1), (-3, -1)):
+        later = gateway.broker.clock.wall_ms() + 3_600_000
+        for timestamp, found in ((-1, 3), (-2, 2), (-4, 2), (-3, -1), (0, 2), (2_000, 2), (later, -1)):
             (end,) = await list_offsets(client, NAME, (0, timestamp), version=8)
             assert (end.offset, end.error_code) == (found, 0), timestamp
+            # clients take no offset without a time
+            assert end.timestamp == (timestamp if timestamp >= 0 and found >= 0 else -1)
         (end, unknown) = await list_offsets(client, NAME, (0, -1), (1, -1))
         assert unknown.error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
         (fenced,) = await list_offsets(client, NAME, (0, -1), epoch=end.leader_epoch + 1)
