@@ -181,6 +181,8 @@ class Connection(FlowControl):
                     self._produce(version, correlation_id, data, body, stop)
                     if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
                         self._pause(BUSY)
+                        # nobody could see what comes behind them
+                        self._give_up()
                 elif self._slots and key != PRODUCE:
                     # It must see what the Produce requests before it did.
                     self._hold(data, position)
@@ -259,7 +261,7 @@ class Connection(FlowControl):
             self._served += 1
         if type(answer) is HeldSlot:
             self._held.append(answer)
-        elif self._held:
+        if self._held and (type(answer) is not HeldSlot or self._paused & STOPPING):
             self._give_up()
         if isinstance(answer, ProduceSlot):
             self._slots.append(answer)
@@ -268,6 +270,10 @@ class Connection(FlowControl):
             self._slots.append(_Ready(answer))
         elif answer is not None:
             self._send(answer)
+
+    def held_behind(self, slot: HeldSlot) -> list[HeldSlot]:
+        """What waits for a backlog and came after a request that does so."""
+        return self._held[self._held.index(slot) + 1 :] if slot in self._held else []
 
     def _give_up(self) -> None:
         """What waits for a backlog does so no longer: others wait behind its answer, or nobody does any more."""
@@ -339,6 +345,9 @@ class Connection(FlowControl):
             self._task = None
             if self._state is not CLOSED:
                 then(found)
+            elif isinstance(found, HeldSlot):
+                # nobody waits for it any more
+                found.give_up()
         except Malformed as error:
             self._listener.malformed.inc()
             self.close(f"malformed request: {error}")

@@ -50,6 +50,13 @@ class Quota(NamedTuple):
         """Whether there is a limit."""
         return self.size >= 0 or self.age >= 0
 
+    @property
+    def keeps_out(self) -> bool:
+        """Whether publishers may be kept out: by eviction nobody ever is."""
+        return (self.size >= 0 and self.size_action is not Action.EVICT) or (
+            self.age >= 0 and self.age_action is not Action.EVICT
+        )
+
 
 class Usage(NamedTuple):
     """What a partition's slowest subscription has not acknowledged."""

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
 def asked(call: Call) -> Form:
     """The quota that a call is about. Refuses with 412 a type that does not exist."""
-    named = call.query.get("backlogQuotaType") or QUOTA_SIZE.type
+    return _of_type(call.query.get("backlogQuotaType") or QUOTA_SIZE.type)
+
+
+def all_of(said: object) -> list[tuple[Form, object]]:
+    """The quotas that Policies of a namespace say, with their bodies. Refuses with 412 what says none."""
+    if said is None:
+        return []
+    if not isinstance(said, dict):
+        raise RefusedError(412, f"{QUOTA_SIZE.key} is an object of quotas by their types.")
+    return [(_of_type(str(name)), body) for name, body in said.items() if body is not None]
+
+
+def _of_type(named: str) -> Form:
     form = next((each for each in QUOTAS if each.type == named), None)
     if form is None:
         raise RefusedError(

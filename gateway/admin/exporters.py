@@ -19,6 +19,7 @@ from gateway.admin.text import Lines, Piece
 from gateway.admin.topics import loaded
 from gateway.broker.errors import KafkaError
 from gateway.metrics import escape, head, number
+from semantics.backlog_quota import Usage
 from semantics.names import DEFAULT, Namespace
 from semantics.subscriptions.rows import RowError
 from store.api import StoreError
@@ -237,7 +238,7 @@ class _Walk:
         if partition.gate is None or not partition.gate.quota.limits:
             return
         try:
-            usage = await self._broker.backlog_quotas.usage(partition)
+            usage = await self._broker.backlog_quotas.usage(partition) or Usage(0, -1)
         except (StoreError, RowError, KeyError):
             # it is being deleted, or cannot be read: its log says so
             return

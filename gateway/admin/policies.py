@@ -58,11 +58,8 @@ def said_at_creation(policies: Mapping[str, Any]) -> dict[str, str]:
         body = policies.get(form.key)
         if Level.NAMESPACE in form.levels and body is not None:
             found |= said(form, body)
-    quotas = policies.get(QUOTAS[0].key)
-    for form in QUOTAS:
-        body = quotas.get(form.type) if isinstance(quotas, dict) else None
-        if body is not None:
-            found |= said(form, backlog_quota.body_of(form, body))
+    for form, body in backlog_quota.all_of(policies.get(QUOTAS[0].key)):
+        found |= said(form, backlog_quota.body_of(form, body))
     _check_conflicts(found, found)
     return found
 

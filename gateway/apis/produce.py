@@ -18,7 +18,7 @@ from gateway.broker.errors import KafkaError, RecordsRefused, from_store
 from gateway.broker.loading import TRIES, Loading, all_loaded
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
-from gateway.broker.quota_gate import HeldError, Unmeasured
+from gateway.broker.quota_gate import HeldError, OutOfTurnError, Unmeasured
 from gateway.wire import produce as wire
 from gateway.wire.batch import BatchError, admit, header
 from gateway.wire.compression import ZSTD
@@ -42,6 +42,7 @@ class Client(Protocol):
     peer: Peer
 
     def settled(self, slot: ProduceSlot) -> None: ...
+    def held_behind(self, slot: HeldSlot) -> list[HeldSlot]: ...
     def close(self, reason: str) -> None: ...
 
 
@@ -99,6 +100,9 @@ class ProduceSlot:
 
 WAITS = 0.9
 """Of the time that a request gives for its answer, as much a batch may wait for a backlog."""
+
+HELD_BYTES = 4_000
+"""What a request that waits takes besides its own bytes."""
 
 HeldPlace = tuple[bytes, int]
 """A topic's id and a partition of it."""
@@ -298,10 +302,11 @@ def _produce_many(
 ) -> Answer:
     now = broker.clock.wall_ms()
     # for a request without time, or where there is no memory for it, nobody waits
-    may_wait = request.acks != 0 and request.timeout_ms > 0 and _may_wait(broker, size)
+    may_wait = request.acks != 0 and request.timeout_ms > 0 and _may_wait(broker, size + HELD_BYTES)
     results: list[wire.TopicResult] = []
     held: list[HeldBatch] = []
-    taken = failed = False
+    stored: list[Where] = []
+    failed = False
     seen: set[Place] = set()
     for name, partitions in request.topics:
         runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
@@ -313,11 +318,16 @@ def _produce_many(
                 seen.add((name, index))
                 known = prepared.get((name, index))
                 answers.append(_take(broker, request, version, runtime, index, batch, now, known))
-                taken = True
-            except HeldError as error:
-                if may_wait and runtime is not None and batch is not None:
-                    place = runtime.topic_id, index
-                    held.append(HeldBatch(place, batch, known, len(results), len(answers), error))
+                stored.append((len(results), len(answers) - 1))
+            except (HeldError, Unmeasured) as error:
+                assert runtime is not None
+                assert batch is not None
+                place = runtime.topic_id, index
+                if may_wait and not isinstance(error, OutOfTurnError):
+                    where = len(results), len(answers)
+                    held.append(HeldBatch(place, batch, known, where, error))
+                else:
+                    _told_to_come_again(broker, place, batch)
                 answers.append(_refusal(index, error))
                 failed = True
             except KafkaError as error:
@@ -330,20 +340,35 @@ def _produce_many(
     if request.acks == 0:
         if failed:
             connection.close("a batch sent with acks=0 was refused")
-        if failed or not taken:
+        if failed or not stored:
             return None
         # An answer of no bytes: what comes next on the connection must see what was stored.
         silent = ProduceSlot(connection, version, correlation_id, b"", None, size)
         broker.turn.await_commit(silent)
         return silent
     if held:
-        return HeldSlot(broker, connection, version, correlation_id, request, results, held, size)
+        return HeldSlot(broker, connection, version, correlation_id, request, results, held, stored, size)
     payload = wire.encode(version, correlation_id, results)
-    if not taken:
+    if not stored:
         return payload
     slot = ProduceSlot(connection, version, correlation_id, payload, results, size)
     broker.turn.await_commit(slot)
     return slot
+
+
+def _contended(partition: Partition, now: int) -> bool:
+    """Whether others have used up what was measured: one that is told nothing is let in then, for it is lost else."""
+    gate = partition.gate
+    return gate is not None and not gate.known(now)
+
+
+def _told_to_come_again(broker: Broker, place: HeldPlace, batch: bytes) -> None:
+    """A batch is refused for want of room: those that its producer has sent behind it must not overtake it."""
+    broker.refusals.note(*place, header(batch))
+
+
+Where = tuple[int, int]
+"""Of an answer's topics which, and of this topic's partitions which."""
 
 
 class HeldBatch(NamedTuple):
@@ -352,20 +377,30 @@ class HeldBatch(NamedTuple):
     place: HeldPlace
     batch: bytes
     prepared: Prepared | None
-    topic: int
-    """of the answer's topics, which"""
-    partition: int
-    """of this topic's answers, which"""
+    where: Where
     error: KafkaError
     """what it is told when it has waited for too long"""
 
 
+class _Stored:
+    """Batches of a held request that were taken in one turn: told when its commit is over."""
+
+    __slots__ = ("_slot", "_where")
+
+    def __init__(self, slot: HeldSlot, where: list[Where]) -> None:
+        self._slot = slot
+        self._where = where
+
+    def settle(self, outcome: Outcome) -> None:
+        self._slot.stored(self._where, outcome)
+
+
 class HeldSlot(ProduceSlot):
     """A Produce of which some batches wait for a backlog to become smaller: the rest of it is taken already. Its answer
-    leaves when none waits any more and what was taken is stored.
+    leaves when none waits any more and all commits are over that anything of it was in.
     """
 
-    __slots__ = ("_broker", "_held", "_request", "deadline")
+    __slots__ = ("_awaited", "_broker", "_held", "_request", "deadline")
 
     def __init__(
         self,
@@ -376,18 +411,23 @@ class HeldSlot(ProduceSlot):
         request: wire.ProduceRequest,
         results: list[wire.TopicResult],
         held: list[HeldBatch],
+        stored: list[Where],
         size: int,
     ) -> None:
-        """`results` has a refusal for each that is held."""
+        """`results` has a refusal for each that is held; `stored` are in the open turn."""
         super().__init__(connection, version, correlation_id, b"", results, size)
         self._broker = broker
         self._request = request
         self._held = held
+        # commits that are not over
+        self._awaited = 0
         # a client must not give up the connection before it hears of it
         self.deadline = broker.clock.monotonic_ms() + int(request.timeout_ms * WAITS)
-        broker.preparing_bytes += size
+        broker.preparing_bytes += size + HELD_BYTES
         broker.metrics.produced_held.value += 1
         broker.held_back.add(self)
+        if stored:
+            self._await(stored)
 
     @property
     def places(self) -> list[HeldPlace]:
@@ -401,6 +441,7 @@ class HeldSlot(ProduceSlot):
         runtime = broker.topic_by_id(place[0])
         index = place[1]
         now = broker.clock.wall_ms()
+        stored: list[Where] = []
         try:
             found = _take(
                 broker,
@@ -413,33 +454,69 @@ class HeldSlot(ProduceSlot):
                 each.prepared,
                 waited=True,
             )
+            stored.append(each.where)
+        except OutOfTurnError as error:
+            found = _refusal(index, error)
         except (HeldError, Unmeasured, Loading):
             return False
         except KafkaError as error:
             found = _refusal(index, error)
         except BatchError as error:
             found = (index, int(error.code), -1, -1, -1, (), str(error))
-        self._over([each], {each: found})
+        self._tell(each.where, found)
+        self._held.remove(each)
+        self._over([place], stored)
         return True
 
     def give_up(self) -> None:
-        """See `held_back.Item`."""
+        """See `held_back.Item`. What the same client sent behind it for one of these partitions gives up as well."""
         held = list(self._held)
         if not held:
             return
-        self._over(held, {each: _refusal(each.place[1], each.error) for each in held})
+        places = set(self.places)
+        for later in self._connection.held_behind(self):
+            if not places.isdisjoint(later.places):
+                later.give_up()
+        for each in held:
+            _told_to_come_again(self._broker, each.place, each.batch)
+            self._tell(each.where, _refusal(each.place[1], each.error))
+        self._held.clear()
+        self._over([each.place for each in held], [])
 
-    def _over(self, those: list[HeldBatch], found: Mapping[HeldBatch, wire.PartitionResult]) -> None:
+    def _over(self, places: list[HeldPlace], stored: list[Where]) -> None:
+        """It waits no longer for these, of which some were taken."""
+        self._broker.held_back.over(self, places)
+        if stored or not self._held:
+            # the answer leaves behind a commit in any case
+            self._await(stored)
+        if not self._held:
+            self._broker.preparing_bytes -= self.size + HELD_BYTES
+
+    def _await(self, stored: list[Where]) -> None:
+        self._awaited += 1
+        self._broker.turn.await_commit(_Stored(self, stored))
+
+    def stored(self, where: list[Where], outcome: Outcome) -> None:
+        """A commit is over that these were in."""
+        if outcome is not None:
+            error = from_store(outcome)
+            for each in where:
+                name, partitions = self._request.topics[each[0]]
+                index, batch = partitions[each[1]]
+                self._tell(each, _refusal(index, error))
+                runtime = self._broker.topic_by_id(name) if self._version >= 13 else self._broker.topic(name)
+                if runtime is not None and batch is not None:
+                    _told_to_come_again(self._broker, (runtime.topic_id, index), batch)
+        self._awaited -= 1
+        if not self._awaited and not self._held:
+            assert isinstance(self._results, list)
+            self.payload = wire.encode(self._version, self._correlation_id, self._results)
+            self.settle(None)
+
+    def _tell(self, where: Where, found: wire.PartitionResult) -> None:
         results = self._results
         assert isinstance(results, list)
-        for each in those:
-            results[each.topic][1][each.partition] = found[each]
-            self._held.remove(each)
-        self._broker.held_back.over(self, [each.place for each in those])
-        if not self._held:
-            self._broker.preparing_bytes -= self.size
-            self.payload = wire.encode(self._version, self._correlation_id, results)
-            self._broker.turn.await_commit(self)
+        results[where[0]][1][where[1]] = found
 
 
 def _refusal(index: int, error: KafkaError) -> wire.PartitionResult:
@@ -475,6 +552,13 @@ def _take(
         raise KafkaError(
             Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} is older than zstd, which came with 7."
         )
-    base_offset = partition.append(batch, found, now, prepared, waited=waited)
+    base_offset = partition.append(
+        batch,
+        found,
+        now,
+        prepared,
+        waited=waited,
+        unmeasured=request.acks == 0 and _contended(partition, now),
+    )
     append_time = partition.append_time(found, base_offset, now) if partition.log_append_time else -1
     return index, 0, base_offset, append_time, partition.log.start_offset, (), None

@@ -19,9 +19,9 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
 from gateway.broker.standing import start_of
 from gateway.broker.subscriptions import positions
-from gateway.wire import records
 from gateway.wire.batch import BatchError
-from semantics.backlog_quota import Usage, Verdict, judge
+from gateway.wire.delivery import headers_of
+from semantics.backlog_quota import Quota, Usage, Verdict, judge
 from semantics.subscriptions.rows import RowError
 from store.api import StoreError
 
@@ -37,6 +37,13 @@ if TYPE_CHECKING:
     from store.api import Log
 
 log = logging.getLogger("magnetar.quota")
+
+TRIES = 3
+"""So often one is begun anew because what it goes by has changed."""
+AGAIN_MS = 1000
+"""So long a measurement counts that could say nothing."""
+STRETCH = 64 * 1024
+"""Bytes that are looked through for a time."""
 
 
 class Standing(NamedTuple):
@@ -57,7 +64,7 @@ class BacklogQuotas:
         watch: ClockWatch,
         subscriptions: Subscriptions,
         load_lanes: Callable[[Topic, str], None],
-        expire: Callable[[Topic, int], Awaitable[None]],
+        expire: Callable[[Topic, int], Awaitable[object]],
     ) -> None:
         """`load_lanes` has the lanes that serve a group's subscription on a topic say what they hold of it; `expire`
         settles what is older than so many ms.
@@ -81,33 +88,49 @@ class BacklogQuotas:
         return gate.measuring
 
     async def _measure(self, partition: Partition, gate: Gate) -> None:
-        now = self._node.clock.wall_ms()
-        quota = gate.quota
-        if not self._watch.trusted:
-            # ages mean nothing while the clock cannot be believed
-            quota = quota._replace(age=-1)
-        verdict = Verdict()
-        if quota.limits:
-            try:
-                verdict = judge(quota, await self.usage(partition, with_age=quota.age >= 0), now)
-            except (KafkaError, StoreError, RowError, KeyError) as error:
-                # it was deleted meanwhile, or cannot be read: whoever appends is told by the partition
-                log.info(
-                    "a backlog cannot be measured",
-                    extra={"topic": partition.topic.name, "partition": partition.index, "reason": str(error)},
-                )
-        gate.measured(verdict, now)
+        for _ in range(TRIES):
+            version, quota = gate.version, gate.quota
+            verdict = await self._judged(partition, quota)
+            if gate.version == version:
+                break
+            # by a quota that is another one now, or before a subscription went back
+        gate.measured(verdict, self._node.clock.wall_ms())
         if (verdict.evict_to >= 0 or verdict.evict_before >= 0) and partition.id not in self.evicting:
             self.evicting.add(partition.id)
-            task = self._run(self._evict(partition, gate, verdict))
+            task = self._run(self._evict(partition, gate, quota, verdict))
             task.add_done_callback(lambda _: self.evicting.discard(partition.id))
 
-    async def usage(self, partition: Partition, *, with_age: bool = True) -> Usage:
-        """What the slowest subscription of a partition has not acknowledged; nothing where there is none. Raises
+    async def _judged(self, partition: Partition, quota: Quota) -> Verdict:
+        if not quota.limits:
+            return Verdict()
+        trusted = self._watch.trusted
+        if not trusted:
+            # ages mean nothing while the clock cannot be believed
+            quota = quota._replace(age=-1)
+        try:
+            usage = await self.usage(partition, with_age=quota.age >= 0)
+        except (KafkaError, StoreError, RowError, KeyError) as error:
+            # it was deleted meanwhile, or cannot be read: whoever appends is told by the partition
+            log.info(
+                "a backlog cannot be measured",
+                extra={"topic": partition.topic.name, "partition": partition.index, "reason": str(error)},
+            )
+            usage = None
+        now = self._node.clock.wall_ms()
+        if usage is None:
+            # there is no subscription, either, where there is no backlog
+            return Verdict(until=now + AGAIN_MS)
+        verdict = judge(quota, usage, now)
+        return verdict if trusted else verdict._replace(until=now + AGAIN_MS)
+
+    async def usage(self, partition: Partition, *, with_age: bool = True) -> Usage | None:
+        """What the slowest subscription of a partition has not acknowledged; None where there is none. Raises
         StoreError, RowError, KeyError.
         """
         found = await self.usage_of(partition.topic.topic, partition.index, partition.log, with_age=with_age)
-        if found.start is None or found.start >= partition.next_offset:
+        if found.start is None:
+            return None
+        if found.start >= partition.next_offset:
             return Usage(0, -1)
         # what is on its way to the disk counts
         return Usage(partition.log.size_from(found.start) + partition.coming, found.usage.oldest)
@@ -128,13 +151,14 @@ class BacklogQuotas:
 
     # -- evicted ----------------------------------------------------------------------------------------------------
 
-    async def _evict(self, partition: Partition, gate: Gate, verdict: Verdict) -> None:
+    async def _evict(self, partition: Partition, gate: Gate, quota: Quota, verdict: Verdict) -> None:
         topic = partition.topic.topic
         try:
             if verdict.evict_to >= 0:
                 await self._evict_size(topic, partition, verdict.evict_to)
-            if verdict.evict_before >= 0:
-                await self._expire(topic, gate.quota.age)
+            # it may be another one by now, or none
+            if verdict.evict_before >= 0 and gate.quota == quota:
+                await self._expire(topic, quota.age)
         except (KafkaError, StoreError, BatchError, RowError, KeyError, IndexError) as error:
             log.info(
                 "eviction is put off",
@@ -187,13 +211,19 @@ class BacklogQuotas:
 
 
 async def _published(stored: Log, offset: int) -> int:
-    """When the batch that holds an offset was published, ms since 1970; -1 where nobody can say."""
+    """When the batch that holds an offset was published, ms since 1970; -1 where nobody can say. One without a time is
+    as old as the next one that has one, or as its segment.
+    """
+    offset = max(offset, stored.start_offset)
     try:
-        found = stored.read(max(offset, stored.start_offset), 1)
+        found = stored.read(offset, STRETCH)
         buffers = found if isinstance(found, list) else await found
-        return records.header(b"".join(buffers)).max_timestamp if buffers else -1
+        for _, _, header in headers_of(buffers):
+            if header.max_timestamp >= 0:
+                return header.max_timestamp
     except (StoreError, IndexError, BatchError):
         return -1
+    return next((each.created_at for each in stored.segments() if each.next_offset > offset), -1)
 
 
 def _first_within(stored: Log, most: int) -> int:

@@ -31,6 +31,7 @@ from gateway.broker.message_ttl import MessageTtl
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.queues.registry import Queues
+from gateway.broker.quota_gate import Refusals
 from gateway.broker.receiving import Receiving
 from gateway.broker.retention import Retention
 from gateway.broker.share_groups import ShareGroups
@@ -131,6 +132,7 @@ class Broker:
         # what can be sent as it is can be looked at
         self.decompression_limit = max(DECOMPRESSION_LIMIT, settings.integer("socket.request.max.bytes"))
         self.traffic = Traffic()
+        self.refusals = Refusals()
         self.in_use = InUse(
             self, self.catalog, self.effective, lambda runtime, index: self.queues.lane(runtime, index)
         )

@@ -1,15 +1,17 @@
 """Batches that wait until a backlog has become smaller: in the order in which they came, partition by partition.
 
-Each is tried again every POLL_MS, after the backlogs were measured: acknowledgements, evictions, a policy that was
-changed, a subscription that was deleted, all of that is seen by the same look.
+The first of each partition is tried again every POLL_MS, after its backlog was measured: acknowledgements, evictions, a
+policy that was changed, a subscription that was deleted, all of that is seen by the same look. Where looks take long,
+since many partitions are waited for, they come less often: a tenth of the time at most goes into them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -49,40 +51,50 @@ class HeldBack:
     def __init__(self, node: Node, measure: Callable[[Place], Awaitable[None]]) -> None:
         self._node = node
         self._measure = measure
-        self._items: dict[Item, None] = {}
-        self._waiting: Counter[Place] = Counter()
+        # by place those that wait for it, in order
+        self._queues: dict[Place, dict[Item, None]] = {}
+        # (deadline, number, item), also of those that are over
+        self._deadlines: list[tuple[int, int, Item]] = []
+        self._numbers = count()
+        self.count = 0
+        """Requests that wait."""
         self._task: asyncio.Task[None] | None = None
+        # whether a look is to come, and after how long
+        self._timed = False
+        self._pause = POLL_MS
 
     def waited_for(self, place: Place) -> bool:
         """Whether batches wait for a partition: those that come later wait behind them."""
-        return bool(self._waiting) and place in self._waiting
-
-    @property
-    def count(self) -> int:
-        """Requests that wait."""
-        return len(self._items)
+        return place in self._queues
 
     def add(self, item: Item) -> None:
         """From now on it is tried again."""
-        if not self._items:
-            self._soon()
-        self._items[item] = None
-        self._waiting.update(item.places)
+        self.count += 1
+        for place in item.places:
+            self._queues.setdefault(place, {})[item] = None
+        heapq.heappush(self._deadlines, (item.deadline, next(self._numbers), item))
+        self._soon()
 
     def over(self, item: Item, places: Sequence[Place]) -> None:
         """It waits no longer for these; when that was all, it is forgotten."""
         for place in places:
-            self._waiting[place] -= 1
-            if self._waiting[place] <= 0:
-                del self._waiting[place]
+            queue = self._queues[place]
+            del queue[item]
+            if not queue:
+                del self._queues[place]
         if not item.places:
-            self._items.pop(item, None)
+            self.count -= 1
+            if not self.count:
+                self._deadlines.clear()
 
     def _soon(self) -> None:
-        self._node.call_at(self._node.clock.monotonic_ms() + POLL_MS, self._begin)
+        if not self._timed and self._task is None:
+            self._timed = True
+            self._node.call_at(self._node.clock.monotonic_ms() + self._pause, self._begin)
 
     def _begin(self) -> None:
-        if self._task is None and self._items:
+        self._timed = False
+        if self._task is None and self.count:
             self._task = asyncio.ensure_future(self._look())
             self._task.add_done_callback(self._looked)
 
@@ -90,18 +102,18 @@ class HeldBack:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("those who wait for a backlog were not looked at", exc_info=error)
-        if self._items:
+        if self.count:
             self._soon()
 
     async def _look(self) -> None:
-        now = self._node.clock.monotonic_ms()
-        for item in list(self._items):
-            if now >= item.deadline:
-                item.give_up()
-        for place in list(self._waiting):
+        clock = self._node.clock
+        begun = clock.monotonic_ms()
+        while self._deadlines and self._deadlines[0][0] <= begun:
+            heapq.heappop(self._deadlines)[2].give_up()
+        for place in list(self._queues):
+            # what is measured is known for some milliseconds
             await self._measure(place)
-        blocked: set[Place] = set()
-        for item in list(self._items):
-            for place in list(item.places):
-                if place not in blocked and not item.go_on(place):
-                    blocked.add(place)
+            for item in list(self._queues.get(place, ())):
+                if place in item.places and not item.go_on(place):
+                    break
+        self._pause = max(POLL_MS, 9 * (clock.monotonic_ms() - begun))

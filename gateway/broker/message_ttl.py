@@ -121,25 +121,34 @@ class MessageTtl:
         self._without = None if limited else now
         self.delays.keep(seen)
 
-    async def expire(self, topic: Topic, ttl: int) -> None:
-        """Settle what is older than so many ms, of one topic, now. Raises KafkaError, StoreError, BatchError, RowError,
+    async def expire(
+        self, topic: Topic, ttl: int, *, index: int | None = None, group: str | None = None
+    ) -> int:
+        """Settle what is older than so many ms, of one topic, now: of one partition of it, or of one subscription,
+        where they are said. How many messages that were. Raises KafkaError, StoreError, BatchError, RowError,
         KeyError, IndexError.
         """
-        await self._topic(topic, ttl, set())
+        return await self._topic(topic, ttl, set(), index, group)
 
-    async def _topic(self, topic: Topic, ttl: int, seen: set[int]) -> None:
+    async def _topic(
+        self, topic: Topic, ttl: int, seen: set[int], only: int | None = None, group: str | None = None
+    ) -> int:
         subscribed: list[SubscriptionRow] = []
         longest = 0
         async for row in self._subscriptions.each_of_topic(topic.topic_id):
-            subscribed.append(row)
-            longest = max(longest, self._subscriptions.configs.of(row).subscription.max_delay_ms)
+            if group in (None, row.group):
+                subscribed.append(row)
+                longest = max(longest, self._subscriptions.configs.of(row).subscription.max_delay_ms)
         if not subscribed:
-            return
+            return 0
+        total = 0
         retry = self._subscriptions.configs.retries_into(topic.name) is not None
         loading = load(self._node.store, map(of_partition, topic.partitions))
         if loading is not None:
             await loading
         for index, partition in enumerate(topic.partitions):
+            if only not in (None, index):
+                continue
             begin = min([self._start(row, index, partition) for row in subscribed])
             since = self._node.clock.wall_ms() - ttl
             if begin >= self._node.store.log(partition).end_offset:
@@ -158,6 +167,8 @@ class MessageTtl:
                     "messages expired",
                     extra={"topic": topic.name, "partition": index, "messages": taken, "ttl_ms": ttl},
                 )
+            total += taken
+        return total
 
     def _start(self, row: SubscriptionRow, index: int, partition: int) -> int:
         return start_of(self._node.store, self._subscriptions, row, index, partition)

@@ -13,7 +13,7 @@ from gateway.broker.damage import around, past
 from gateway.broker.errors import KafkaError
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.preparing import Prepared, Rules, refused
-from gateway.broker.quota_gate import Gate
+from gateway.broker.quota_gate import Gate, Refusals
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
@@ -75,6 +75,11 @@ class Home(Protocol):
 
     def waited_for(self, topic_id: bytes, index: int) -> bool:
         """Whether batches wait until a partition's backlog is smaller."""
+        ...
+
+    @property
+    def refusals(self) -> Refusals:
+        """Batches that were told to come again."""
         ...
 
 
@@ -199,12 +204,16 @@ class Partition:
         if self.gate is not None:
             self.gate.quota = config.quota
             self.gate.forget()
-        elif config.quota.limits:
+        elif (config.quota.limits or self._home.refusals) and retries_of is None:
+            # a consumer that cannot write a retry letter cannot settle its message; and the partition that was here
+            # before may have had one
             self.gate = self._gate(config.quota)
 
     def _gate(self, quota: Quota) -> Gate:
         gate = Gate(
             quota,
+            (self.topic.topic_id, self.index),
+            self._home.refusals,
             lambda: self._home.measure_backlog(self, gate),
             partial(self._home.waited_for, self.topic.topic_id, self.index),
         )
@@ -267,12 +276,14 @@ class Partition:
         prepared: Prepared | None = None,
         *,
         waited: bool = False,
+        unmeasured: bool = False,
     ) -> int:
         """Put an admitted batch into the group of this turn; its base offset is the answer.
 
         A duplicate of a remembered batch is not stored again: its offset is the answer, and it holds once the turn's
         group is committed, since groups succeed or fail in order. `now` in ms since 1970. `prepared` is what a thread
-        made of the batch, if one did; `waited`: it is the first of those that waited for the backlog.
+        made of the batch, if one did; `waited`: it is the first of those that waited for the backlog; `unmeasured`: it
+        is let in though nobody knows how large that is.
         Raises KafkaError with what Kafka answers in each case; HeldError when it has to wait for the backlog, and
         Unmeasured when nobody knows.
         """
@@ -291,19 +302,20 @@ class Partition:
             # the store would refuse the whole turn, and others have a part in it
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, self.log.refuses)
         gate = self.gate
-        if gate is not None and not waited:
-            # its sequence number follows those that wait
-            gate.queue_up()
         producer_id = header.producer_id
+        verdict = dedup.ACCEPT
         if producer_id >= 0:
             verdict = self.producers.check(
                 producer_id, header.producer_epoch, header.base_sequence, header.count
             )
-            if verdict != dedup.ACCEPT:
-                if verdict >= 0:
-                    self._home.metrics.produced_duplicates.value += 1
-                    return verdict
-                raise KafkaError(*_REFUSALS[verdict])
+            if verdict >= 0:
+                self._home.metrics.produced_duplicates.value += 1
+                return verdict
+        if gate is not None:
+            # its sequence number may follow those that wait
+            gate.queue_up(header, first=waited)
+        if verdict != dedup.ACCEPT:
+            raise KafkaError(*_REFUSALS[verdict])
         if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms and not self.log_append_time:
             newest = now + self.topic.config.timestamp_after_max_ms
             raise refused(
@@ -311,7 +323,7 @@ class Partition:
                 "The timestamp is more than message.timestamp.after.max.ms ahead of the gateway's clock.",
                 (at for at, (_, stamp, _) in enumerate(self._skim(batch)) if stamp > newest),
             )
-        if gate is not None:
+        if gate is not None and not unmeasured:
             gate.check(now)
         base_offset = self.next_offset
         max_timestamp = header.max_timestamp
@@ -337,7 +349,7 @@ class Partition:
                 now if self.log_append_time else -1,
             )
         if gate is not None:
-            gate.take(len(batch))
+            gate.take(len(batch), header)
         self._enqueue(batch, base_offset + header.count, max_timestamp)
         return base_offset
 

@@ -38,6 +38,9 @@ def move(targets: Iterable[tuple[SubscriptionPartition, int]], how: Callable[[Cu
     found = [(at, at.ready(), target) for at, target in targets]
     for at, cursor, target in found:
         how(cursor, target)
+        if at.partition.gate is not None:
+            # a backlog may be larger now
+            at.partition.gate.forget()
         at.touch()
         at.parked.serve_soon()
     for subscription in {at.subscription.id: at.subscription for at, _, _ in found}.values():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.wire import records
@@ -129,6 +131,12 @@ def test_a_namespace_is_made_with_quotas(serve: Serve) -> None:
         status, said = await ask(admin, "PUT", "/admin/v2/namespaces/shop/us", wrong)
         assert status == 412, said
         assert (await ask(admin, "GET", "/admin/v2/namespaces/shop/us"))[0] == 404
+        maps: list[Any] = ["x", [], {"nope": SIZE}, {"message_age": 7}]
+        for wrong_map in maps:
+            status, said = await ask(
+                admin, "PUT", "/admin/v2/namespaces/shop/us", {"backlog_quota_map": wrong_map}
+            )
+            assert status in (400, 412), said
 
     serve(test)
 

@@ -11,11 +11,13 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.quota_gate import HeldError, Unmeasured
+from gateway.broker.subscriptions import positions
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire import records
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from semantics.names import DEFAULT
+from store.api import StoreError
 from tests.gateway.broker.queues.reading import Client, queued
 from tests.gateway.broker.subscriptions.world import ACCEPT, RELEASE, World, run
 
@@ -390,5 +392,154 @@ def test_acknowledged_messages_of_a_reader_are_no_backlog() -> None:
             await world.ack(at, *await take(world, at, 1), kind=ACCEPT)
             await later(world)
         assert at.ready().start == 40
+
+    run(test)
+
+
+# -- what measurements go by changes ---------------------------------------------------------------------------------
+
+
+def named(configs: dict[str, str]) -> dict[str, str]:
+    return {name.replace("__", "."): value for name, value in configs.items()}
+
+
+def test_a_quota_of_age_counts_again_when_the_clock_is_trusted_again() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, **of_age(60_000))
+        await world.subscribe()
+        world.broker.clock_watch.look()
+        world.clock.ahead += 86_400_000
+        world.broker.clock_watch.look()
+        await publish(world)
+        while not world.broker.clock_watch.trusted:
+            await world.pass_time(600_000)
+            world.broker.clock_watch.look()
+        assert await full(world) == 0
+
+    run(test)
+
+
+def test_a_backlog_that_could_not_be_measured_once_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, **quota(1000))
+        await world.subscribe()
+        usage = world.broker.backlog_quotas.usage
+
+        async def fails(*arguments: Any, **options: Any) -> Any:
+            raise StoreError("not at present")
+
+        monkeypatch.setattr(world.broker.backlog_quotas, "usage", fails)
+        for _ in range(3):
+            await publish(world)
+        monkeypatch.setattr(world.broker.backlog_quotas, "usage", usage)
+        await world.pass_time(1001)
+        assert await full(world) == 0
+
+    run(test)
+
+
+def test_a_quota_that_is_set_while_another_is_measured_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, **quota(1_000_000_000))
+        await world.subscribe()
+        usage = world.broker.backlog_quotas.usage
+
+        async def slow(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(world.broker.backlog_quotas, "usage", usage)
+            await world.broker.topics.configure("t", lambda old: named(quota(3000)))
+            return await usage(*arguments, **options)
+
+        monkeypatch.setattr(world.broker.backlog_quotas, "usage", slow)
+        assert await full(world) == -(-3000 // len(batch(world)))
+
+    run(test)
+
+
+def test_a_policy_that_is_removed_while_messages_go_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, **(quota(20_000, EVICT) | of_age(3_600_000, EVICT)))
+        at = await world.subscribe()
+        for _ in range(18):
+            await publish(world)
+        await world.pass_time(3_500_000)
+        quotas = world.broker.backlog_quotas
+        evict = quotas._evict_size
+
+        async def slow(*arguments: Any) -> None:
+            await evict(*arguments)
+            await world.broker.topics.configure("t", lambda old: {})
+
+        monkeypatch.setattr(quotas, "_evict_size", slow)
+        await publish(world, count=2)
+        await world.pass_time(100_001)
+        await publish(world)
+        await evicted(world)
+        taken = at.ready().start
+        assert 0 < taken < 18
+        assert at.ready().backlog(at.partition.high_watermark) == 21 - taken
+
+    run(test)
+
+
+def test_a_subscription_that_goes_back_or_begins_at_the_start_is_seen() -> None:
+    async def test(world: World) -> None:
+        topic = await world.topic("t", 1, **of_age(1_800_000))
+        at = await world.subscribe()
+        await publish(world)
+        await world.ack(at, *await take(world, at, 1))
+        await world.pass_time(3_600_000)
+        await publish(world)
+        await world.ack(at, *await take(world, at, 1))
+        await publish(world)
+        positions.seek_all([(at, 0)])
+        await world.settled()
+        assert await full(world) == 0
+        positions.move([(at, 3)], lambda cursor, end: cursor.clear(end))
+        await world.settled()
+        await publish(world)
+        assert world.broker.partition(topic, 0).gate is not None
+        await world.subscribe("another")
+        assert await full(world) == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("action", [REFUSE, EVICT])
+def test_a_message_without_a_time_is_as_old_as_those_around_it(action: str) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, **of_age(60_000, action))
+        at = await world.subscribe()
+        bare = records.build_batch([records.Record(0, -1, None, b"v", [])])
+        await publish(world, bare)
+        await publish(world)
+        await world.pass_time(60_001)
+        if action == REFUSE:
+            assert await full(world) == 0
+            return
+        await publish(world)
+        await evicted(world)
+        assert at.ready().start == 2
+
+    run(test)
+
+
+def test_a_quota_of_nothing_is_none_without_a_subscription() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, **quota(0))
+        await publish(world)
+        await world.subscribe()
+        assert await full(world) == 0
+
+    run(test)
+
+
+def test_a_retry_letter_that_a_consumer_writes_is_taken_in_any_case() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await world.subscribe()
+        await world.topic("t-g-RETRY", 1, **quota(100))
+        await world.subscribe("g", "t-g-RETRY")
+        for _ in range(3):
+            await publish(world, topic="t-g-RETRY")
 
     run(test)

@@ -15,6 +15,7 @@ from gateway.broker.damage import Damage
 from gateway.broker.errors import KafkaError
 from gateway.broker.in_use import InUse
 from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.quota_gate import Refusals
 from gateway.broker.readable import Readable
 from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
@@ -75,6 +76,8 @@ class Home:
 
     def waited_for(self, topic_id: bytes, index: int) -> bool:
         return False
+
+    refusals = Refusals()
 
 
 class World:
