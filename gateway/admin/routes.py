@@ -6,9 +6,10 @@ method, the kind of thing that the path names, and what stands behind the name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 
-from gateway.admin import cluster, lag, policies, subscribing, subscriptions, tenancy, topics
+from gateway.admin import backlogs, cluster, lag, policies, subscribing, subscriptions, tenancy, topics
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.unserved import verb_name
@@ -79,6 +80,17 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "topic", "partitioned-stats"): topics.partitioned_stats,
     ("GET", "topic", "internalStats"): topics.internal_stats,
     ("GET", "topic", "partitioned-internalStats"): topics.partitioned_internal_stats,
+    ("GET", "topic", "internal-info"): topics.internal_info,
+    ("GET", "topic", "compaction"): topics.compaction,
+    ("GET", "topic", "lastMessageId"): backlogs.last_id,
+    ("GET", "topic", "messageid/*"): backlogs.id_by_time,
+    ("PUT", "topic", "backlogSize"): backlogs.size_from,
+    ("POST", "topic", "all_subscription/expireMessages/*"): backlogs.expire_all,
+    ("PUT", "topic", "unload"): backlogs.unload,
+    ("PUT", "namespace", "unload"): backlogs.unload,
+    ("POST", "namespace", "clearBacklog"): backlogs.clear_namespace,
+    ("POST", "namespace", "clearBacklog/*"): backlogs.clear_namespace,
+    ("POST", "namespace", "unsubscribe/*"): backlogs.unsubscribe_namespace,
     ("GET", "topic", "subscriptions"): subscribing.names,
     ("GET", "topic", "examinemessage"): subscriptions.examine,
     ("GET", "entry", ""): subscriptions.by_id,
@@ -92,6 +104,8 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("POST", "subscription", "resetcursor/*"): subscriptions.reset,
     ("GET", "subscription", "position/*"): subscriptions.peek,
     ("POST", "subscription", "analyzeBacklog"): subscriptions.analyze,
+    ("POST", "subscription", "expireMessages"): backlogs.expire,
+    ("POST", "subscription", "expireMessages/*"): backlogs.expire,
     # Magnetar's own
     ("GET", "magnetar", "kafka"): cluster.kafka,
     ("GET", "magnetar", "lag"): lag.of_topics,
@@ -102,6 +116,9 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("PUT", "magnetar", "queues/*"): subscribing.create_over,
 }
 
+
+BUNDLE = re.compile(r"0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}")
+"""A range of hashes, of which a namespace has one here."""
 
 _NO_NAMES = {("brokers", "GET", "internal-configuration"), ("brokers", "GET", "backlog-quota-check")}
 
@@ -143,5 +160,9 @@ def _place(call: Call) -> tuple[str, tuple[str, ...]]:
             return "entry", ()
         return ("topic", path[4:]) if len(path) > 3 else ("", ())
     if first == "namespaces" and len(path) > 1:
-        return ("tenant", ()) if len(path) == 2 else ("namespace", path[3:])
+        rest = path[3:]
+        if rest and BUNDLE.fullmatch(rest[0]):
+            # there is one, and what is asked of it is asked of the namespace
+            rest = rest[1:]
+        return ("tenant", ()) if len(path) == 2 else ("namespace", rest)
     return first, path[1:]

@@ -11,6 +11,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin import groups
+from gateway.admin.exchange import iso
 from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
 from gateway.broker.retention import HOLDS, Kept
@@ -167,6 +168,22 @@ def internal(context: Context, topic: Topic, index: int) -> Stats:
                 for segment in log.segments()
             ],
         },
+    }
+
+
+def info(context: Context, topic: Topic, index: int) -> Stats:
+    """The ledgers of a plain topic or one partition, and when they were begun."""
+    ledgers = context.broker.log_of(topic, index).ledgers()
+    begun = iso(ledgers[0].opened_at) if ledgers else None
+    return {
+        "version": len(ledgers),
+        "creationDate": begun,
+        "modificationDate": iso(ledgers[-1].opened_at) if ledgers else None,
+        "ledgers": [
+            {"ledgerId": each.ledger, "entries": each.entries, "size": each.size, "isOffloaded": False}
+            for each in ledgers
+        ],
+        "cursors": {},
     }
 
 

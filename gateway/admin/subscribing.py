@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.admin import groups, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
-from gateway.admin.subscriptions import commit_offsets, has_committed, named_subscription, start_of, whole
+from gateway.admin.places import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.topics import Found, found_by
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError

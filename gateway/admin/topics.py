@@ -327,6 +327,18 @@ async def internal_stats(context: Context, call: Call) -> Reply:
     return json(stats.internal(context, found.topic, found.index))
 
 
+async def internal_info(context: Context, call: Call) -> Reply:
+    """What is kept of one plain topic or one partition: its ledgers."""
+    found = _one(await found_by(context.broker, call), "partitioned-stats-internal", "info-internal")
+    return json(stats.info(context, found.topic, found.index))
+
+
+async def compaction(context: Context, call: Call) -> Reply:
+    """Nothing is compacted yet, and so nothing has failed."""
+    await found_by(context.broker, call)
+    return json({"status": "NOT_RUN", "lastError": ""})
+
+
 async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
     """Ledgers of each partition."""
     found = _whole(await found_by(context.broker, call), "stats-internal")

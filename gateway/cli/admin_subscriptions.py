@@ -31,8 +31,8 @@ property_option = click.option(
 )  # fmt: skip
 
 
-def _path(topic: str, subscription: str) -> str:
-    """Raises AdminError."""
+def subscription_path(topic: str, subscription: str) -> str:
+    """Of the admin API. Raises AdminError."""
     if not subscription:
         raise Misused("The name of the subscription is empty: write the group's id behind -s.")
     return f"{topic_path(topic)}/subscription/{segment(subscription)}"
@@ -145,14 +145,14 @@ def create_subscription(
         _create_over(options, pattern, subscription, message_id, {**query, "lanes": str(lanes)}, properties)
         return
     assert topic is not None
-    body: dict[str, Any] = {**_message_id(message_id)}
+    body: dict[str, Any] = {**message_id_json(message_id)}
     if properties:
         body["properties"] = pairs(properties)
     if enable_retry:
         query["enableRetry"] = True
     if lanes is not None:
         query["lanes"] = str(lanes)
-    did = options.client().put(_path(topic, subscription), body, **query) or {}
+    did = options.client().put(subscription_path(topic, subscription), body, **query) or {}
     queue = f"{kafka_name(topic)}-{subscription}-QUEUE" if lanes is not None else None
     read = f" Read {queue} in the consumer group {subscription}." if queue else ""
     if did.get("kept"):
@@ -202,7 +202,7 @@ def _create_over(
 @pass_options
 def get_subscription_properties(options: Options, topic: str, subscription: str) -> None:
     """Show what is kept with a subscription."""
-    options.show_map(options.client().get(_path(topic, subscription) + "/properties"))
+    options.show_map(options.client().get(subscription_path(topic, subscription) + "/properties"))
 
 
 @verbs.command(
@@ -227,7 +227,7 @@ def update_subscription_properties(
     if bool(properties) == clear:
         raise Misused("Say which properties it shall have with -p KEY=VALUE, or take all away with --clear.")
     found = pairs(properties)
-    options.client().put(_path(topic, subscription) + "/properties", found)
+    options.client().put(subscription_path(topic, subscription) + "/properties", found)
     options.told(
         f"The properties of {subscription} on {topic} are now: {', '.join(found) or 'none'}.",
         action="updated", topic=topic, subscription=subscription, properties=found,
@@ -242,7 +242,7 @@ def update_subscription_properties(
 @pass_options
 def unsubscribe(options: Options, topic: str, subscription: str, force: bool) -> None:
     """Delete a subscription with everything it remembers, and the queue topic that serves it if there is one."""
-    options.client().delete(_path(topic, subscription), force=force)
+    options.client().delete(subscription_path(topic, subscription), force=force)
     options.told(
         f"Deleted the subscription {subscription} of {topic}.",
         action="deleted", topic=topic, subscription=subscription,
@@ -259,7 +259,7 @@ def unsubscribe(options: Options, topic: str, subscription: str, force: bool) ->
 @pass_options
 def skip(options: Options, topic: str, subscription: str, count: int) -> None:
     """Acknowledge the next messages of a backlog, which nobody then reads."""
-    did = options.client().post(f"{_path(topic, subscription)}/skip/{count}")
+    did = options.client().post(f"{subscription_path(topic, subscription)}/skip/{count}")
     _told_moved(options, topic, subscription, "skipped", did)
 
 
@@ -270,7 +270,7 @@ def skip(options: Options, topic: str, subscription: str, count: int) -> None:
 @pass_options
 def clear_backlog(options: Options, topic: str, subscription: str) -> None:
     """Acknowledge everything there is at this moment."""
-    did = options.client().post(f"{_path(topic, subscription)}/skip_all")
+    did = options.client().post(f"{subscription_path(topic, subscription)}/skip_all")
     _told_moved(options, topic, subscription, "cleared", did)
 
 
@@ -299,12 +299,14 @@ def reset_cursor(
     """Have a subscription begin again at a time or a message: what follows is delivered (again)."""
     if (ago is None) == (message_id is None):
         raise Misused("Say where to: either --time (for example 2h) or --messageId.")
-    path = _path(topic, subscription) + "/resetcursor"
+    path = subscription_path(topic, subscription) + "/resetcursor"
     if ago is not None:
         did = options.client().post(f"{path}/{_now_ms() - _milliseconds(ago)}")
     else:
         assert message_id is not None
-        did = options.client().post(path, {**_message_id(message_id), "isExcluded": exclude_reset_position})
+        did = options.client().post(
+            path, {**message_id_json(message_id), "isExcluded": exclude_reset_position}
+        )
     _told_moved(options, topic, subscription, "reset", did)
 
 
@@ -321,7 +323,7 @@ def reset_cursor(
 def peek_messages(options: Options, topic: str, subscription: str, count: int) -> None:
     """Show the first messages of a backlog. They stay where they are."""
     client = options.client()
-    path = _path(topic, subscription)
+    path = subscription_path(topic, subscription)
     found: list[Message] = []
     for number in range(1, count + 1):
         try:
@@ -373,7 +375,7 @@ def get_message_by_id(options: Options, topic: str, ledger: int, entry: int) -> 
 @pass_options
 def analyze_backlog(options: Options, topic: str, subscription: str, position: str | None) -> None:
     """Tell what a backlog consists of, by state."""
-    options.show(options.client().post(_path(topic, subscription) + "/analyzeBacklog"))
+    options.show(options.client().post(subscription_path(topic, subscription) + "/analyzeBacklog"))
 
 
 @verbs.command(
@@ -399,7 +401,7 @@ def explain(
     if (offset is None) == (message_id is None):
         raise Misused("Say which message: either --offset or --messageId.")
     query = {"offset": str(offset)} if offset is not None else {"messageId": str(message_id)}
-    answer = options.client().get(_path(topic, subscription) + "/explain", **query)
+    answer = options.client().get(subscription_path(topic, subscription) + "/explain", **query)
     if options.output == "text":
         click.echo(answer["explanation"])
         click.echo()
@@ -427,7 +429,7 @@ def hash_key(options: Options, key: str, topic: str | None, subscription: str | 
     if topic is None or subscription is None:
         path = "magnetar/hash"
     else:
-        path = _path(topic, subscription) + "/hash"
+        path = subscription_path(topic, subscription) + "/hash"
     answer: dict[str, Any] = options.client().get(path, key=key)
     options.show_map(answer)
 
@@ -476,7 +478,7 @@ def _show(options: Options, found: list[Message]) -> None:
         click.echo(hexdump(message.payload) if message.payload is not None else "(null value)")
 
 
-def _message_id(text: str) -> dict[str, int]:
+def message_id_json(text: str) -> dict[str, int]:
     """The JSON of a message id, of earliest or of latest. Raises AdminError."""
     if text == "earliest":
         return {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}

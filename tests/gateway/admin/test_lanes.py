@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.admin import lane_stats
-from gateway.admin.subscriptions import commit_offsets
+from gateway.admin.places import commit_offsets
 from gateway.admin.topics import Found
 from gateway.broker.errors import KafkaError
 from gateway.broker.machines import Caller

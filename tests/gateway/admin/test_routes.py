@@ -23,9 +23,9 @@ from tests.gateway.admin.conftest import Admin
         ("GET", "/admin/v2/persistent/public/default/orders/maxProducers", 501, "`topics get-max-producers`"),
         (
             "POST",
-            "/admin/v2/persistent/public/default/o/subscription/s/expireMessages/3",
+            "/admin/v2/persistent/public/default/o/terminate",
             501,
-            "`topics expire-messages`",
+            "`topics terminate`",
         ),
         (
             "DELETE",

@@ -10,13 +10,11 @@ from gateway.admin.unserved import verb_name
 @pytest.mark.parametrize(
     ("method", "kind", "rest", "name"),
     [
-        ("GET", "topic", "lastMessageId", "last-message-id"),
         ("PUT", "topic", "compaction", "compact"),
-        ("GET", "topic", "compaction", "compaction-status"),
-        ("GET", "topic", "messageid/17", "get-message-id"),
-        ("POST", "topic", "all_subscription/expireMessages/60", "expire-messages-all-subscriptions"),
-        ("POST", "subscription", "expireMessages", "expire-messages"),
-        ("POST", "namespace", "0x0_0xf/clearBacklog/billing", "clear-backlog"),
+        ("POST", "topic", "terminate", "terminate"),
+        ("POST", "topic", "terminate/partitions", "partitioned-terminate"),
+        ("GET", "subscription", "replicatedSubscriptionStatus", "get-replicated-subscription-status"),
+        ("POST", "namespace", "permissions/subscription/billing", "grant-subscription-permission"),
         ("PUT", "clusters", "mars", "create"),
         ("POST", "clusters", "mars/failureDomains/a", "create-failure-domain"),
         # policies, whose verbs follow from their paths
@@ -41,7 +39,7 @@ def test_the_verb_that_a_person_typed(method: str, kind: str, rest: str, name: s
         ("GET", "topic", "x"),
         ("GET", "topic", "a-b"),
         ("GET", "topic", "x" * 61),
-        ("GET", "topic", "messageid2/17"),
+        ("GET", "topic", "permissions2/17"),
         ("GET", "clusters", "mars/peers/more"),
     ],
 )

@@ -21,6 +21,8 @@ class Peer:
     url: str = ""
     answers: dict[tuple[str, str], tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    """of a 204"""
 
     def says(self, method: str, path: str, value: object, status: int = 200) -> None:
         body = json.dumps(value).encode()
@@ -33,9 +35,12 @@ class Peer:
             text.encode(),
         )
 
-    def run(self, *arguments: str, url: str | None = None, env: dict[str, str] | None = None) -> Result:
+    def run(
+        self, *arguments: str, url: str | None = None, env: dict[str, str] | None = None, stdin: str = ""
+    ) -> Result:
         flags = ["--admin-url", url or self.url] if env is None else []
-        return CliRunner().invoke(main, [*flags, *arguments], env={"MAGNETAR_ADMIN_URL": None, **(env or {})})
+        variables = {"MAGNETAR_ADMIN_URL": None, **(env or {})}
+        return CliRunner().invoke(main, [*flags, *arguments], input=stdin, env=variables)
 
 
 @pytest.fixture
@@ -47,7 +52,7 @@ def peer() -> Iterator[Peer]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             known.asked.append((self.command, self.path, body))
             path = self.path.split("?")[0]
-            status, headers, answer = known.answers.get((self.command, path), (204, {}, b""))
+            status, headers, answer = known.answers.get((self.command, path), (204, known.headers, b""))
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
