@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.broker.catalog import Topic
+from gateway.broker.catalog import QueueOf, Topic
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading, all_loaded, check_loaded
 from gateway.broker.queues import making
@@ -307,6 +307,17 @@ class Queues:
         await self._read_retries(made, topic, config.retries_of(subscription, topic))
         return made
 
+    def _whose(self, of: QueueOf) -> str:
+        base = self.node.catalog.by_id(of.topic_id)
+        over = (
+            f"pattern {of.pattern!r}"
+            if of.pattern
+            else f"'{base.name}'"
+            if base is not None
+            else "a topic that is gone"
+        )
+        return f"subscription {of.subscription} of {over}"
+
     def check(self, topic: str, subscription: str, lanes: int, said: Mapping[str, str]) -> None:
         """Whether `make` would do so with these configs, as far as can be said before. Raises KafkaError."""
         making.check_of_subscription(topic, said)
@@ -328,9 +339,14 @@ class Queues:
         there = self.node.catalog.get(name)
         if there is not None:
             adds = "`topics update-partitioned-topic` adds some"
-            plain = f"It is a plain topic: delete it first, with magnetar-admin topics delete {name}"
-            hint = f" It has {len(there.partitions)} lanes; {adds}." if there.queue else f" {plain}"
-            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.{hint}")
+            base = self.node.catalog.get(topic)
+            if there.queue is None:
+                hint = f"It is a plain topic: delete it first, with magnetar-admin topics delete {name}"
+            elif base is None or there.queue != QueueOf(base.topic_id, subscription):
+                hint = f"It serves {self._whose(there.queue)}: choose another name for the subscription."
+            else:
+                hint = f"It has {len(there.partitions)} lanes; {adds}."
+            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists. {hint}")
         return name
 
     async def make_over(

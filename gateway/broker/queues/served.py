@@ -31,8 +31,14 @@ class Served:
         self._patterned = patterned
 
     def named(self, name: str) -> tuple[str, str] | None:
-        """(topic, subscription) that a name is the queue topic of, of topics that exist; None for any other name."""
-        return next(letter_names.bases(self._node.catalog, name, letter_names.QUEUE), None)
+        """(topic, subscription) that a name is the queue topic of, of topics that exist; None for any other name. Where
+        it may be of two, of the one whose subscription is there, else of the topic with the longer name.
+        """
+        found = list(letter_names.bases(self._node.catalog, name, letter_names.QUEUE))
+        if len(found) > 1:
+            there = (each for each in found if self._subscriptions.row(each[1], each[0]) is not None)
+            return next(there, found[0])
+        return found[0] if found else None
 
     def serving(self, topic: Topic, group: str) -> Topic | None:
         """The queue topic that gives a group's subscription on a topic, or the retries that a topic has for it, to

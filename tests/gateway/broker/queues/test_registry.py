@@ -110,6 +110,24 @@ def test_a_plain_topic_of_that_name_is_to_be_deleted_first() -> None:
     run(test)
 
 
+def test_a_name_that_two_subscriptions_have_is_the_firsts() -> None:
+    async def test(world: World) -> None:
+        for topic in ("x", "x-y"):
+            await world.topic(topic)
+        queues = world.broker.queues
+        name = "x-y-z-QUEUE"
+        # nobody is there: the longer name of a topic
+        assert queues.named(name) == ("x-y", "z")
+        await queues.make("x", "y-z", 2)
+        why = await refused(world, Error.TOPIC_ALREADY_EXISTS, "x-y", "z", 2)
+        assert "It serves subscription y-z of 'x': choose another name for the subscription." in why
+        # made again it serves the one that was there
+        await world.broker.topics.delete(name)
+        assert queues.named(name) == ("x", "y-z")
+
+    run(test)
+
+
 def test_two_who_make_it_at_once_make_one() -> None:
     async def test(world: World) -> None:
         await world.topic()
