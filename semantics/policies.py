@@ -140,6 +140,41 @@ SUBSCRIPTION_TYPES = Policy(
     default=TYPES,
 )
 
+AUTO_TOPICS = Policy(
+    "pulsar.auto.topic.creation",
+    "Whether a topic that a client asks for is made. Not set: auto.create.topics.enable says it.",
+    setting="allowAutoTopicCreation",
+    kind=Kind.FLAG,
+    levels=NAMESPACES,
+    default=None,
+)
+AUTO_TOPIC_TYPE = Policy(
+    "pulsar.auto.topic.creation.type",
+    "What such a topic is: partitioned, or plain with one partition (non-partitioned). Not set: plain, unless it gets "
+    "several.",
+    setting="allowAutoTopicCreationType",
+    kind=Kind.NAME,
+    choices=("partitioned", "non-partitioned"),
+    levels=NAMESPACES,
+    default=None,
+)
+AUTO_TOPIC_PARTITIONS = Policy(
+    "pulsar.auto.topic.creation.partitions",
+    "How many partitions such a topic gets. Not set: num.partitions says it.",
+    setting="defaultNumPartitions",
+    least=1,
+    most=10_000,
+    levels=NAMESPACES,
+    default=None,
+)
+AUTO_SUBSCRIPTIONS = Policy(
+    "pulsar.auto.subscription.creation",
+    "Whether a share group that comes to a topic gets a subscription there. Otherwise somebody has to make it before.",
+    setting="allowAutoSubscriptionCreation",
+    kind=Kind.FLAG,
+    default=True,
+)
+
 _USED_UP = (
     "What happens when the backlog quota is used up: who publishes waits and is told to try again "
     "(producer_request_hold), is refused (producer_exception), or the oldest messages count as acknowledged "
@@ -194,6 +229,10 @@ TABLE = (
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     SUBSCRIPTION_TYPES,
+    AUTO_TOPICS,
+    AUTO_TOPIC_TYPE,
+    AUTO_TOPIC_PARTITIONS,
+    AUTO_SUBSCRIPTIONS,
 )
 """All of them."""
 

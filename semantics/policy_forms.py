@@ -11,6 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from semantics.policies import (
+    AUTO_SUBSCRIPTIONS,
+    AUTO_TOPIC_PARTITIONS,
+    AUTO_TOPIC_TYPE,
+    AUTO_TOPICS,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     MAX_SUBSCRIPTIONS,
@@ -37,6 +41,8 @@ class Reads(enum.Enum):
     SIZE = "SIZE"
     NAMES = "NAMES"
     NAME = "NAME"
+    FLAG = ""
+    """two flags, one for yes and one for no"""
 
 
 class Field(NamedTuple):
@@ -57,6 +63,8 @@ class Field(NamedTuple):
     """of the body's"""
     none: str = ""
     """what 0 means, where it does not mean 0"""
+    optional: bool = False
+    """it may be left out: then it is not set"""
 
 
 def _nothing_wrong(values: Mapping[str, Any]) -> str | None:
@@ -135,6 +143,12 @@ def _is_kept(values: Mapping[str, Any]) -> str:
         "of any size" if megabytes < 0 else f"up to {megabytes} MB" if megabytes else "of no size",
     ]
     return f"It is kept {', '.join(limits)}."
+
+
+def _plain_has_one(values: Mapping[str, Any]) -> str | None:
+    if values.get("topicType") == "non-partitioned" and values.get("defaultNumPartitions"):
+        return "A topic that is non-partitioned has no number of partitions: leave defaultNumPartitions out."
+    return None
 
 
 _NO_LIMIT = "0 is no limit."
@@ -288,7 +302,45 @@ FORMS = (
         "--types Shared,Key_Shared",
         "Those there are already stay. Plain consumer groups read a log, and need nobody's leave.",
     ),
-)
+    Form(
+        "auto-topic-creation",
+        "autoTopicCreation",
+        "autoTopicCreationOverride",
+        (
+            Field(
+                AUTO_TOPICS, "allowAutoTopicCreation", ("--enable/--disable", "-e/-d"), "Make them, or do not.",
+                reads=Reads.FLAG,
+            ),
+            Field(
+                AUTO_TOPIC_TYPE, "topicType", ("-t", "--type"), "partitioned or non-partitioned.",
+                reads=Reads.NAME, optional=True,
+            ),
+            Field(
+                AUTO_TOPIC_PARTITIONS, "defaultNumPartitions", ("-n", "--num-partitions"),
+                "How many partitions they get.", optional=True,
+            ),
+        ),
+        "Say whether topics of {} are made that clients ask for, and as what.",
+        "Whether topics of {} are made that clients ask for",
+        "--enable --type partitioned --num-partitions 4",
+        wrong=_plain_has_one,
+    ),
+    Form(
+        "auto-subscription-creation",
+        "autoSubscriptionCreation",
+        "autoSubscriptionCreationOverride",
+        (
+            Field(
+                AUTO_SUBSCRIPTIONS, "allowAutoSubscriptionCreation", ("--enable/--disable", "-e/-d"),
+                "Make them, or do not.", reads=Reads.FLAG,
+            ),
+        ),
+        "Say whether share groups that come to {each} get their subscriptions made.",
+        "Whether share groups that come to {each} get their subscriptions made",
+        "--disable",
+        "Those there are already stay. Consumer groups read a log, and need no subscription.",
+    ),
+)  # fmt: skip
 """All that have verbs of their own."""
 
 _ACTION = "producer_request_hold, producer_exception or consumer_backlog_eviction."

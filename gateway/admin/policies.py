@@ -71,19 +71,27 @@ def said(form: Form, body: object) -> dict[str, str]:
         if not isinstance(body, dict):
             example = ", ".join(f'"{field.json}": {_EXAMPLES[field.policy.kind]}' for field in form.fields)
             raise RefusedError(400, f"The body is an object: {{{example}}}.")
-        missing = next((field.json for field in form.fields if field.json not in body), None)
+        missing = next(
+            (each.json for each in form.fields if each.json not in body and not each.optional), None
+        )
         if missing is not None:
             # 0 may mean that nothing is kept: nobody says that by a key that is misspelt
             raise RefusedError(412, f"The body says nothing of {missing}.")
-        values = {field.json: body[field.json] for field in form.fields}
+        values = {each.json: body[each.json] for each in form.fields if _says(each, body)}
     else:
         values = {"": body}
-    for field in form.fields:
+    there = [field for field in form.fields if field.json in values]
+    for field in there:
         _check(form, field, values[field.json])
     wrong = form.wrong(values)
     if wrong is not None:
         raise RefusedError(400, wrong)
-    return {field.policy.name: _config(field, values[field.json]) for field in form.fields}
+    return {field.policy.name: _config(field, values[field.json]) for field in there}
+
+
+def _says(field: Field, body: Mapping[str, Any]) -> bool:
+    """Java's client sends null for what it does not say."""
+    return not field.optional or body.get(field.json) is not None
 
 
 _EXAMPLES = {Kind.NUMBER: "60", Kind.FLAG: "true", Kind.NAMES: "[]", Kind.NAME: '"…"'}
@@ -126,14 +134,16 @@ def _set(form: Form, configs: Mapping[str, str]) -> object:
         return None
     # what Kafka clients set of a topic may be one of two
     values = [
-        CONFIGS[field.policy.name].parse(text) if text is not None else _open(field.policy)
+        CONFIGS[field.policy.name].parse(text) if text is not None else _open(field)
         for field, text in zip(form.fields, found, strict=True)
     ]
     return _shown(form, values)
 
 
-def _open(policy: Policy) -> object:
-    return policy.default if policy.kind is Kind.NAME else policy.least
+def _open(field: Field) -> object:
+    if field.optional:
+        return None
+    return field.policy.default if field.policy.kind in (Kind.NAME, Kind.FLAG) else field.policy.least
 
 
 def _quotas(configs: Mapping[str, str]) -> dict[str, object]:
@@ -167,7 +177,7 @@ def _check_conflicts(said: Mapping[str, str], changes: Mapping[str, str | None])
 
 def _shown(form: Form, values: list[Any]) -> object:
     shown = {
-        field.json: _rounded(value, field.unit) if field.policy.kind is Kind.NUMBER else value
+        field.json: _rounded(value, field.unit) if type(value) is int else value
         for field, value in zip(form.fields, values, strict=True)
     }
     return shown.get("", shown)
@@ -319,7 +329,8 @@ def _changes(form: Form, call: Call) -> Mapping[str, str | None]:
     if form.topic_query and form.topic_query in call.query:
         return said(form, _whole(call.query[form.topic_query]))
     body = call.json()
-    return said(form, backlog_quota.body_of(form, body) if form.type else body)
+    left = {field.policy.name: None for field in form.fields if field.optional}
+    return left | said(form, backlog_quota.body_of(form, body) if form.type else body)
 
 
 def _whole(text: str) -> int | str:

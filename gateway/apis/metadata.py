@@ -1,6 +1,6 @@
 """03 Metadata, versions 0 to 13, and 75 DescribeTopicPartitions, version 0 (KIP-966).
 
-Metadata makes missing topics when the client and auto.create.topics.enable allow it, and answers with them at once;
+Metadata makes missing topics when the client and the topic's namespace allow it, and answers with them at once;
 Kafka makes the client ask again. The placement knows who leads what. Each partition is kept by its leader alone.
 """
 
@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.apis.registry import Context, handles
+from gateway.broker import policies
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
 from gateway.broker.topics import check_name
@@ -75,9 +76,7 @@ def metadata(
     if asked is None or (version == 0 and not asked):
         response.topics = [_topic(broker, topic, asker) for topic in broker.catalog.topics()]
         return response
-    create = (version < 4 or request.allow_auto_topic_creation) and broker.settings.flag(
-        "auto.create.topics.enable"
-    )
+    create = version < 4 or request.allow_auto_topic_creation
     # a topic named twice is answered once; the order is that of the question
     names = list(dict.fromkeys((each.name, each.topic_id) for each in asked))
     missing: dict[str, None] = {}
@@ -144,9 +143,12 @@ async def _create(
 
     async def create(name: str) -> None:
         try:
+            # nobody said how many partitions: a single one is a plain topic to Pulsar, unless a policy says otherwise
+            made = policies.new_topic(broker, broker.catalog, name)
+            if made is None:
+                return
             base = letter_names.base_of(broker.catalog, name)
-            # nobody said how many partitions: a single one is a plain topic to Pulsar
-            count, partitioned = (-1, False) if base is None else (len(base.partitions), base.partitioned)
+            count, partitioned = made if base is None else (len(base.partitions), base.partitioned)
             await broker.topics.create(name, count, {}, partitioned=partitioned)
         except KafkaError as error:
             # Somebody else made it meanwhile, or is about to: the client asks again.

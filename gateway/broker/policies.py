@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.config import topic_configs
 from gateway.wire.errors import Error
 from semantics.backlog_quota import Action
 from semantics.policies import (
+    AUTO_SUBSCRIPTIONS,
+    AUTO_TOPIC_PARTITIONS,
+    AUTO_TOPIC_TYPE,
+    AUTO_TOPICS,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     MAX_SUBSCRIPTIONS,
@@ -76,6 +80,42 @@ def longest_wait(node: Node, catalog: Catalog, topic: Topic) -> int:
         return ttl
     # it is kept to the millisecond, and 0 is for ever
     return min(ttl or age, age) or 1
+
+
+class NewTopic(NamedTuple):
+    """How a topic is made that somebody asks for."""
+
+    partitions: int
+    """-1: num.partitions says it"""
+    partitioned: bool
+
+
+def new_topic(node: Node, catalog: Catalog, name: str) -> NewTopic | None:
+    """What becomes of a name that no topic has when a client asks for it; None where none is made."""
+    said = catalog.namespaces.policies_of(name)
+
+    def value(policy: Policy) -> Value:
+        its = topic_configs.policy_in_force(policy, _NOTHING, node.settings, said)
+        return its.value if its is not None else None
+
+    allowed = value(AUTO_TOPICS)
+    if not (node.settings.flag("auto.create.topics.enable") if allowed is None else allowed):
+        return None
+    kind, partitions = value(AUTO_TOPIC_TYPE), value(AUTO_TOPIC_PARTITIONS)
+    assert partitions is None or isinstance(partitions, int)
+    if kind == "non-partitioned":
+        return NewTopic(1, False)
+    return NewTopic(-1 if partitions is None else partitions, kind == "partitioned")
+
+
+def check_auto_subscription(node: Node, catalog: Catalog, topic: Topic, group: str) -> None:
+    """Whether a group that comes to a topic gets its subscription there. Raises KafkaError POLICY_VIOLATION."""
+    if not in_force(node, catalog, AUTO_SUBSCRIPTIONS, topic):
+        raise KafkaError(
+            Error.POLICY_VIOLATION,
+            f"Topic {topic.name} has no subscription {group}, and none is made for who comes. Make it with: "
+            f"magnetar-admin topics create-subscription {topic.name} -s {group}",
+        )
 
 
 def check_topics(node: Node, catalog: Catalog, namespace: Namespace, coming: int, more: int) -> None:

@@ -30,7 +30,9 @@ Item = tuple[str, TopicView]
 class Making(Protocol):
     """The subscriptions of groups, as far as they are made and deleted here. All raise KafkaError."""
 
-    async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> object:
+    async def ensure(
+        self, group: str, topic: str, starts: Sequence[int] | None = None, *, asked: bool = True
+    ) -> object:
         """The group's subscription on a topic, made if it is missing."""
         ...
 
@@ -154,7 +156,7 @@ class ShareTopics:
         # Its end was its beginning when the group subscribed, whatever was published since.
         starts = [0] * view.partitions if younger else None
         try:
-            await self._subscriptions.ensure(group_id, name, starts)
+            await self._subscriptions.ensure(group_id, name, starts, asked=False)
         except KafkaError as error:
             topic = self._catalog.get(name)
             if topic is not None and topic.topic_id == view.topic_id:

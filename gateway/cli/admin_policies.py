@@ -26,7 +26,8 @@ def _sentence(form: Form, values: dict[str, Any]) -> str:
     """How what was set reads."""
     if form.sentence is not None:
         return form.sentence(values)
-    said = [f"{field.json} {_value(field, values[field.json])}".strip() for field in form.fields]
+    there = [field for field in form.fields if field.json in values]
+    said = [f"{field.json} {_value(field, values[field.json])}".strip() for field in there]
     return f"It is {', '.join(said)}."
 
 
@@ -43,6 +44,15 @@ def _value(field: Field, value: Any) -> str:
 # -- the verbs
 
 
+def _type(field: Field) -> Any:
+    """What click makes of a flag's text; text where we read it ourselves."""
+    if field.reads is Reads.NUMBER:
+        return click.IntRange(field.policy.least, field.policy.most)
+    if field.reads is Reads.NAME:
+        return click.Choice(field.policy.choices)
+    return bool if field.reads is Reads.FLAG else str
+
+
 def _options(form: Form, level: Level) -> Callable[[Any], Any]:
     """The flags of a set- verb; they give `v0`, `v1`, …"""
 
@@ -52,11 +62,9 @@ def _options(form: Form, level: Level) -> Callable[[Any], Any]:
             command = click.option(
                 *flags,
                 f"v{number}",
-                required=True,
-                type=click.IntRange(field.policy.least, field.policy.most)
-                if field.reads is Reads.NUMBER
-                else str,
-                metavar=field.reads.value,
+                required=not field.optional,
+                type=_type(field),
+                metavar=field.reads.value or None,
                 help=field.help,
             )(command)
         return command
@@ -80,7 +88,9 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
 
     def put(options: Options, named: str, **given: Any) -> None:
         values = {
-            field.json: read(form, field, given[f"v{number}"]) for number, field in enumerate(form.fields)
+            field.json: read(form, field, given[f"v{number}"])
+            for number, field in enumerate(form.fields)
+            if given[f"v{number}"] is not None
         }
         body = values.get("", values)
         if level is Level.TOPIC and form.topic_query:

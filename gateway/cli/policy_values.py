@@ -34,7 +34,7 @@ def _amount(text: str, units: dict[str, int], what: str, forms: str) -> int:
 
 def read(form: Form, field: Field, given: Any) -> Any:
     """What a flag says, as the body has it. What is beyond a whole unit is left away."""
-    if field.reads in (Reads.NUMBER, Reads.NAME):
+    if field.reads in (Reads.NUMBER, Reads.NAME, Reads.FLAG):
         return given
     if field.reads is Reads.NAMES:
         return [each.strip() for each in given.split(",") if each.strip()]

@@ -10,6 +10,9 @@ from gateway.config import SETTINGS, Kind, Setting, Settings
 
 # what an example file shows for settings that are open by default
 _EXAMPLES: dict[str, int | str] = {
+    "allowAutoTopicCreation": True,
+    "allowAutoTopicCreationType": "non-partitioned",
+    "defaultNumPartitions": 1,
     "broker.rack": "rack-1",
     "defaultRetentionTimeInMinutes": 10_080,
     "defaultRetentionSizeInMB": 10_240,

@@ -26,15 +26,19 @@ def _check(policy: Policy, most: int) -> Check | None:
         case policies.Kind.NAMES:
             return each_of(*policy.choices)
         case policies.Kind.NAME:
-            return one_of(*policy.choices)
+            return _open_or(one_of(*policy.choices)) if policy.default is None else one_of(*policy.choices)
         case _:
             return None
+
+
+def _open_or(check: Check) -> Check:
+    return lambda value: None if value is None else check(value)
 
 
 def _of_broker(policy: Policy) -> Setting:
     assert policy.setting is not None
     doc = policy.doc.format(policy.units[1])
-    if policy.default is None:
+    if policy.default is None and policy.kafka is not None:
         doc += f" Open: log.{policy.kafka} decides."
     # Pulsar's are of 32 bits where they are counted in larger units
     most = policy.most if policy.unit == 1 else min(policy.most, policies.MOST_INT)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
-from gateway.broker.policies import check_subscriptions, check_type
+from gateway.broker.policies import check_auto_subscription, check_subscriptions, check_type
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
 from gateway.broker.subscriptions.counted import Counted
@@ -204,9 +204,11 @@ class Subscriptions:
 
     # -- made and deleted -----------------------------------------------------------------------------------------
 
-    async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> Subscription:
-        """The subscription on the topic of that name, made if it is missing: durable when this returns. Raises
-        KafkaError.
+    async def ensure(
+        self, group: str, topic: str, starts: Sequence[int] | None = None, *, asked: bool = True
+    ) -> Subscription:
+        """The subscription on the topic of that name, made if it is missing: durable when this returns. One that nobody
+        has `asked` for is made where the topic's policy has it so. Raises KafkaError.
 
         It begins where the group's share.auto.offset.reset says, or at the offsets given for each partition.
         Partitions that are added later are read from their first record.
@@ -215,7 +217,13 @@ class Subscriptions:
         if found is None:
             # Not while the topic is being deleted: rows of a topic that is gone would stay.
             async with self.node.topics.changing(topic):
-                found = self.get(group, topic) or await self._make(group, topic, starts, {}, {}, None)
+                found = self.get(group, topic)
+                if found is None:
+                    if not asked:
+                        check_auto_subscription(
+                            self.node, self.node.catalog, self.node.topics.get(topic), group
+                        )
+                    found = await self._make(group, topic, starts, {}, {}, None)
         return found
 
     async def make(

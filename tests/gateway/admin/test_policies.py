@@ -303,6 +303,11 @@ def test_all_that_is_in_force_for_a_topic_says_where_it_comes_from(serve: Serve)
                 "broker",
                 "subscriptionTypesEnabled",
             ),
+            ("auto-subscription-creation", "allowAutoSubscriptionCreation"): (
+                True,
+                "broker",
+                "allowAutoSubscriptionCreation",
+            ),
         }
         assert await ask(admin, "DELETE", f"{P}/policies") == (204, None)
         assert admin.broker.topics.get("shop.eu.orders").configs == {
@@ -321,5 +326,71 @@ def test_kafkas_setting_is_named_where_it_is_the_time_to_live(serve: Serve) -> N
         await admin.broker.broker_configs.alter("", lambda old: {"log.retention.ms": "5000"})
         rows = (await ask(admin, "GET", f"{P}/policies"))[1]
         assert {"policy": "message-ttl", "value": 5, "from": "broker", "by": "log.retention.ms"} in rows
+
+    serve(test)
+
+
+AUTO = f"{N}/autoTopicCreation"
+
+
+def test_which_topics_are_made_for_who_asks(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert await ask(admin, "GET", AUTO) == (200, None)
+        # Java's client says null for what it does not say, Go's nothing
+        for body, shown in (
+            (
+                {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 4},
+                {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 4},
+            ),
+            (
+                {"allowAutoTopicCreation": False, "topicType": None, "defaultNumPartitions": None},
+                {"allowAutoTopicCreation": False, "topicType": None, "defaultNumPartitions": None},
+            ),
+            (
+                {"allowAutoTopicCreation": True, "topicType": "non-partitioned"},
+                {
+                    "allowAutoTopicCreation": True,
+                    "topicType": "non-partitioned",
+                    "defaultNumPartitions": None,
+                },
+            ),
+        ):
+            assert await ask(admin, "POST", AUTO, body) == (204, None)
+            assert await ask(admin, "GET", AUTO) == (200, shown)
+            assert (await ask(admin, "GET", N))[1]["autoTopicCreationOverride"] == shown
+        for wrong, status in (
+            ({}, 412),
+            ({"allowAutoTopicCreation": None}, 412),
+            ({"allowAutoTopicCreation": 1}, 412),
+            ({"allowAutoTopicCreation": True, "topicType": "plain"}, 412),
+            ({"allowAutoTopicCreation": True, "defaultNumPartitions": 0}, 412),
+            (
+                {"allowAutoTopicCreation": True, "topicType": "non-partitioned", "defaultNumPartitions": 2},
+                400,
+            ),
+        ):
+            assert (await ask(admin, "POST", AUTO, wrong))[0] == status, wrong
+        assert (await ask(admin, "GET", AUTO))[1]["topicType"] == "non-partitioned"
+        assert await ask(admin, "DELETE", AUTO) == (204, None)
+        assert await ask(admin, "GET", AUTO) == (200, None)
+        assert (await ask(admin, "GET", f"{P}/autoTopicCreation"))[0] == 501
+
+    serve(test)
+
+
+def test_whether_subscriptions_are_made_for_who_comes(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        off, on = ({"allowAutoSubscriptionCreation": value} for value in (False, True))
+        path, key = "autoSubscriptionCreation", "autoSubscriptionCreationOverride"
+        assert await ask(admin, "GET", f"{P}/{path}?applied=true") == (200, on)
+        assert await ask(admin, "POST", f"{N}/{path}", off) == (204, None)
+        assert (await ask(admin, "GET", N))[1][key] == off
+        assert await ask(admin, "GET", f"{P}/{path}") == (200, None)
+        assert await ask(admin, "GET", f"{P}/{path}?applied=true") == (200, off)
+        assert await ask(admin, "POST", f"{P}/{path}", on) == (204, None)
+        assert await ask(admin, "GET", f"{P}/{path}?applied=true") == (200, on)
+        assert (await ask(admin, "POST", f"{P}/{path}", {"allowAutoSubscriptionCreation": "yes"}))[0] == 412
 
     serve(test)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.names import DEFAULT
 from tests.gateway.broker.held import HeldStore, run, run_held
 from tests.gateway.broker.placing import TwoNodes
 from tests.gateway.serving import Client, create
@@ -215,6 +218,24 @@ def test_topics_are_not_made_when_the_settings_forbid_it() -> None:
         assert told(await ask(client, ["t"], version=1)) == [("t", MISSING, 0)]
 
     run(test, "auto.create.topics.enable=false")
+
+
+def test_a_namespace_says_whether_and_how_topics_are_made() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        async def say(**said: str) -> None:
+            named = {f"pulsar.auto.topic.{name.replace('_', '.')}": value for name, value in said.items()}
+            await gateway.broker.tenancy.change(DEFAULT, partial(msgspec.structs.replace, policies=named))
+
+        await say(creation="false")
+        assert told(await ask(client, ["t"], auto=True)) == [("t", MISSING, 0)]
+        await say(creation="true", creation_partitions="3")
+        assert told(await ask(client, ["t"], auto=True)) == [("t", 0, 3)]
+        # RETRY topics have as many as what they belong to
+        await say(creation_type="non-partitioned")
+        assert told(await ask(client, ["u", "t-g-RETRY"], auto=True)) == [("u", 0, 1), ("t-g-RETRY", 0, 3)]
+        assert [gateway.broker.topics.get(name).partitioned for name in ("t", "u")] == [True, False]
+
+    run(test)
 
 
 def test_many_topics_are_made_in_one_commit_and_two_clients_agree() -> None:

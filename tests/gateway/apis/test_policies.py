@@ -117,6 +117,21 @@ class TestSubscriptions:
 
         run(test)
 
+    def test_none_is_made_for_who_comes(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            await say(gateway, "t", auto__subscription__creation="false")
+            refused = await beat(client, "g", "a", 0, "t")
+            assert refused.error_code == Error.POLICY_VIOLATION
+            assert (
+                "none is made for who comes. Make it with: magnetar-admin topics create-sub"
+                in refused.error_message
+            )
+            await gateway.broker.subscriptions.ensure("g", "t")
+            assert (await beat(client, "g", "a", 0, "t")).error_code == 0
+
+        run(test)
+
     def test_a_type_that_is_not_allowed(self) -> None:
         async def test(gateway: Gateway, client: Client) -> None:
             await create(client, "t")

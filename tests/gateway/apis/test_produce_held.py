@@ -145,6 +145,25 @@ def test_an_idempotent_producer_waits_with_several_batches_and_they_keep_their_o
     run(test)
 
 
+def test_who_comes_when_there_is_room_again_goes_behind_those_who_waited() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        await gateway.broker.topics.configure(
+            "t", lambda old: {**old, "pulsar.backlog.quota.bytes": str(len(batch(b"v")))}
+        )
+        client.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        other = await Client.connect(gateway)
+        # there is room for many, and nobody has looked yet
+        await gateway.broker.topics.configure("t", lambda old: {})
+        other.send(ApiKey.PRODUCE, 9, body())
+        assert only((await client.receive())[1]).base_offset == 1
+        assert only((await other.receive())[1]).base_offset == 2
+        other.close()
+
+    run(test)
+
+
 def test_others_of_the_same_request_are_stored_at_once() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await full(gateway, client)

@@ -76,7 +76,9 @@ class FakeSubscriptions:
         # group -> a queue topic
         self.queues: dict[str, str] = {}
 
-    async def ensure(self, group: str, topic: str, starts: Sequence[int] | None = None) -> None:
+    async def ensure(
+        self, group: str, topic: str, starts: Sequence[int] | None = None, *, asked: bool = True
+    ) -> None:
         if self.failing is not None:
             raise self.failing
         self.made.append((group, topic))

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.namespaces import NamespaceRow, TenantRow
+from gateway.broker.policies import new_topic
 from gateway.wire.errors import Error
 from semantics.names import DEFAULT, Namespace
 from semantics.policies import POLICIES
@@ -223,5 +224,54 @@ def test_only_allowed_types_are_made_and_none_becomes_another(folder: Path | Non
         await subscriptions.configs.alter_properties("old", "t", {"pulsar.nack.delay.ms": "5"})
         await say(world, level, "pulsar.subscription.types.enabled", None)
         await world.configure("k", pulsar__subscription__type="shared")
+
+    run(test, folder)
+
+
+# -- what is made for who asks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "made"),
+    [
+        ([], {}, (-1, False)),
+        (["auto.create.topics.enable=false"], {}, None),
+        (["allowAutoTopicCreation=false"], {}, None),
+        # the nearest wins
+        (["auto.create.topics.enable=false"], {"": "true"}, (-1, False)),
+        ([], {"": "false"}, None),
+        (["defaultNumPartitions=3"], {}, (3, False)),
+        (["defaultNumPartitions=3"], {".partitions": "5", ".type": "partitioned"}, (5, True)),
+        (["defaultNumPartitions=3"], {".type": "non-partitioned"}, (1, False)),
+        (["allowAutoTopicCreationType=partitioned"], {}, (-1, True)),
+    ],
+)
+def test_what_becomes_of_a_name_that_no_topic_has(
+    settings: list[str], said: Mapping[str, str], made: tuple[int, bool] | None
+) -> None:
+    async def test(world: World) -> None:
+        broker = world.broker
+        policies = {f"pulsar.auto.topic.creation{end}": value for end, value in said.items()}
+        await broker.tenancy.change(DEFAULT, partial(msgspec.structs.replace, policies=policies))
+        assert new_topic(broker, broker.catalog, "t") == made
+
+    run(test, None, *settings)
+
+
+@pytest.mark.parametrize("level", ["namespace", "topic", "broker"])
+def test_a_group_that_comes_gets_a_subscription_only_where_it_may(folder: Path | None, level: str) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await say(world, level, "pulsar.auto.subscription.creation", "false")
+        await world.crash()
+        known = world.broker.subscriptions
+        with pytest.raises(KafkaError) as error:
+            await known.ensure("g", "t", asked=False)
+        assert "Make it with: magnetar-admin topics create-subscription t -s g" in refused(error)
+        # who asks for it has it, and who comes then finds it
+        await known.ensure("g", "t")
+        assert (await known.ensure("g", "t", asked=False)).group == "g"
+        await say(world, level, "pulsar.auto.subscription.creation", None)
+        assert (await known.ensure("another", "t", asked=False)).group == "another"
 
     run(test, folder)

@@ -37,6 +37,23 @@ def body(minutes: int, megabytes: int) -> dict[str, int]:
             "producer_exception.",
         ),
         (
+            "namespaces set-auto-topic-creation shop/eu -e -t partitioned -n 4", "POST",
+            "namespaces/shop/eu/autoTopicCreation",
+            {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 4},
+            "Set the auto topic creation of namespace shop/eu. It is allowAutoTopicCreation on, topicType partitioned, "
+            "defaultNumPartitions 4.",
+        ),
+        (
+            "namespaces set-auto-topic-creation shop/eu --disable", "POST", "namespaces/shop/eu/autoTopicCreation",
+            {"allowAutoTopicCreation": False},
+            "Set the auto topic creation of namespace shop/eu. It is allowAutoTopicCreation off.",
+        ),
+        (
+            "topicPolicies set-auto-subscription-creation orders -d", "POST",
+            ORDERS.replace("retention", "autoSubscriptionCreation"), {"allowAutoSubscriptionCreation": False},
+            "Set the auto subscription creation of topic orders. It is allowAutoSubscriptionCreation off.",
+        ),
+        (
             "topics remove-backlog-quota orders --type message_age", "DELETE",
             ORDERS.replace("retention", "backlogQuota?backlogQuotaType=message_age"), None,
             "Removed the backlog quota (message_age) of topic orders: its namespace's counts.",
