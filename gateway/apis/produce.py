@@ -325,7 +325,10 @@ def _produce_many(
                 place = runtime.topic_id, index
                 if may_wait and not isinstance(error, OutOfTurnError):
                     where = len(results), len(answers)
-                    held.append(HeldBatch(place, batch, known, where, error))
+                    why = (
+                        error if isinstance(error, HeldError) else HeldError("Its backlog is being measured.")
+                    )
+                    held.append(HeldBatch(place, batch, known, where, why))
                 else:
                     _told_to_come_again(broker, place, batch)
                 answers.append(_refusal(index, error))
@@ -437,7 +440,7 @@ class HeldSlot(ProduceSlot):
     def go_on(self, place: HeldPlace) -> bool:
         """See `held_back.Item`."""
         broker = self._broker
-        each = next(each for each in self._held if each.place == place)
+        number, each = next((n, each) for n, each in enumerate(self._held) if each.place == place)
         runtime = broker.topic_by_id(place[0])
         index = place[1]
         now = broker.clock.wall_ms()
@@ -457,7 +460,10 @@ class HeldSlot(ProduceSlot):
             stored.append(each.where)
         except OutOfTurnError as error:
             found = _refusal(index, error)
-        except (HeldError, Unmeasured, Loading):
+        except HeldError as error:
+            self._held[number] = each._replace(error=error)
+            return False
+        except (Unmeasured, Loading):
             return False
         except KafkaError as error:
             found = _refusal(index, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -111,6 +112,27 @@ def test_who_publishes_waits_while_others_go_on_and_nothing_is_lost(
     if idempotent:
         assert found == [b"%08d" % n for n in range(30)]
     assert {bytes(each) for each in found} == {b"%08d" % n for n in range(30)}
+
+
+def test_a_new_producer_that_waits_longer_than_its_requests_may_loses_nothing(
+    own_gateway: Callable[..., MagnetarPeer],
+) -> None:
+    """What was told to come again comes before what was sent behind it, which was waiting meanwhile."""
+    gateway = own_gateway()
+    made(gateway, "orders", "--limit", "100", "--policy", "producer_request_hold")
+    filling = Sender(gateway)
+    filling.send("orders", *numbered(0, 1))
+    filling.until(lambda: len(filling.delivered) == 1, "there is no room left")
+    sender = Sender(gateway, **{"enable.idempotence": True, "request.timeout.ms": 4000})
+    for number in range(1, 13):
+        sender.send("orders", *numbered(number, 1))
+        end = time.monotonic() + 0.4
+        sender.until(lambda end=end: time.monotonic() > end, "some time")  # type: ignore[misc]
+    assert not sender.delivered
+    admin(gateway, "namespaces", "remove-backlog-quota", "public/default")
+    sender.until(lambda: len(sender.delivered) == 12, "all of them")
+    found = read(gateway, "orders", "reader", 13)
+    assert [int(value[:8]) for value in found] == list(range(13))
 
 
 def test_who_publishes_is_refused_at_each_level(own_gateway: Callable[..., MagnetarPeer]) -> None:
