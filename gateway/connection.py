@@ -275,6 +275,11 @@ class Connection(FlowControl):
         """What waits for a backlog and came after a request that does so."""
         return self._held[self._held.index(slot) + 1 :] if slot in self._held else []
 
+    def held_no_longer(self, slot: HeldSlot) -> None:
+        """What waited for a backlog is over."""
+        if slot in self._held:
+            self._held.remove(slot)
+
     def _give_up(self) -> None:
         """What waits for a backlog does so no longer: others wait behind its answer, or nobody does any more."""
         held, self._held = self._held, []
@@ -424,8 +429,6 @@ class Connection(FlowControl):
     def settled(self, slot: ProduceSlot) -> None:
         """A Produce of this connection is committed or has failed: its answer may leave."""
         self._in_flight -= slot.size
-        if self._held and slot in self._held:
-            self._held.remove(slot)
         slots = self._slots
         if slots and slots[0] is slot:
             # those behind it leave with it, if they are ready, and not before it

@@ -43,6 +43,7 @@ class Client(Protocol):
 
     def settled(self, slot: ProduceSlot) -> None: ...
     def held_behind(self, slot: HeldSlot) -> list[HeldSlot]: ...
+    def held_no_longer(self, slot: HeldSlot) -> None: ...
     def close(self, reason: str) -> None: ...
 
 
@@ -231,7 +232,7 @@ def _look_ahead(
             if batch is None or not 0 <= index < len(runtime.partitions):
                 continue
             partition = runtime.partitions[index]
-            if partition is not None and partition.plain and partition.gate is None:
+            if partition is not None and partition.plain:
                 continue
             try:
                 partition = partition or broker.partition_of(runtime, index)
@@ -517,6 +518,7 @@ class HeldSlot(ProduceSlot):
         if not self._awaited and not self._held:
             assert isinstance(self._results, list)
             self.payload = wire.encode(self._version, self._correlation_id, self._results)
+            self._connection.held_no_longer(self)
             self.settle(None)
 
     def _tell(self, where: Where, found: wire.PartitionResult) -> None:

@@ -199,8 +199,6 @@ class Partition:
         self.log_append_time = config.log_append_time
         retries_of = self._home.retries_into(self.topic.name)
         self.rules = Rules(config, self._home.full_name(self.topic.name), retries_of)
-        # False when batches must be looked at more closely, or rewritten, before they are stored
-        self.plain = self.rules.plain
         if self.gate is not None:
             self.gate.quota = config.quota
             self.gate.forget()
@@ -208,6 +206,8 @@ class Partition:
             # a consumer that cannot write a retry letter cannot settle its message; and the partition that was here
             # before may have had one
             self.gate = self._gate(config.quota)
+        # False when batches must be looked at more closely, or rewritten, before they are stored
+        self.plain = self.rules.plain and self.gate is None
 
     def _gate(self, quota: Quota) -> Gate:
         gate = Gate(
@@ -274,7 +274,6 @@ class Partition:
         header: Header,
         now: int,
         prepared: Prepared | None = None,
-        *,
         waited: bool = False,
         unmeasured: bool = False,
     ) -> int:
@@ -301,21 +300,19 @@ class Partition:
         if not self._batches and self.log.refuses:
             # the store would refuse the whole turn, and others have a part in it
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, self.log.refuses)
-        gate = self.gate
         producer_id = header.producer_id
-        verdict = dedup.ACCEPT
         if producer_id >= 0:
             verdict = self.producers.check(
                 producer_id, header.producer_epoch, header.base_sequence, header.count
             )
-            if verdict >= 0:
-                self._home.metrics.produced_duplicates.value += 1
-                return verdict
-        if gate is not None:
-            # its sequence number may follow those that wait
-            gate.queue_up(header, first=waited)
-        if verdict != dedup.ACCEPT:
-            raise KafkaError(*_REFUSALS[verdict])
+            if verdict != dedup.ACCEPT:
+                if verdict >= 0:
+                    self._home.metrics.produced_duplicates.value += 1
+                    return verdict
+                if self.gate is not None:
+                    # its sequence number may follow those that wait
+                    self.gate.queue_up(header, first=waited)
+                raise KafkaError(*_REFUSALS[verdict])
         if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms and not self.log_append_time:
             newest = now + self.topic.config.timestamp_after_max_ms
             raise refused(
@@ -323,17 +320,22 @@ class Partition:
                 "The timestamp is more than message.timestamp.after.max.ms ahead of the gateway's clock.",
                 (at for at, (_, stamp, _) in enumerate(self._skim(batch)) if stamp > newest),
             )
-        if gate is not None and not unmeasured:
-            gate.check(now)
         base_offset = self.next_offset
         max_timestamp = header.max_timestamp
         if self.plain:
             batch = patch(batch, base_offset, self.leader_epoch)
         else:
+            gate = self.gate
+            if gate is not None:
+                gate.queue_up(header, first=waited)
+                if not unmeasured:
+                    gate.check(now)
             if prepared is not None and prepared.rules == self.rules:
                 batch = prepared.result()
-            else:
+            elif not self.rules.plain:
                 batch = self.rules.prepare(batch, now, self._home.decompression_limit)
+            if gate is not None:
+                gate.take(len(batch), header)
             if self.log_append_time:
                 batch, max_timestamp = patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
             else:
@@ -348,8 +350,6 @@ class Partition:
                 now,
                 now if self.log_append_time else -1,
             )
-        if gate is not None:
-            gate.take(len(batch), header)
         self._enqueue(batch, base_offset + header.count, max_timestamp)
         return base_offset
 
