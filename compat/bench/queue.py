@@ -162,7 +162,7 @@ QUEUE: tuple[Load, ...] = (
         "queue-shared-auto",
         "the same with librdkafka's auto-commit (5 s), after 30 s",
         (*_OF_PLAIN, Metric("share_of_plain", "of that", "higher", bound=0.45)),
-        _beside_plain(0, 30, 5, 90_000_000),
+        _beside_plain(0, 30, 5, 200_000_000),
         servers=MAGNETAR,
     ),
     Load(
