@@ -22,7 +22,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from gateway.apis.dispatch import dispatch
-from gateway.apis.produce import HeldSlot, ProduceSlot, produce
+from gateway.apis.produce import produce
+from gateway.apis.produce_held import HeldSlot
+from gateway.apis.produce_slots import ProduceSlot
 from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, Waiting, asked
 from gateway.broker.fetching import LARGE, Fetch

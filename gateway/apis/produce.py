@@ -11,102 +11,28 @@ With acks=0 nothing is answered; if something is wrong the connection is closed,
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
+from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
+from gateway.apis.produce_slots import Client, ProduceSlot, refusal, take
 from gateway.apis.registry import register_produce
-from gateway.broker.errors import KafkaError, RecordsRefused, from_store
+from gateway.broker.errors import KafkaError
 from gateway.broker.loading import TRIES, Loading, all_loaded
-from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
 from gateway.broker.quota_gate import HeldError, OutOfTurnError, Unmeasured
 from gateway.wire import produce as wire
 from gateway.wire.batch import BatchError, admit, header
-from gateway.wire.compression import ZSTD
 from gateway.wire.errors import Error
 from gateway.wire.produce_one import BY_ID, FIRST_VERSION, decode_one
-from store.api import Outcome
 from store.pending import Pending
-from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.peer import Peer
 
 
 register_produce(wire.MIN_VERSION, wire.MAX_VERSION)
 
 
-class Client(Protocol):
-    """The connection, as far as it matters here."""
-
-    peer: Peer
-
-    def settled(self, slot: ProduceSlot) -> None: ...
-    def held_behind(self, slot: HeldSlot) -> list[HeldSlot]: ...
-    def held_no_longer(self, slot: HeldSlot) -> None: ...
-    def close(self, reason: str) -> None: ...
-
-
-class ProduceSlot:
-    """A Produce on its way: the answer is made when the batch is taken and leaves when the commit is done."""
-
-    __slots__ = ("_connection", "_correlation_id", "_results", "_version", "payload", "ready", "size")
-
-    def __init__(
-        self,
-        connection: Client,
-        version: int,
-        correlation_id: int,
-        payload: bytes,
-        results: list[wire.TopicResult] | tuple[Partition, int] | None,
-        size: int,
-    ) -> None:
-        self._connection = connection
-        self._version = version
-        self._correlation_id = correlation_id
-        # what to tell if the commit fails; None with acks=0, where nobody is told anything
-        self._results = results
-        self.payload = payload
-        self.ready = False
-        # bytes of the request: what the connection has in flight
-        self.size = size
-
-    @step("slot.before", "slot.after")
-    def settle(self, outcome: Outcome) -> None:
-        """The commit is over."""
-        if outcome is not None:
-            self._fail(from_store(outcome))
-        self.ready = True
-        self._connection.settled(self)
-
-    def _fail(self, error: KafkaError) -> None:
-        results = self._results
-        if results is None:
-            self._connection.close("a batch sent with acks=0 could not be stored")
-            return
-        if isinstance(results, tuple):
-            partition, _ = results
-            name = partition.topic.topic_id if self._version >= 13 else partition.topic.name_utf8
-            failed = [(name, [_refusal(partition.index, error)])]
-        else:
-            failed = [
-                (
-                    name,
-                    [result if result[1] else _refusal(result[0], error) for result in partitions],
-                )
-                for name, partitions in results
-            ]
-        self.payload = wire.encode(self._version, self._correlation_id, failed)
-
-
-WAITS = 0.9
-"""Of the time that a request gives for its answer, as much a batch may wait for a backlog."""
-
-HELD_BYTES = 4_000
-"""What a request that waits takes besides its own bytes."""
-
-HeldPlace = tuple[bytes, int]
-"""A topic's id and a partition of it."""
 Answer = ProduceSlot | bytes | None
 Place = tuple[bytes, int]
 """Topic, as the request names it, and partition."""
@@ -153,7 +79,7 @@ def produce(
                 request = wire.decode(version, frame, position, end)
                 return _produce_any(broker, connection, version, correlation_id, request, end - position)
             except KafkaError as error:
-                return wire.encode(version, correlation_id, [(name, [_refusal(index, error)])])
+                return wire.encode(version, correlation_id, [(name, [refusal(index, error)])])
             except BatchError as error:
                 damaged: wire.PartitionResult = (index, int(error.code), -1, -1, -1, (), str(error))
                 return wire.encode(version, correlation_id, [(name, [damaged])])
@@ -318,7 +244,7 @@ def _produce_many(
                     raise KafkaError(Error.INVALID_REQUEST, "A partition may appear once in a request.")
                 seen.add((name, index))
                 known = prepared.get((name, index))
-                answers.append(_take(broker, request, version, runtime, index, batch, now, known))
+                answers.append(take(broker, request, version, runtime, index, batch, now, known))
                 stored.append((len(results), len(answers) - 1))
             except (HeldError, Unmeasured) as error:
                 assert runtime is not None
@@ -331,11 +257,11 @@ def _produce_many(
                     )
                     held.append(HeldBatch(place, batch, known, where, why))
                 else:
-                    _told_to_come_again(broker, place, batch)
-                answers.append(_refusal(index, error))
+                    told_to_come_again(broker, place, batch)
+                answers.append(refusal(index, error))
                 failed = True
             except KafkaError as error:
-                answers.append(_refusal(index, error))
+                answers.append(refusal(index, error))
                 failed = True
             except BatchError as error:
                 answers.append((index, int(error.code), -1, -1, -1, (), str(error)))
@@ -358,215 +284,3 @@ def _produce_many(
     slot = ProduceSlot(connection, version, correlation_id, payload, results, size)
     broker.turn.await_commit(slot)
     return slot
-
-
-def _contended(partition: Partition, now: int) -> bool:
-    """Whether others have used up what was measured: one that is told nothing is let in then, for it is lost else."""
-    gate = partition.gate
-    return gate is not None and not gate.known(now)
-
-
-def _told_to_come_again(broker: Broker, place: HeldPlace, batch: bytes) -> None:
-    """A batch is refused for want of room: those that its producer has sent behind it must not overtake it."""
-    broker.refusals.note(*place, header(batch))
-
-
-Where = tuple[int, int]
-"""Of an answer's topics which, and of this topic's partitions which."""
-
-
-class HeldBatch(NamedTuple):
-    """A batch that waits for a backlog."""
-
-    place: HeldPlace
-    batch: bytes
-    prepared: Prepared | None
-    where: Where
-    error: KafkaError
-    """what it is told when it has waited for too long"""
-
-
-class _Stored:
-    """Batches of a held request that were taken in one turn: told when its commit is over."""
-
-    __slots__ = ("_slot", "_where")
-
-    def __init__(self, slot: HeldSlot, where: list[Where]) -> None:
-        self._slot = slot
-        self._where = where
-
-    def settle(self, outcome: Outcome) -> None:
-        self._slot.stored(self._where, outcome)
-
-
-class HeldSlot(ProduceSlot):
-    """A Produce of which some batches wait for a backlog to become smaller: the rest of it is taken already. Its answer
-    leaves when none waits any more and all commits are over that anything of it was in.
-    """
-
-    __slots__ = ("_awaited", "_broker", "_held", "_request", "deadline")
-
-    def __init__(
-        self,
-        broker: Broker,
-        connection: Client,
-        version: int,
-        correlation_id: int,
-        request: wire.ProduceRequest,
-        results: list[wire.TopicResult],
-        held: list[HeldBatch],
-        stored: list[Where],
-        size: int,
-    ) -> None:
-        """`results` has a refusal for each that is held; `stored` are in the open turn."""
-        super().__init__(connection, version, correlation_id, b"", results, size)
-        self._broker = broker
-        self._request = request
-        self._held = held
-        # commits that are not over
-        self._awaited = 0
-        # a client must not give up the connection before it hears of it
-        self.deadline = broker.clock.monotonic_ms() + int(request.timeout_ms * WAITS)
-        broker.preparing_bytes += size + HELD_BYTES
-        broker.metrics.produced_held.value += 1
-        broker.held_back.add(self)
-        if stored:
-            self._await(stored)
-
-    @property
-    def places(self) -> list[HeldPlace]:
-        """What it still waits for."""
-        return [each.place for each in self._held]
-
-    def go_on(self, place: HeldPlace) -> bool:
-        """See `held_back.Item`."""
-        broker = self._broker
-        number, each = next((n, each) for n, each in enumerate(self._held) if each.place == place)
-        runtime = broker.topic_by_id(place[0])
-        index = place[1]
-        now = broker.clock.wall_ms()
-        stored: list[Where] = []
-        try:
-            found = _take(
-                broker,
-                self._request,
-                self._version,
-                runtime,
-                index,
-                each.batch,
-                now,
-                each.prepared,
-                waited=True,
-            )
-            stored.append(each.where)
-        except OutOfTurnError as error:
-            found = _refusal(index, error)
-        except HeldError as error:
-            self._held[number] = each._replace(error=error)
-            return False
-        except (Unmeasured, Loading):
-            return False
-        except KafkaError as error:
-            found = _refusal(index, error)
-        except BatchError as error:
-            found = (index, int(error.code), -1, -1, -1, (), str(error))
-        self._tell(each.where, found)
-        self._held.remove(each)
-        self._over([place], stored)
-        return True
-
-    def give_up(self) -> None:
-        """See `held_back.Item`. What the same client sent behind it for one of these partitions gives up as well."""
-        held = list(self._held)
-        if not held:
-            return
-        places = set(self.places)
-        for later in self._connection.held_behind(self):
-            if not places.isdisjoint(later.places):
-                later.give_up()
-        for each in held:
-            _told_to_come_again(self._broker, each.place, each.batch)
-            self._tell(each.where, _refusal(each.place[1], each.error))
-        self._held.clear()
-        self._over([each.place for each in held], [])
-
-    def _over(self, places: list[HeldPlace], stored: list[Where]) -> None:
-        """It waits no longer for these, of which some were taken."""
-        self._broker.held_back.over(self, places)
-        if stored or not self._held:
-            # the answer leaves behind a commit in any case
-            self._await(stored)
-        if not self._held:
-            self._broker.preparing_bytes -= self.size + HELD_BYTES
-
-    def _await(self, stored: list[Where]) -> None:
-        self._awaited += 1
-        self._broker.turn.await_commit(_Stored(self, stored))
-
-    def stored(self, where: list[Where], outcome: Outcome) -> None:
-        """A commit is over that these were in."""
-        if outcome is not None:
-            error = from_store(outcome)
-            for each in where:
-                name, partitions = self._request.topics[each[0]]
-                index, batch = partitions[each[1]]
-                self._tell(each, _refusal(index, error))
-                runtime = self._broker.topic_by_id(name) if self._version >= 13 else self._broker.topic(name)
-                if runtime is not None and batch is not None:
-                    _told_to_come_again(self._broker, (runtime.topic_id, index), batch)
-        self._awaited -= 1
-        if not self._awaited and not self._held:
-            assert isinstance(self._results, list)
-            self.payload = wire.encode(self._version, self._correlation_id, self._results)
-            self._connection.held_no_longer(self)
-            self.settle(None)
-
-    def _tell(self, where: Where, found: wire.PartitionResult) -> None:
-        results = self._results
-        assert isinstance(results, list)
-        results[where[0]][1][where[1]] = found
-
-
-def _refusal(index: int, error: KafkaError) -> wire.PartitionResult:
-    named = error.records if isinstance(error, RecordsRefused) else ()
-    return index, int(error.code), -1, -1, -1, named, error.text
-
-
-def _take(
-    broker: Broker,
-    request: wire.ProduceRequest,
-    version: int,
-    runtime: TopicRuntime | None,
-    index: int,
-    batch: bytes | None,
-    now: int,
-    prepared: Prepared | None,
-    *,
-    waited: bool = False,
-) -> wire.PartitionResult:
-    if not -1 <= request.acks <= 1:
-        raise KafkaError(Error.INVALID_REQUIRED_ACKS, f"acks={request.acks}: use -1 (all), 0 or 1.")
-    if request.transactional_id is not None:
-        raise KafkaError(
-            Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This gateway does not serve transactions yet."
-        )
-    if runtime is None:
-        raise KafkaError(Error.UNKNOWN_TOPIC_ID if version >= 13 else Error.UNKNOWN_TOPIC_OR_PARTITION)
-    partition = broker.partition_of(runtime, index)
-    if batch is None:
-        raise KafkaError(Error.INVALID_RECORD, "A partition without records.")
-    found = admit(batch)
-    if version < 7 and found.codec == ZSTD:
-        raise KafkaError(
-            Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} is older than zstd, which came with 7."
-        )
-    base_offset = partition.append(
-        batch,
-        found,
-        now,
-        prepared,
-        waited=waited,
-        unmeasured=request.acks == 0 and _contended(partition, now),
-    )
-    append_time = partition.append_time(found, base_offset, now) if partition.log_append_time else -1
-    return index, 0, base_offset, append_time, partition.log.start_offset, (), None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gateway.apis.produce import ProduceSlot
+from gateway.apis.produce_slots import ProduceSlot
 from gateway.broker.acknowledging import Acknowledging
 from gateway.broker.partition import Partition
 from gateway.broker.subscriptions.collecting import Collected
