@@ -49,6 +49,10 @@ log = logging.getLogger("magnetar.connection")
 
 MAX_IN_FLIGHT = 8 * 1024 * 1024
 """Bytes of unsettled Produce requests after which a connection is not read."""
+HELD_AT_MOST = 5
+"""Requests of a connection that wait for backlogs, when all of them are told to come again: so many unanswered ones are
+what most clients allow themselves, and their other topics would wait as well.
+"""
 FAIR_SHARE = 32
 """Requests that are answered at once, after which others get their turn: a client that pipelines without end must not
 keep the loop to itself. What each API counts as, the registry says."""
@@ -263,7 +267,9 @@ class Connection(FlowControl):
             self._served += 1
         if type(answer) is HeldSlot:
             self._held.append(answer)
-        if self._held and (type(answer) is not HeldSlot or self._paused & STOPPING):
+        if self._held and (
+            type(answer) is not HeldSlot or len(self._held) >= HELD_AT_MOST or self._paused & STOPPING
+        ):
             self._give_up()
         if isinstance(answer, ProduceSlot):
             self._slots.append(answer)

@@ -121,13 +121,13 @@ def test_an_idempotent_producer_waits_with_several_batches_and_they_keep_their_o
             client.send(
                 ApiKey.PRODUCE, 9, body(value=b"%d" % n, producer_id=7, producer_epoch=0, base_sequence=n)
             )
-            for n in range(5)
+            for n in range(4)
         ]
         other = await Client.connect(gateway)
-        await held(gateway, 5)
+        await held(gateway, 4)
         # one that comes while there may be room already goes behind them
         other.send(ApiKey.PRODUCE, 9, body(value=b"5"))
-        await held(gateway, 6)
+        await held(gateway, 5)
         got = []
         for n, each in enumerate(asked):
             await acknowledge(gateway)
@@ -135,10 +135,10 @@ def test_an_idempotent_producer_waits_with_several_batches_and_they_keep_their_o
             assert correlation == each
             got.append((only(answer).error_code, only(answer).base_offset))
             assert stored(gateway) == n + 2, "each fills the quota by itself"
-        assert got == [(0, n) for n in range(1, 6)]
+        assert got == [(0, n) for n in range(1, 5)]
         await acknowledge(gateway)
         _, answer = await other.receive()
-        assert only(answer).base_offset == 6
+        assert only(answer).base_offset == 5
         await nothing_is_left(gateway)
         other.close()
 
@@ -243,6 +243,20 @@ def test_what_comes_behind_it_on_the_connection_does_not_wait() -> None:
         assert only((await client.receive())[1]).error_code == Error.NOT_ENOUGH_REPLICAS
         _, metadata = await client.receive()
         assert {topic.name for topic in metadata.topics} == {"t", "u"}
+        await nothing_is_left(gateway)
+
+    run(test)
+
+
+def test_as_many_as_clients_leave_unanswered_do_not_wait() -> None:
+    """Else nothing of their other topics would come before the time is over."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        sent = [client.send(ApiKey.PRODUCE, 9, body()) for _ in range(connection.HELD_AT_MOST)]
+        for each in sent:
+            correlation, answer = await client.receive()
+            assert (correlation, only(answer).error_code) == (each, Error.NOT_ENOUGH_REPLICAS)
         await nothing_is_left(gateway)
 
     run(test)
