@@ -175,6 +175,44 @@ AUTO_SUBSCRIPTIONS = Policy(
     default=True,
 )
 
+DELAYED = Policy(
+    "pulsar.delayed.delivery.enabled",
+    "Whether messages can be delayed by who sends them. Otherwise they are delivered at once, whatever their headers "
+    "say; retry letters wait in any case.",
+    setting="delayedDeliveryEnabled",
+    kind=Kind.FLAG,
+    default=True,
+)
+DELAYED_TICK_MS = Policy(
+    "pulsar.delayed.delivery.tick.ms",
+    "How much too early a delayed message may come, in {}, for groups that take that: those with "
+    "pulsar.delayed.delivery.strict=false.",
+    setting="delayedDeliveryTickTimeMillis",
+    default=1000,
+    units=("milliseconds", "milliseconds"),
+)
+DELAYED_MAX_MS = Policy(
+    "pulsar.delayed.delivery.longest.ms",
+    "The longest delay that who sends a message may give it, in {}; longer ones are cut. 0 is what its group says "
+    "(pulsar.delayed.delivery.max.delay.ms), which is never exceeded.",
+    setting="delayedDeliveryMaxDelayInMillis",
+    most=MOST_LONG,
+    units=("milliseconds", "milliseconds"),
+)
+_THEIRS = "What its group says is not exceeded either. Those in hand already stay there."
+UNACKED_PER_CONSUMER = Policy(
+    "pulsar.max.unacked.messages.per.consumer",
+    "How many messages of a partition one consumer of a Shared or Key_Shared subscription may have in hand that it has "
+    f"not acknowledged; 0 is what its group says (pulsar.receiver.queue.size). {_THEIRS}",
+    setting="maxUnackedMessagesPerConsumer",
+)
+UNACKED_PER_SUBSCRIPTION = Policy(
+    "pulsar.max.unacked.messages.per.subscription",
+    "How many messages of a partition all consumers of a Shared or Key_Shared subscription may have in hand together; "
+    f"0 is what its group says (share.partition.max.record.locks). {_THEIRS}",
+    setting="maxUnackedMessagesPerSubscription",
+)
+
 _USED_UP = (
     "What happens when the backlog quota is used up: who publishes waits and is told to try again "
     "(producer_request_hold), is refused (producer_exception), or the oldest messages count as acknowledged "
@@ -228,6 +266,11 @@ TABLE = (
     MAX_SUBSCRIPTIONS,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
+    UNACKED_PER_CONSUMER,
+    UNACKED_PER_SUBSCRIPTION,
+    DELAYED,
+    DELAYED_TICK_MS,
+    DELAYED_MAX_MS,
     SUBSCRIPTION_TYPES,
     AUTO_TOPICS,
     AUTO_TOPIC_TYPE,

@@ -15,6 +15,9 @@ from semantics.policies import (
     AUTO_TOPIC_PARTITIONS,
     AUTO_TOPIC_TYPE,
     AUTO_TOPICS,
+    DELAYED,
+    DELAYED_MAX_MS,
+    DELAYED_TICK_MS,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     MAX_SUBSCRIPTIONS,
@@ -28,6 +31,8 @@ from semantics.policies import (
     RETENTION_MS,
     SUBSCRIPTION_TYPES,
     TYPES,
+    UNACKED_PER_CONSUMER,
+    UNACKED_PER_SUBSCRIPTION,
     Level,
     Policy,
 )
@@ -283,6 +288,73 @@ FORMS = (
         "--max-consumers-per-subscription 8",
         "Consumers are members of share groups, and of the consumer groups that read queue topics. Those there are "
         "already stay.",
+    ),
+    Form(
+        "max-unacked-messages-per-consumer",
+        "maxUnackedMessagesPerConsumer",
+        "max_unacked_messages_per_consumer",
+        (
+            Field(
+                UNACKED_PER_CONSUMER,
+                "",
+                ("-c", "--max-unacked-messages-per-topic"),
+                "0 is what its group says.",
+                ("-m", "--maxNum"),
+                none="what its group says",
+            ),
+        ),
+        "Limit how many messages one consumer of {each} may have in hand.",
+        "How many messages one consumer of {each} may have in hand",
+        "--max-unacked-messages-per-topic 100",
+        "It is counted for each partition, and counts for Shared and Key_Shared subscriptions. Takes effect at once; "
+        "what is in hand already stays there.",
+        topic_segment="maxUnackedMessagesOnConsumer",
+        topic_example="--maxNum 100",
+    ),
+    Form(
+        "max-unacked-messages-per-subscription",
+        "maxUnackedMessagesPerSubscription",
+        "max_unacked_messages_per_subscription",
+        (
+            Field(
+                UNACKED_PER_SUBSCRIPTION,
+                "",
+                ("-c", "--max-unacked-messages-per-subscription"),
+                "0 is what its group says.",
+                ("-m", "--maxNum"),
+                none="what its group says",
+            ),
+        ),
+        "Limit how many messages all consumers of a subscription of {each} may have in hand together.",
+        "How many messages all consumers of a subscription of {each} may have in hand together",
+        "--max-unacked-messages-per-subscription 1000",
+        "It is counted for each partition, and counts for Shared and Key_Shared subscriptions. Takes effect at once; "
+        "what is in hand already stays there.",
+        topic_segment="maxUnackedMessagesOnSubscription",
+        topic_example="--maxNum 1000",
+    ),
+    Form(
+        "delayed-delivery",
+        "delayedDelivery",
+        "delayed_delivery_policies",
+        (
+            Field(DELAYED, "active", ("--enable/--disable", "-e/-d"), "Delay them, or do not.", reads=Reads.FLAG),
+            Field(
+                DELAYED_TICK_MS, "tickTime", ("-t", "--time"),
+                "How much too early they may come, for groups that take that: 1s, 10s.",
+                reads=Reads.TIME, unit_name="ms", optional=True,
+            ),
+            Field(
+                DELAYED_MAX_MS, "maxDeliveryDelayInMillis", ("-md", "--maxDelay"),
+                "The longest delay: 30m, 12h, 7d; 0 is what groups say.",
+                reads=Reads.TIME, unit_name="ms", none="as groups say", optional=True,
+            ),
+        ),
+        "Say whether messages of {} can be delayed by who sends them, and for how long.",
+        "Whether messages of {} can be delayed by who sends them, and for how long",
+        "--enable --maxDelay 7d",
+        "Counts for what subscriptions read from now on; what is delayed already stays so. A longer delay is cut, and "
+        "not refused. Retry letters wait in any case.",
     ),
     Form(
         "subscription-types-enabled",

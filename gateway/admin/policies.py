@@ -141,9 +141,8 @@ def _set(form: Form, configs: Mapping[str, str]) -> object:
 
 
 def _open(field: Field) -> object:
-    if field.optional:
-        return None
-    return field.policy.default if field.policy.kind in (Kind.NAME, Kind.FLAG) else field.policy.least
+    said_else = field.optional or field.policy.kind in (Kind.NAME, Kind.FLAG)
+    return field.policy.default if said_else else field.policy.least
 
 
 def _quotas(configs: Mapping[str, str]) -> dict[str, object]:

@@ -259,6 +259,7 @@ def _consumer(subscription: Subscription, at: SubscriptionPartition, name: str, 
     counts = at.consumers[name]
     cursor = at.ready()
     held = cursor.holding().get(name, 0)
+    config = subscription.config.subscription
     age = max(now - counts.attached_at, 1) / 1000
     consumer: Stats = {
         "consumerName": name,
@@ -266,7 +267,7 @@ def _consumer(subscription: Subscription, at: SubscriptionPartition, name: str, 
         # what its last request asked for, less what it has
         "availablePermits": max(counts.asked - held, 0),
         "unackedMessages": held,
-        "blockedConsumerOnUnackedMsgs": cursor.acquired >= subscription.config.subscription.max_locks,
+        "blockedConsumerOnUnackedMsgs": cursor.acquired >= config.max_locks or held >= config.receiver_queue,
         "msgOutCounter": counts.delivered,
         "bytesOutCounter": counts.sent_bytes,
         # over the time it has been connected
@@ -477,8 +478,9 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
     cursor = at.ready()
     if cursor.acquired >= config.max_locks:
         return (
-            f"It can be delivered, but {config.max_locks} records are unacknowledged, which is"
-            f" share.partition.max.record.locks.{failed}"
+            f"It can be delivered, but {config.max_locks} records are unacknowledged, which is the most"
+            " (share.partition.max.record.locks, or the policy max-unacked-messages-per-subscription)."
+            f"{failed}"
         )
     if state == "UNREAD" and at.key_shared and cursor.window_full:
         deep = max(cursor.deep(), key=lambda one: one.waiting)

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from gateway.config.schema import Value
     from gateway.config.topic_configs import TopicConfig
     from gateway.metrics_catalog import GatewayMetrics
+    from semantics.names import Namespace
     from semantics.policies import Found, Policy
 
 
@@ -144,7 +145,7 @@ class Broker:
         self.log_of = self.in_use.log_of
         self.runtimes = self.in_use.runtimes
         self.topics = Topics(self, self.catalog, self.in_use, self.turn.end, self.topic_changed)
-        self.tenancy = Tenancy(self, self.catalog, self.topics, self.in_use.reconfigure)
+        self.tenancy = Tenancy(self, self.catalog, self.topics, self._policies_changed)
         self.subscriptions = Subscriptions(
             self,
             members_of=lambda group: self.share_groups.members(group),
@@ -303,6 +304,13 @@ class Broker:
         ):
             self.queues.grown(topic)
         self.queues.topic_changed(name)
+        if before is not None and topic is not None and before.configs != topic.configs:
+            self.subscriptions.configs.policies_changed(topic)
+
+    def _policies_changed(self, namespace: Namespace) -> None:
+        """What the policies of a namespace say is different now."""
+        self.in_use.reconfigure(namespace)
+        self.subscriptions.configs.policies_changed()
 
     def measure_backlog(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:
         """Begin to measure what subscriptions have not acknowledged of a partition, or join who does."""

@@ -138,7 +138,7 @@ class MessageTtl:
         async for row in self._subscriptions.each_of_topic(topic.topic_id):
             if group in (None, row.group):
                 subscribed.append(row)
-                longest = max(longest, self._subscriptions.configs.of(row).subscription.max_delay_ms)
+                longest = max(longest, self._subscriptions.configs.of(row).subscription.max_sent_delay_ms)
         if not subscribed:
             return 0
         total = 0

@@ -158,7 +158,7 @@ class Retention:
         longest = 0
         async for row in self._subscriptions.each_of_topic(topic.topic_id):
             subscribed.append(row)
-            longest = max(longest, self._subscriptions.configs.of(row).subscription.max_delay_ms)
+            longest = max(longest, self._subscriptions.configs.of(row).subscription.max_sent_delay_ms)
         points: dict[int, _Point] = {}
         for index, segments in found:
             partition = topic.partitions[index]

@@ -218,6 +218,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
             one_of_a_key=values.integer("pulsar.queue.in.hand.per.key") == 1,
             strict_delay=values.flag("pulsar.delayed.delivery.strict"),
             max_delay_ms=values.integer("pulsar.delayed.delivery.max.delay.ms"),
+            max_sent_delay_ms=values.integer("pulsar.delayed.delivery.max.delay.ms"),
             lookahead=values.integer("pulsar.key.shared.look.ahead"),
         ),
         offset_reset=offset_reset(values.text("share.auto.offset.reset")),

@@ -43,9 +43,13 @@ class SubscriptionConfig:
     """Key_Shared: the owner of a slot need not wait for what others hold of it"""
     strict_delay: bool = True
     """never early; False: by a tick, as in Pulsar"""
+    tick_ms: int = 1000
+    """that tick"""
     max_delay_ms: int = 10 * 24 * 3_600_000
-    """longest delay: records due later after they were sent are due then; the batches fed to the cursor say when that
-    was
+    """longest wait that a consumer may ask for"""
+    max_sent_delay_ms: int = 10 * 24 * 3_600_000
+    """longest delay that a record may bring: those due later after they were sent are due then; the batches fed to the
+    cursor say when that was. 0: none is delayed
     """
     lookahead: int = 20_000
     """Key_Shared: records of a partition that may wait for their keys"""

@@ -9,9 +9,6 @@ from semantics.subscriptions.chunks import AVAILABLE_RUN, FILL, MASK, SHIFT
 from semantics.subscriptions.records import Records
 from semantics.subscriptions.states import AVAILABLE, BEFORE, DELAYED, DONE, Batch, no_line
 
-TICK_MS = 1_000
-"""how early a delayed record may be delivered when delays are not strict: Pulsar's tick"""
-
 
 def feed(records: Records, batches: Sequence[Batch], wall: int) -> None:
     """Look at stored batches, ascending: see `Cursor.feed`."""
@@ -88,7 +85,7 @@ def _nothing(records: Records, first: int, end: int) -> None:
 
 def _delay(records: Records, delayed: Iterable[tuple[int, int]], known: int, wall: int) -> None:
     """(offset, due) each, ascending: those from `known` on are just read and AVAILABLE, and due later."""
-    early = 0 if records.config.strict_delay else TICK_MS
+    early = 0 if records.config.strict_delay else records.config.tick_ms
     window = records.window
     later: list[tuple[int, int]] = []
     number = -1

@@ -17,6 +17,7 @@ import msgspec
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.policies import check_type
 from gateway.broker.subscriptions import letter_names
+from gateway.broker.subscriptions.policed import within_policies
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.subscription import KEY_SHARED, Subscription
 from gateway.config import subscription_configs
@@ -146,9 +147,17 @@ class SubscriptionConfigs:
         return {**subscription_configs.merged(found.overrides, found.properties), **own}
 
     def of(self, row: SubscriptionRow) -> GroupConfig:
-        """A subscription's configuration as it is in force: its own over its group's. Raises KafkaError."""
-        config = self._node.group_configs.overridden(row.group, self.own(row))
-        return with_lanes(config) if self._has_lanes(row) else config
+        """A subscription's configuration as it is in force: its own over its group's, within what the policies of its
+        topic allow. Raises KafkaError.
+        """
+        node = self._node
+        config = node.group_configs.overridden(row.group, self.own(row))
+        if self._has_lanes(row):
+            config = with_lanes(config)
+        topic = node.catalog.get(row.topic)
+        if topic is None:
+            return config
+        return within_policies(node, node.catalog, topic, config, retries=self.base_of(row) is not None)
 
     def _has_lanes(self, row: SubscriptionRow) -> bool:
         """Whether it is served by the lanes of a queue topic, its own or that of its base. Raises KafkaError."""
@@ -338,6 +347,14 @@ class SubscriptionConfigs:
 
     def _renew(self, each: Subscription) -> None:
         each.reconfigure(self.of(each.row), self.base_of(each.row))
+
+    def policies_changed(self, topic: Topic | None = None) -> None:
+        """What policies say of a topic is different now; None: of any."""
+        for each in self._known.live():
+            if topic is None or each.topic_id == topic.topic_id:
+                # what cannot be read of one must not keep the others waiting
+                with contextlib.suppress(KafkaError):
+                    self._renew(each)
 
     def apply_to_retries(self, group: str, topic: str) -> None:
         """A group has a subscription on a topic now: that of its retries follows it, and nobody else does."""

@@ -108,7 +108,8 @@ def _looked_at(at: Told, scanner: Scanner, each: Stored, first: int, wall: int) 
     if len(delayed) > PART and not found.gaps:
         end = delayed.offsets[PART]
         delayed = delayed[:PART]
-    delayed = delayed.at_most(at.subscription.config.subscription.max_delay_ms, wall)
+    longest = at.subscription.config.subscription.max_sent_delay_ms
+    delayed = delayed.at_most(longest, wall) if longest else delivery.NO_DELAYS
     dead = [(offset, offset, Reason.MAX_DELIVERIES) for offset in _exhausted(at, found) if offset >= first]
     if delayed or dead:
         at.touch()
