@@ -28,8 +28,9 @@ from gateway.apis.produce_slots import ProduceSlot
 from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, Waiting, asked
 from gateway.broker.fetching import LARGE, Fetch
+from gateway.broker.publishers import Publishing
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
-from gateway.connection_state import BUSY, ENDED, LEGAL, STOPPING, UNREAD, State
+from gateway.connection_state import BUSY, ENDED, LEGAL, STOPPING, THROTTLED, UNREAD, State
 from gateway.flow_control import FlowControl
 from gateway.framing import PRODUCE, BadFrame, Frame, Framing
 from gateway.large_answers import LargeAnswer, frame_size
@@ -84,6 +85,7 @@ class Connection(FlowControl):
         "last_used",
         "pace",
         "peer",
+        "publishing",
     )
     _listener: Host[Connection]
     peer: Peer
@@ -118,6 +120,7 @@ class Connection(FlowControl):
         self.transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         self.peer = Peer(self.id, f"/{address[0]}" if address else "/unknown", self._listener.name)
+        self.publishing = Publishing(self.peer, self._broker.clock)
         self.last_used = self._broker.clock.monotonic_ms()
         self._bound_writing()
         self._listener.opened(self)
@@ -133,6 +136,7 @@ class Connection(FlowControl):
         if fetch is not None:
             fetch.cancel()
         self._give_up()
+        self.publishing.close()
         self._broker.fetch_sessions.connection_lost(self.id)
         self._broker.share_sessions.connection_lost(
             self.id, stopping=bool(self._paused & STOPPING), idled=self.idled
@@ -230,7 +234,7 @@ class Connection(FlowControl):
         if paused & STOPPING:
             self.shutdown()
             return
-        if not paused & BUSY or paused & UNREAD or self._state is not OPEN:
+        if not paused & BUSY or paused & (UNREAD | THROTTLED) or self._state is not OPEN:
             return
         if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
             return

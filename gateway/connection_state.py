@@ -44,6 +44,8 @@ UNREAD = 2
 """The client does not read its answers."""
 MEMORY = 4
 """Memory is short over all connections."""
+THROTTLED = 32
+"""The client has published faster than it may (KIP-219)."""
 STOPPING = 8
 """The gateway stops: it ends as soon as what is in flight is answered."""
 ENDED = 16

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from gateway.connection_state import BUSY, MEMORY, UNREAD
+from gateway.connection_state import BUSY, MEMORY, THROTTLED, UNREAD
 from store.api import Buffer
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class FlowControl(asyncio.Protocol):
     def __init__(self, listener: Host[Any]) -> None:
         self._listener = listener
         self._broker = listener.broker
-        # why it is not read: a sum of BUSY, UNREAD, MEMORY, STOPPING, ENDED
+        # why it is not read: a sum of BUSY, UNREAD, MEMORY, THROTTLED, STOPPING, ENDED
         self._paused = 0
         # bytes that it counts for in those that clients have not taken yet
         self._unsent = 0
@@ -59,6 +59,17 @@ class FlowControl(asyncio.Protocol):
 
     def release_reading(self) -> None:
         self._resume(MEMORY)
+
+    def throttle(self, ms: int) -> None:
+        """Read no more for so long. What was read is answered meanwhile."""
+        self._pause(THROTTLED)
+        broker = self._broker
+        broker.call_at(broker.clock.monotonic_ms() + ms, self._throttle_ends)
+
+    def _throttle_ends(self) -> None:
+        self._resume(THROTTLED)
+        if self._paused:
+            self._proceed()
 
     def eof_received(self) -> bool:
         """The client sends no more. Told again, when reading goes on, if an answer to it is on its way."""

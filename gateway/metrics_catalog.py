@@ -83,6 +83,10 @@ class GatewayMetrics(Metrics):
         self.produced_held = self.counter(
             "magnetar_produced_held_total", "Produce requests that waited for a backlog to become smaller."
         ).labels()
+        self.produced_throttled = self.counter(
+            "magnetar_produce_throttled_total",
+            "Produce requests whose client was told to wait, for it publishes faster than it may.",
+        ).labels()
         self.evicted = self.counter(
             "magnetar_messages_evicted_total",
             "Messages that a backlog quota by size has settled, by subscription.",

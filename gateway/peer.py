@@ -31,7 +31,7 @@ class Peer:
     new property of who asks reaches every API.
     """
 
-    __slots__ = ("client_id", "connection", "host", "listener", "named", "namespace", "principal")
+    __slots__ = ("client_id", "connection", "host", "listener", "named", "namespace", "principal", "software")
 
     def __init__(
         self,
@@ -50,6 +50,8 @@ class Peer:
         """the name of the listener that it came in by"""
         self.principal = principal
         self.namespace = namespace
+        self.software = ""
+        """name and version of its client library, as it says (KIP-511)"""
         self.client_id = ""
         """as the last request said that had one, of whatever API; its beginning, if it is long"""
         self.named = b""

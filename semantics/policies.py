@@ -213,6 +213,85 @@ UNACKED_PER_SUBSCRIPTION = Policy(
     setting="maxUnackedMessagesPerSubscription",
 )
 
+MAX_PRODUCERS = Policy(
+    "pulsar.max.producers",
+    "How many producers a partition may have at a time; 0 is no limit. A producer is a connection that has published "
+    "there. Those there are already stay.",
+    setting="maxProducersPerTopic",
+)
+
+
+class OfRate(NamedTuple):
+    """The policies that make a rate: each may be said by itself."""
+
+    messages: Policy
+    bytes: Policy
+    seconds: Policy | None = None
+    relative: Policy | None = None
+
+
+_PUBLISHED = (
+    "How many {} may be published to a partition in a second; -1 and 0 are no limit. Who publishes faster is told to "
+    "wait (KIP-219), and is not read meanwhile."
+)
+PUBLISH_RATE = OfRate(
+    Policy(
+        "pulsar.publish.rate.messages",
+        _PUBLISHED,
+        setting="maxPublishRatePerTopicInMessages",
+        least=-1,
+        units=("messages", "messages"),
+    ),
+    Policy(
+        "pulsar.publish.rate.bytes",
+        _PUBLISHED,
+        setting="maxPublishRatePerTopicInBytes",
+        least=-1,
+        most=MOST_LONG,
+        units=("bytes", "bytes"),
+    ),
+)
+
+
+def _dispatched(name: str, setting: str, whom: str) -> OfRate:
+    doc = f"How many {{}} {whom} may be given in the rate's time; -1 and 0 are no limit. The rest waits."
+    return OfRate(
+        Policy(
+            f"pulsar.{name}.messages",
+            doc,
+            setting=f"{setting}InMsg",
+            least=-1,
+            units=("messages", "messages"),
+        ),
+        Policy(
+            f"pulsar.{name}.bytes",
+            doc,
+            setting=f"{setting}InByte",
+            least=-1,
+            most=MOST_LONG,
+            units=("bytes", "bytes"),
+        ),
+        Policy(f"pulsar.{name}.seconds", "The time that this rate is counted for.", least=1, default=1),
+        Policy(
+            f"pulsar.{name}.relative",
+            "Whether as much as is published may go besides.",
+            setting="dispatchThrottlingRateRelativeToPublishRate",
+            kind=Kind.FLAG,
+            default=False,
+        ),
+    )
+
+
+DISPATCH_RATE = _dispatched(
+    "dispatch.rate", "dispatchThrottlingRatePerTopic", "all consumers of a partition together"
+)
+SUBSCRIPTION_DISPATCH_RATE = _dispatched(
+    "subscription.dispatch.rate",
+    "dispatchThrottlingRatePerSubscription",
+    "the consumers of one Shared or Key_Shared subscription of a partition",
+)
+
+
 _USED_UP = (
     "What happens when the backlog quota is used up: who publishes waits and is told to try again "
     "(producer_request_hold), is refused (producer_exception), or the oldest messages count as acknowledged "
@@ -268,6 +347,10 @@ TABLE = (
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
+    MAX_PRODUCERS,
+    *[each for each in PUBLISH_RATE if each is not None],
+    *[each for each in DISPATCH_RATE if each is not None],
+    *[each for each in SUBSCRIPTION_DISPATCH_RATE if each is not None],
     DELAYED,
     DELAYED_TICK_MS,
     DELAYED_MAX_MS,

@@ -18,22 +18,27 @@ from semantics.policies import (
     DELAYED,
     DELAYED_MAX_MS,
     DELAYED_TICK_MS,
+    DISPATCH_RATE,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
+    MAX_PRODUCERS,
     MAX_SUBSCRIPTIONS,
     MAX_TOPICS,
     MESSAGE_TTL,
+    PUBLISH_RATE,
     QUOTA_BYTES,
     QUOTA_BYTES_ACTION,
     QUOTA_MS,
     QUOTA_MS_ACTION,
     RETENTION_BYTES,
     RETENTION_MS,
+    SUBSCRIPTION_DISPATCH_RATE,
     SUBSCRIPTION_TYPES,
     TYPES,
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     Level,
+    OfRate,
     Policy,
 )
 
@@ -106,6 +111,8 @@ class Form(NamedTuple):
     """how what was set reads, where it is not said field by field"""
     type: str = ""
     """where one verb is for several: which of them, as `backlogQuotaType` says it"""
+    by_cluster: bool = False
+    """in Policies it is said for each cluster by itself"""
 
     @property
     def title(self) -> str:
@@ -154,6 +161,54 @@ def _plain_has_one(values: Mapping[str, Any]) -> str | None:
     if values.get("topicType") == "non-partitioned" and values.get("defaultNumPartitions"):
         return "A topic that is non-partitioned has no number of partitions: leave defaultNumPartitions out."
     return None
+
+
+def _how_fast(values: Mapping[str, Any]) -> str:
+    limits = [
+        f"{value} {'messages' if key.endswith('Msg') else 'bytes'}"
+        for key, value in values.items()
+        if key.endswith(("Msg", "Byte")) and value > 0
+    ]
+    if not limits:
+        return "There is no limit."
+    period = values.get("ratePeriodInSecond", 1)
+    besides = ", besides what is published" if values.get("relativeToPublishRate") else ""
+    return f"It is up to {' and '.join(limits)} in {period} s{besides}."
+
+
+def _dispatch_form(verb: str, segment: str, key: str, rate: OfRate, whom: str, more: str) -> Form:
+    assert rate.seconds is not None
+    assert rate.relative is not None
+    return Form(
+        verb,
+        segment,
+        key,
+        (
+            Field(
+                rate.messages, "dispatchThrottlingRateInMsg", ("-md", "--msg-dispatch-rate"),
+                "Messages in that time; -1 is no limit.", none="0 (no limit)", optional=True,
+            ),
+            Field(
+                rate.bytes, "dispatchThrottlingRateInByte", ("-bd", "--byte-dispatch-rate"),
+                "Bytes in that time; -1 is no limit.", none="0 (no limit)", optional=True,
+            ),
+            Field(
+                rate.seconds, "ratePeriodInSecond", ("-dt", "--dispatch-rate-period"),
+                "The time, in seconds; 1 where it is not said.", optional=True,
+            ),
+            Field(
+                rate.relative, "relativeToPublishRate",
+                ("-rp/-nrp", "--relative-to-publish-rate/--not-relative-to-publish-rate"),
+                "As much as is published may go besides.", reads=Reads.FLAG, optional=True,
+            ),
+        ),
+        f"Limit how fast {whom} may get messages.",
+        f"How fast {whom} may get messages",
+        "--msg-dispatch-rate 1000 --dispatch-rate-period 1",
+        f"It is counted for each partition. {more}",
+        sentence=_how_fast,
+        by_cluster=True,
+    )  # fmt: skip
 
 
 _NO_LIMIT = "0 is no limit."
@@ -332,6 +387,58 @@ FORMS = (
         "what is in hand already stays there.",
         topic_segment="maxUnackedMessagesOnSubscription",
         topic_example="--maxNum 1000",
+    ),
+    Form(
+        "max-producers-per-topic",
+        "maxProducersPerTopic",
+        "max_producers_per_topic",
+        (
+            Field(
+                MAX_PRODUCERS,
+                "",
+                ("-p", "--max-producers-per-topic"),
+                _NO_LIMIT,
+                ("-p", "--max-producers"),
+                none="without a limit",
+            ),
+        ),
+        "Limit how many producers {each} may have.",
+        "How many producers {each} may have",
+        "--max-producers-per-topic 20",
+        "A producer is a connection that has published to a partition. Those there are already stay.",
+        topic_segment="maxProducers",
+        topic_verb="max-producers",
+        topic_example="--max-producers 20",
+    ),
+    Form(
+        "publish-rate",
+        "publishRate",
+        "publishMaxMessageRate",
+        (
+            Field(
+                PUBLISH_RATE.messages, "publishThrottlingRateInMsg", ("-m", "--msg-publish-rate"),
+                "Messages in a second; -1 is no limit.", none="0 (no limit)", optional=True,
+            ),
+            Field(
+                PUBLISH_RATE.bytes, "publishThrottlingRateInByte", ("-b", "--byte-publish-rate"),
+                "Bytes in a second; -1 is no limit.", none="0 (no limit)", optional=True,
+            ),
+        ),
+        "Limit how fast may be published to {each}.",
+        "How fast may be published to {each}",
+        "--msg-publish-rate 1000 --byte-publish-rate 1000000",
+        "It is counted for each partition. Who publishes faster is told how long to wait, and is not read meanwhile.",
+        sentence=_how_fast,
+        by_cluster=True,
+    ),
+    _dispatch_form(
+        "dispatch-rate", "dispatchRate", "topicDispatchRate", DISPATCH_RATE,
+        "all consumers of {each} together", "Plain consumer groups count, too.",
+    ),
+    _dispatch_form(
+        "subscription-dispatch-rate", "subscriptionDispatchRate", "subscriptionDispatchRate",
+        SUBSCRIPTION_DISPATCH_RATE, "each Shared or Key_Shared subscription of {each}",
+        "Lanes of queue topics count as their subscription.",
     ),
     Form(
         "delayed-delivery",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.admin import backlog_quota
+from gateway.admin.context import CLUSTER
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import found_by, namespace_of
 from gateway.config.policy_settings import CONFIGS
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
 
 def of_namespace(said: Mapping[str, str]) -> dict[str, object]:
     """What a namespace's row says, as Pulsar's Policies have it; nothing where nothing is set."""
-    shown = ((form.key, _set(form, said)) for form in FORMS if Level.NAMESPACE in form.levels)
+    shown = ((form, _set(form, said)) for form in FORMS if Level.NAMESPACE in form.levels)
     quotas = _quotas(said)
-    found = {key: value for key, value in shown if value is not None}
+    found = {
+        form.key: {CLUSTER: value} if form.by_cluster else value for form, value in shown if value is not None
+    }
     return found | ({QUOTAS[0].key: quotas} if quotas else {})
 
 
@@ -56,6 +59,8 @@ def said_at_creation(policies: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for form in FORMS:
         body = policies.get(form.key)
+        if form.by_cluster and isinstance(body, dict):
+            body = body.get(CLUSTER)
         if Level.NAMESPACE in form.levels and body is not None:
             found |= said(form, body)
     for form, body in backlog_quota.all_of(policies.get(QUOTAS[0].key)):
@@ -193,7 +198,13 @@ def _applied(context: Context, form: Form, topic: Topic) -> object:
     if form.verb in _KAFKAS_COUNT:
         return _shown(form, _KAFKAS_COUNT[form.verb](context, topic))
     found = [context.broker.policy(field.policy, topic) for field in form.fields]
-    return _shown(form, [each.value if each is not None else 0 for each in found])
+    return _shown(
+        form,
+        [
+            each.value if each is not None else field.policy.default
+            for each, field in zip(found, form.fields, strict=True)
+        ],
+    )
 
 
 def _retention(context: Context, topic: Topic) -> list[Any]:
@@ -225,8 +236,9 @@ async def of_topic(context: Context, call: Call) -> Reply:
             found = context.broker.policy(field.policy, topic)
             value = shown[field.json] if isinstance(shown, dict) else shown
             if found is None or (form is TTL and value and not found.value):
-                # Kafka's settings of the broker
-                level, name = Level.BROKER, f"log.{field.policy.kafka}"
+                # Kafka's settings of the broker, or nobody at all
+                kafka = field.policy.kafka
+                level, name = Level.BROKER, f"log.{kafka}" if kafka is not None else "its default"
             else:
                 level, name = found.level, found.name
             kind = {"type": form.type} if form.type else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from gateway.admin import groups
+from gateway.admin import groups, publishers
 from gateway.admin.exchange import iso
 from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
@@ -66,8 +66,8 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
         "backlogQuotaLimitSize": quota.size,
         "backlogQuotaLimitTime": -(-quota.age // 1000) if quota.age > 0 else quota.age,
         "oldestBacklogMessageAgeSeconds": _age(broker, usage),
-        "publishers": [],
-        "waitingPublishers": 0,
+        "publishers": publishers.of(partition, broker.clock.wall_ms()) if partition is not None else [],
+        "waitingPublishers": broker.held_back.waiting((topic.topic_id, index)),
         "subscriptions": subscriptions,
         "deduplicationStatus": "Disabled",
         "ownerBroker": context.address,
@@ -122,7 +122,7 @@ async def of_partitioned(
     # each partition has its quota for itself
     for key in ("backlogQuotaLimitSize", "backlogQuotaLimitTime", "oldestBacklogMessageAgeSeconds"):
         total[key] = max([one[key] for one in each.values()], default=-1)
-    total["publishers"] = []
+    total["publishers"] = publishers.merged(one["publishers"] for one in each.values())
     total["subscriptions"] = await groups.merged(one["subscriptions"] for one in each.values())
     total["deduplicationStatus"] = "Disabled"
     total["metadata"] = {"partitions": len(topic.partitions), "deleted": False}

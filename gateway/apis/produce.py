@@ -28,10 +28,16 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.partition import TopicRuntime
 
 
 register_produce(wire.MIN_VERSION, wire.MAX_VERSION)
 
+
+MOST_THROTTLED = 10_000
+"""ms: whoever published too fast waits no longer than that. What it sends meanwhile is not read, and many clients give
+up after 30 s.
+"""
 
 Answer = ProduceSlot | bytes | None
 Place = tuple[bytes, int]
@@ -63,6 +69,9 @@ def produce(
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
+                if partition.publish_throttle is not None:
+                    request = wire.decode(version, frame, position, end)
+                    return _produce_any(broker, connection, version, correlation_id, request, end - position)
                 found = admit(batch)
                 if (
                     not partition.plain
@@ -74,7 +83,11 @@ def produce(
                     return _produce_later(
                         broker, connection, version, correlation_id, request, end - position, work
                     )
+                publishing = connection.publishing
+                publisher = publishing.at.get(partition) or publishing.begin(partition)
                 base_offset = partition.append(batch, found, now)
+                publisher.records += found.count
+                publisher.bytes += len(batch)
             except (Loading, HeldError, Unmeasured):
                 request = wire.decode(version, frame, position, end)
                 return _produce_any(broker, connection, version, correlation_id, request, end - position)
@@ -234,6 +247,7 @@ def _produce_many(
     held: list[HeldBatch] = []
     stored: list[Where] = []
     failed = False
+    throttle_ms = 0
     seen: set[Place] = set()
     for name, partitions in request.topics:
         runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
@@ -244,7 +258,10 @@ def _produce_many(
                     raise KafkaError(Error.INVALID_REQUEST, "A partition may appear once in a request.")
                 seen.add((name, index))
                 known = prepared.get((name, index))
-                answers.append(take(broker, request, version, runtime, index, batch, now, known))
+                answers.append(
+                    take(broker, request, version, runtime, index, batch, now, known, connection.publishing)
+                )
+                throttle_ms = max(throttle_ms, _debt(broker, runtime, index))
                 stored.append((len(results), len(answers) - 1))
             except (HeldError, Unmeasured) as error:
                 assert runtime is not None
@@ -267,6 +284,9 @@ def _produce_many(
                 answers.append((index, int(error.code), -1, -1, -1, (), str(error)))
                 failed = True
         results.append((name, answers))
+    if throttle_ms:
+        broker.metrics.produced_throttled.value += 1
+        connection.throttle(throttle_ms)
     if request.acks == 0:
         if failed:
             connection.close("a batch sent with acks=0 was refused")
@@ -278,9 +298,16 @@ def _produce_many(
         return silent
     if held:
         return HeldSlot(broker, connection, version, correlation_id, request, results, held, stored, size)
-    payload = wire.encode(version, correlation_id, results)
+    payload = wire.encode(version, correlation_id, results, throttle_ms)
     if not stored:
         return payload
     slot = ProduceSlot(connection, version, correlation_id, payload, results, size)
     broker.turn.await_commit(slot)
     return slot
+
+
+def _debt(broker: Broker, runtime: TopicRuntime | None, index: int) -> int:
+    """For how many ms a partition has taken more than its rate allows; MOST_THROTTLED at most."""
+    partition = runtime.partitions[index] if runtime is not None else None
+    throttle = partition.publish_throttle if partition is not None else None
+    return min(throttle.wait(broker.clock.monotonic_ms()), MOST_THROTTLED) if throttle is not None else 0

@@ -120,6 +120,7 @@ class HeldSlot(ProduceSlot):
                 each.batch,
                 now,
                 each.prepared,
+                self._connection.publishing,
                 waited=True,
             )
             stored.append(each.where)

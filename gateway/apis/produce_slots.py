@@ -17,6 +17,7 @@ from store.steps import step
 if TYPE_CHECKING:
     from gateway.apis.produce_held import HeldSlot
     from gateway.broker.broker import Broker
+    from gateway.broker.publishers import Publishing
     from gateway.peer import Peer
 
 
@@ -24,6 +25,15 @@ class Client(Protocol):
     """The connection, as far as it matters here."""
 
     peer: Peer
+
+    @property
+    def publishing(self) -> Publishing:
+        """Where it is a producer."""
+        ...
+
+    def throttle(self, ms: int) -> None:
+        """Read nothing of it for so long, once what has come is answered."""
+        ...
 
     def settled(self, slot: ProduceSlot) -> None: ...
     def held_behind(self, slot: HeldSlot) -> list[HeldSlot]: ...
@@ -103,6 +113,7 @@ def take(
     batch: bytes | None,
     now: int,
     prepared: Prepared | None,
+    publishing: Publishing,
     *,
     waited: bool = False,
 ) -> wire.PartitionResult:
@@ -122,6 +133,7 @@ def take(
         raise KafkaError(
             Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} is older than zstd, which came with 7."
         )
+    publisher = publishing.at.get(partition) or publishing.begin(partition)
     base_offset = partition.append(
         batch,
         found,
@@ -130,5 +142,7 @@ def take(
         waited=waited,
         unmeasured=request.acks == 0 and contended(partition, now),
     )
+    publisher.records += found.count
+    publisher.bytes += len(batch)
     append_time = partition.append_time(found, base_offset, now) if partition.log_append_time else -1
     return index, 0, base_offset, append_time, partition.log.start_offset, (), None

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 
 
+_LONGEST = 100
+"""Characters that are kept of what a client library is called."""
+
 FEATURES = {"share.version": 1}
 """Features and their level."""
 
@@ -32,6 +35,7 @@ def api_versions(
         named = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.match(name) for name in named):
             return messages.ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
+        context.peer.software = " ".join(named)[:_LONGEST]
     response = messages.ApiVersionsResponse
     return response(
         api_keys=[

@@ -50,6 +50,8 @@ def fetch_one(
     partition = runtime.partitions[index]
     if partition is None or partition.stale or 0 <= leader_epoch != partition.leader_epoch:
         return None
+    if partition.dispatching is not None:
+        return None
     log = partition.log
     high, start = partition.high_watermark, log.start_offset
     if not start <= offset < high or node.unsent_bytes > node.memory_limit:

@@ -68,8 +68,17 @@ class Wanted:
     def wake(self, partition: Readable, appended: int) -> None:
         state = self.state
         state.ready[self] = None
-        if state.parked is not None:
-            state.parked.advanced(appended)
+        if state.parked is None:
+            return
+        pace = partition.dispatching
+        if pace is not None and appended and pace.shut(self.opened):
+            return
+        state.parked.advanced(appended)
+
+    def opened(self) -> None:
+        """What kept its partition from being read is over."""
+        if self.partition is not None:
+            self.wake(self.partition, 0)
 
     def unwatch(self) -> None:
         if self.partition is not None:

@@ -16,11 +16,13 @@ from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
 from gateway.broker.loading import TRIES, Loading, all_loaded, promised
 from gateway.broker.requests import Answer, FetchRequest, PartitionTold, TopicTold
 from gateway.promise import Promise
+from gateway.wire.delivery import up_to
 from gateway.wire.errors import Error
 from store.api import Corrupt, Piece, Stored, StoreError
 from store.pending import Pending
 
 if TYPE_CHECKING:
+    from gateway.broker.dispatching import Pace
     from gateway.broker.partition import TopicRuntime
     from gateway.broker.ports import Reading
     from gateway.broker.readable import Readable
@@ -231,9 +233,17 @@ class Fetch:
             partition.at_end()
         if offset < high and (budget > 0 or first):
             limit = max(0, min(wanted.max_bytes, budget))
+            least: int | None = LARGE
+            pace = partition.dispatching
+            if pace is not None:
+                if pace.shut(wanted.opened):
+                    return result
+                records, size = pace.room()
+                limit, least = min(limit, size), None
+                result.pace, result.most = pace, records
             try:
                 # The first batch comes whole whatever the limits say: else a client could never pass it.
-                data = partition.fetch(offset, limit, whole_first=first, least=LARGE)
+                data = partition.fetch(offset, limit, whole_first=first, least=least)
             except (IndexError, StoreError) as error:
                 result.fail(partition, error)
                 return result
@@ -290,6 +300,8 @@ class Fetch:
                 wanted.told_high, wanted.told_start = high, start
                 if size:
                     sent += size
+                    if result.pace is not None:
+                        result.pace.spend(result.records, size)
                     partition = wanted.partition
                     if partition is not None:
                         partition.bytes_out += size
@@ -377,7 +389,10 @@ class _Found:
         "high",
         "limit",
         "loading",
+        "most",
+        "pace",
         "partition",
+        "records",
         "size",
         "start",
         "waits",
@@ -397,6 +412,9 @@ class _Found:
         self.partition: Readable | None = None
         self.limit = 0
         self.whole_first = False
+        # what bounds it, to how many records, and how many it has
+        self.pace: Pace | None = None
+        self.most = self.records = 0
 
     def drop(self) -> None:
         """It is looked for again."""
@@ -411,6 +429,10 @@ class _Found:
         return min(self.limit, self.partition.size) if self.partition is not None else 0
 
     def take(self, buffers: Sequence[Piece]) -> None:
+        if self.pace is not None:
+            # nothing of it was lent
+            read = [each for each in buffers if not isinstance(each, Stored)]
+            buffers, self.records = up_to(read, self.wanted.offset, self.most)
         self.buffers = buffers
         self.size = sum(map(len, buffers))
 

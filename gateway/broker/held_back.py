@@ -67,6 +67,10 @@ class HeldBack:
         """Whether batches wait for a partition: those that come later wait behind them."""
         return place in self._queues
 
+    def waiting(self, place: Place) -> int:
+        """How many requests wait for a partition."""
+        return len(self._queues.get(place, ()))
+
     def add(self, item: Item) -> None:
         """From now on it is tried again."""
         self.count += 1

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker import producers as dedup
 from gateway.broker.damage import around, past
+from gateway.broker.dispatching import Pace, pace_of
 from gateway.broker.errors import KafkaError
+from gateway.broker.node import Time
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.preparing import Prepared, Rules, refused
 from gateway.broker.quota_gate import Gate, Refusals
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
+from semantics.rates import Throttle
 from store.api import Append, Buffer, Corrupt, Durability, Log, Piece, Store, StoreError
 from store.pending import Pending
 from store.steps import step
@@ -24,6 +27,7 @@ from store.steps import step
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.damage import Damage
+    from gateway.broker.publishers import Publisher, Publishing
     from gateway.broker.readable import Watcher
     from gateway.broker.traffic import Traffic
     from gateway.broker.turn import Turn
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.broker")
 
 
-class Home(Protocol):
+class Home(Time, Protocol):
     """As much of a node as a partition needs."""
 
     @property
@@ -123,6 +127,7 @@ class Partition:
         "_start_epoch",
         "bytes_in",
         "bytes_out",
+        "dispatching",
         "gate",
         "high_watermark",
         "id",
@@ -137,6 +142,8 @@ class Partition:
         "prefix",
         "prefix_by_id",
         "producers",
+        "publish_throttle",
+        "publishers",
         "rules",
         "stale",
         "store",
@@ -190,6 +197,11 @@ class Partition:
         self.idle_mark = -1
         # what its backlog quota lets in, if it has one
         self.gate: Gate | None = None
+        # connections that have published here
+        self.publishers: dict[Publishing, Publisher] = {}
+        # what its rates of publishing and dispatching are kept by, if it has such
+        self.publish_throttle: Throttle | None = None
+        self.dispatching: Pace | None = None
         self.configure(topic.config)
 
     def configure(self, config: TopicConfig) -> None:
@@ -206,8 +218,16 @@ class Partition:
             # a consumer that cannot write a retry letter cannot settle its message; and the partition that was here
             # before may have had one
             self.gate = self._gate(config.quota)
-        # False when batches must be looked at more closely, or rewritten, before they are stored
-        self.plain = self.rules.plain and self.gate is None
+        if not config.publish_rate.limits:
+            self.publish_throttle = None
+        elif self.publish_throttle is None or self.publish_throttle.rate != config.publish_rate:
+            self.publish_throttle = Throttle(config.publish_rate, self._home.clock.monotonic_ms())
+        before = self.dispatching
+        self.dispatching = pace_of(before, self._home, config.dispatch_rate, self.published)
+        if before is not None and self.dispatching is not before:
+            before.end()
+        # False when batches must be looked at more closely, rewritten or counted before they are stored
+        self.plain = self.rules.plain and self.gate is None and self.publish_throttle is None
 
     def _gate(self, quota: Quota) -> Gate:
         gate = Gate(
@@ -249,10 +269,20 @@ class Partition:
         """Bytes that are in the open turn, or on their way to the disk."""
         return self._size + sum([size for _, size in self._sent])
 
+    def published(self) -> tuple[int, int]:
+        """(records, bytes) that have come, counted from anywhere."""
+        return self.high_watermark, self.bytes_in
+
     @property
     def messages_in(self) -> int:
         """Records appended since this runtime was made."""
         return self.next_offset - self._first
+
+    @property
+    def most_producers(self) -> int:
+        """How many may publish here at a time; 0 is no limit."""
+        # a consumer that cannot write a retry letter cannot settle its message
+        return self.topic.config.max_producers if self.rules.retries_of is None else 0
 
     @property
     def topic_name(self) -> str:
@@ -336,6 +366,8 @@ class Partition:
                 batch = self.rules.prepare(batch, now, self._home.decompression_limit)
             if gate is not None:
                 gate.take(len(batch), header)
+            if self.publish_throttle is not None:
+                self.publish_throttle.spend(header.count, len(batch), self._home.clock.monotonic_ms())
             if self.log_append_time:
                 batch, max_timestamp = patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
             else:
@@ -443,6 +475,9 @@ class Partition:
         """This object leaves memory: what it has counted stays with the node."""
         self._home.traffic.add(self.id, self.bytes_in, self.bytes_out)
         self.bytes_in = self.bytes_out = 0
+        for publishing in self.publishers:
+            publishing.forget(self)
+        self.publishers.clear()
 
     def changed(self) -> None:
         """Something else than the high watermark moved: the log start, or this object's being in charge."""

@@ -25,6 +25,7 @@ from semantics.policies import (
     SUBSCRIPTION_TYPES,
     Found,
     Level,
+    OfRate,
     Policy,
 )
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from gateway.broker.node import Node
     from gateway.config.schema import Value
     from semantics.names import Namespace
+    from semantics.rates import Rate
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -51,9 +53,14 @@ def in_force(node: Node, catalog: Catalog, policy: Policy, topic: Topic) -> Valu
 
 def number(node: Node, catalog: Catalog, policy: Policy, topic: Topic) -> int:
     """The same of a policy that is a number and has a default."""
-    value = in_force(node, catalog, policy, topic)
-    assert isinstance(value, int)
-    return value
+    said = catalog.namespaces.policies_of(topic.name)
+    return topic_configs.number_in_force(policy, topic.configs, node.settings, said)
+
+
+def rate(node: Node, catalog: Catalog, policies: OfRate, topic: Topic) -> Rate:
+    """The same of the policies of a rate."""
+    said = catalog.namespaces.policies_of(topic.name)
+    return topic_configs.rate_in_force(policies, topic.configs, node.settings, said)
 
 
 def message_ttl(node: Node, catalog: Catalog, topic: Topic) -> int:

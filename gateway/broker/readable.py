@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from store.api import Piece, StoreError
 from store.pending import Pending
+
+if TYPE_CHECKING:
+    from gateway.broker.dispatching import Pace
 
 
 class Watcher(Protocol):
@@ -25,6 +28,11 @@ class Readable(Protocol):
     @property
     def stale(self) -> bool:
         """Whether another object stands for it by now."""
+        ...
+
+    @property
+    def dispatching(self) -> Pace | None:
+        """What the rate of its readers is kept by, if it has one."""
         ...
 
     @property

@@ -23,6 +23,7 @@ from gateway.config.schema import (
     quoted,
 )
 from gateway.config.settings import Settings
+from semantics.rates import Rate
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
 
@@ -57,6 +58,8 @@ class GroupConfig(NamedTuple):
     max_reconsume: int
     # of a queue topic: how long settled deliveries can be read again
     queue_retention_ms: int
+    # how fast its consumers are given records of a partition, as policies of the topic say
+    dispatch_rate: Rate = Rate()
 
     def dead_letters_of(self, group_id: str, topic: str) -> str:
         """The topic that dead letters of a subscription go to."""

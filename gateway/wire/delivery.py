@@ -75,6 +75,24 @@ def headers_of(buffers: Iterable[Buffer]) -> Iterator[tuple[Buffer, int, Header]
         raise Unreadable(str(error)) from None
 
 
+def up_to(buffers: Iterable[Buffer], first: int, most: int) -> tuple[list[bytes], int]:
+    """Whole batches until `most` records from the offset `first` on are there, and how many that are; the first batch
+    in any case. What is no batch ends them.
+    """
+    data = b"".join(buffers)
+    records = end = 0
+    try:
+        for position, found in batches(data):
+            if records and records >= most:
+                break
+            records += found.last_offset + 1 - max(found.base_offset, first)
+            end = position + found.size
+    except BatchError:
+        # whoever reads it finds that out
+        end = len(data)
+    return ([data[:end]] if end else []), records
+
+
 def scan(
     batch: Buffer | Opened,
     *,

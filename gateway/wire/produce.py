@@ -199,8 +199,8 @@ def encode_one(
     )
 
 
-def encode(version: int, correlation_id: int, topics: list[TopicResult]) -> bytes:
-    """The whole answer frame, header and length included."""
+def encode(version: int, correlation_id: int, topics: list[TopicResult], throttle_ms: int = 0) -> bytes:
+    """The whole answer frame, header and length included. `throttle_ms`: so long the client should wait (KIP-219)."""
     parts: list[bytes] = []
     flexible = version >= 9
     parts.append(_length(len(topics), flexible))
@@ -223,7 +223,7 @@ def encode(version: int, correlation_id: int, topics: list[TopicResult]) -> byte
                     parts.append(b"\x00")
         if flexible:
             parts.append(b"\x00")
-    parts.append(b"\x00\x00\x00\x00\x00" if flexible else b"\x00\x00\x00\x00")
+    parts.append(_I32.pack(throttle_ms) + (b"\x00" if flexible else b""))
     body = b"".join(parts)
     if flexible:
         return _HEAD_FLEXIBLE.pack(len(body) + 5, correlation_id, 0) + body

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from semantics.policies import POLICIES, QUOTA_MS_ACTION, TABLE, Found, Level, Policy, resolve
+from semantics.policies import DISPATCH_RATE, POLICIES, QUOTA_MS_ACTION, TABLE, Found, Level, Policy, resolve
 
 POLICY = Policy("pulsar.p", "Does something.", kafka="p", setting="defaultP")
 NEAREST = [
@@ -49,6 +49,9 @@ def test_names_are_their_own() -> None:
     settings = [policy.setting for policy in TABLE if policy.setting]
     # Pulsar's broker has one for the actions of both quotas
     settings.remove(str(QUOTA_MS_ACTION.setting))
+    # and one for both rates of dispatching
+    assert DISPATCH_RATE.relative is not None
+    settings.remove(str(DISPATCH_RATE.relative.setting))
     assert len({*POLICIES, *settings}) == len([*POLICIES, *settings])
     # one of Kafka's may say two things, and is none of Pulsar's
     assert not {policy.kafka for policy in TABLE} & {*POLICIES, *settings}

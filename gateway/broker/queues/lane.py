@@ -50,6 +50,8 @@ class LaneAtWork:
     """Offers itself to fetches as a partition does (`Readable`); to the turn it is a `Participant`."""
 
     stage, prepares = Stage.CURSORS, False
+    dispatching = None
+    """See `Readable`. What lanes are given is counted where it comes from."""
 
     def __init__(
         self, queue: Dealing, index: int, partition: int, lane: Lane, begins: list[int], store: Store

@@ -15,7 +15,8 @@ from gateway.broker.loading import until_loaded
 from gateway.broker.queues.lane import name_of as lane_name
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.subscription import KEY_SHARED
-from gateway.config import subscription_configs, topic_configs
+from gateway.config import subscription_configs
+from gateway.config.topic_table import TOPIC_CONFIGS
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics.subscriptions import selectors
@@ -54,7 +55,7 @@ def check_lanes(lanes: int) -> None:
 
 def check_of_subscription(topic: str, said: Mapping[str, str]) -> None:
     """Raises KafkaError INVALID_CONFIG for a config of topics that keep records, which would be without effect."""
-    others = sorted(set(said) & topic_configs.TOPIC_CONFIGS.keys() - subscription_configs.NAMES)
+    others = sorted(set(said) & TOPIC_CONFIGS.keys() - subscription_configs.NAMES)
     if others:
         raise KafkaError(
             Error.INVALID_CONFIG,

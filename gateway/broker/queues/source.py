@@ -106,7 +106,8 @@ class Source:
 
     def may_serve(self, lane: str) -> bool:
         """Whether there may be something for a lane."""
-        return self.at.ready().can_serve(lane, self.at.partition.high_watermark)
+        self.at.ready()
+        return self.at.may_serve(lane)
 
     # -- what becomes of what a lane holds ---------------------------------------------------------------------------
 

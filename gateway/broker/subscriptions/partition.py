@@ -18,6 +18,7 @@ from gateway.broker.participant import Gathered, Stage
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.consumers import Consumer, count_acks
 from gateway.broker.subscriptions.counted import Happened, happened, tell
+from gateway.broker.subscriptions.pacing import Pacing
 from gateway.broker.subscriptions.parked import Parked
 from gateway.broker.subscriptions.reading import Delivery, Reader
 from gateway.broker.subscriptions.sharers import UNBOUNDED, Sharers
@@ -66,6 +67,7 @@ class SubscriptionPartition:
         "id",
         "index",
         "node",
+        "pacing",
         "parked",
         "partition",
         "prefix",
@@ -90,6 +92,7 @@ class SubscriptionPartition:
         self.cursor: Cursor | None = None
         self.consumers: dict[str, Consumer] = {}
         self.parked: Parked[SubscriptionPartition] = Parked(self, node.loop)
+        self.pacing = Pacing(self, subscription.config.dispatch_rate)
         self.reader = Reader(self, tools.scanner, tools.turns)
         self._sharers = Sharers(
             subscription.group, subscription.topic, self.consumers, node.share_sessions, tools.members_on
@@ -369,7 +372,9 @@ class SubscriptionPartition:
     def may_serve(self, consumer: str) -> bool:
         """Whether there may be something for a consumer, as far as the cursor knows that is there."""
         cursor = self.cursor
-        return cursor is not None and cursor.can_serve(consumer, self.partition.high_watermark)
+        if cursor is None or not cursor.can_serve(consumer, self.partition.high_watermark):
+            return False
+        return not self.pacing.shut
 
     @step(after="share.acquired")
     def delivered(self, consumer: str, records: int, size: int, now: int) -> None:
@@ -378,6 +383,7 @@ class SubscriptionPartition:
         counts.delivered += records
         counts.sent_bytes += size
         counts.delivered_at = now
+        self.pacing.spend(records, size)
         self.partition.bytes_out += size
         metrics = self.node.metrics
         metrics.deliveries.value += records

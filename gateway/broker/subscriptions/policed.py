@@ -10,6 +10,7 @@ from semantics.policies import (
     DELAYED,
     DELAYED_MAX_MS,
     DELAYED_TICK_MS,
+    SUBSCRIPTION_DISPATCH_RATE,
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     Policy,
@@ -44,7 +45,8 @@ def within_policies(
         max_sent_delay_ms=longest,
         tick_ms=number(DELAYED_TICK_MS),
     )
-    return config._replace(subscription=bounded)
+    rate = policies.rate(node, catalog, SUBSCRIPTION_DISPATCH_RATE, topic)
+    return config._replace(subscription=bounded, dispatch_rate=rate)
 
 
 def _least(its: int, bound: int) -> int:

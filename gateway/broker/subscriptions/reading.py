@@ -72,6 +72,9 @@ class Fetched(Told, Protocol):
     @property
     def parked(self) -> Served: ...
 
+    @property
+    def pacing(self) -> Bounding: ...
+
     def delivered(self, consumer: str, records: int, size: int, now: int, /) -> None:
         """A fetch is about to be answered with that many records."""
         ...
@@ -86,6 +89,14 @@ class Fetched(Told, Protocol):
 
     def unreadable(self, error: StoreError, /) -> KafkaError:
         """A read failed: what to answer."""
+        ...
+
+
+class Bounding(Protocol):
+    """How fast it may be given."""
+
+    def bound(self, records: int, size: int, /) -> tuple[int, int]:
+        """(records, bytes) of what is asked for that may be given now."""
         ...
 
 
@@ -120,12 +131,19 @@ class Reader:
 
     def fetch(self, consumer: str, limit: int, max_bytes: int, most: int) -> Pending[Delivery]:
         """See `SubscriptionPartition.fetch`."""
+        most, max_bytes = self._at.pacing.bound(most, max_bytes)
+        if not most:
+            return NOTHING
+        limit = min(limit, most)
         answer = Answer(self._at, self.scanner, max_bytes)
         found = drive(Fetching(self._at, self, consumer, limit, max_bytes, most, answer).run())
         return found if type(found) is Delivery else self._serving(cast("Awaitable[Delivery]", found))
 
     def take(self, consumer: str, limit: int, max_bytes: int) -> Pending[Delivery]:
         """The same for who keeps what was acquired, and reads it when it is asked for: the delivery has no buffers."""
+        limit, max_bytes = self._at.pacing.bound(limit, max_bytes)
+        if not limit:
+            return NOTHING
         answer = Columns(self) if self._at.key_shared else Pointers(self)
         found = drive(Fetching(self._at, self, consumer, limit, max_bytes, limit, answer).run())
         return found if type(found) is Delivery else self._serving(cast("Awaitable[Delivery]", found))

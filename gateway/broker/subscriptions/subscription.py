@@ -132,6 +132,7 @@ class Subscription:
             return
         self.config = config
         for each in self.partitions.values():
+            each.pacing.configure(config.dispatch_rate)
             if each.cursor is not None:
                 each.cursor.reconfigure(config.subscription)
                 each.touch()

@@ -19,6 +19,7 @@ from gateway.broker.quota_gate import Refusals
 from gateway.broker.readable import Readable
 from gateway.broker.traffic import Traffic
 from gateway.broker.turn import Turn
+from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.config.topic_configs import TopicConfig, effective
 from gateway.metrics_catalog import GatewayMetrics
@@ -58,6 +59,11 @@ class Home:
         self.traffic = Traffic()
         self.loop = Loop()
         self.turn = Turn(self, CommitWatch(self.metrics), lambda: None)
+
+    clock = SystemClock()
+
+    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> Any:
+        raise AssertionError("no topic has a rate")
 
     def clock_ns(self) -> int:
         return 0

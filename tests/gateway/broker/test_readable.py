@@ -24,6 +24,7 @@ class Lane:
         self.bytes_out = 0
         self.watchers: set[Watcher] = set()
         self.stale = False
+        self.dispatching = None
         self.leader_epoch = 7
         self.log_start = 10
         self.high_watermark = 12

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.config import SETTINGS, Settings, Source
-from gateway.config.topic_configs import TOPIC_CONFIGS, default_text, describe, effective, is_list, validate
+from gateway.config.topic_configs import default_text, describe, effective, is_list, validate
+from gateway.config.topic_table import TOPIC_CONFIGS
 from semantics import policies
 
 DEFAULTS = Settings.load()

@@ -273,3 +273,27 @@ def test_bombs_are_unreadable(codec: int, content: str) -> None:
     bomb = fuzz_batches.bomb(codec, 4 << 20, content)
     with pytest.raises(Unreadable):
         delivery.scan(bomb, slots=delivery.Slots(plain_hash), limit=1 << 20)
+
+
+def test_whole_batches_come_until_there_are_so_many_records() -> None:
+    batches = [
+        batch_wire.patch(records.build_batch([Record(i, NOW, None, b"v", []) for i in range(3)]), base, 0)
+        for base in (10, 13, 16)
+    ]
+    whole = b"".join(batches)
+    for first, most, count, size in (
+        (10, 1, 3, 1),
+        (10, 3, 3, 1),
+        (10, 4, 6, 2),
+        (10, 100, 9, 3),
+        # what lies before the first is not counted, and the batch comes in any case
+        (12, 1, 1, 1),
+        (12, 2, 4, 2),
+    ):
+        found, number = delivery.up_to([whole[:20], whole[20:]], first, most)
+        assert (b"".join(found), number) == (b"".join(batches[:size]), count)
+    assert delivery.up_to([], 10, 5) == ([], 0)
+    # who reads it finds out what is wrong
+    assert delivery.up_to([whole + bytes(100)], 10, 100)[0] == [whole + bytes(100)]
+    # the last one is cut
+    assert delivery.up_to([whole[:-1]], 10, 100)[0] == [b"".join(batches[:2])]

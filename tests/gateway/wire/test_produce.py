@@ -159,3 +159,10 @@ def test_more_partitions_than_anybody_has_are_refused_before_they_take_memory(
             produce.decode(version, data, 0, len(data))
     data = body(version, [("t", [(0, None)] * (most - 1))], -1, 1, None)
     assert len(produce.decode(version, data, 0, len(data)).topics[0][1]) == most - 1
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_an_answer_says_for_how_long_its_client_should_wait(version: int) -> None:
+    name = UUID(int=7).bytes if version >= 13 else b"t"
+    frame = produce.encode(version, 5, [(name, [(0, 0, 1, -1, 0, (), None)])], 1234)
+    assert ProduceResponse.decode(frame[9 if version >= 9 else 8 :], version=version).throttle_time_ms == 1234

@@ -1,0 +1,111 @@
+"""Who publishes faster than a topic's rate allows: is told to wait, is not read meanwhile, and harms nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from gateway.apis.produce import MOST_THROTTLED
+from gateway.server import Gateway
+from gateway.wire.api_keys import ApiKey
+from tests.gateway.apis.holding import body, only, run
+from tests.gateway.rings import Rings
+from tests.gateway.serving import Client, create
+
+
+async def ask(client: Client, topic: str = "t", **options: Any) -> Any:
+    return await client.ask(ApiKey.PRODUCE, 9, body(topic, **options))
+
+
+def test_who_is_too_fast_is_told_so_and_not_read_until_then() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", pulsar__publish__rate__messages="2")
+        await create(client, "u")
+        rings = Rings(gateway)
+        for throttled in (0, 500):
+            answer = await ask(client)
+            assert (only(answer).error_code, answer.throttle_time_ms) == (0, throttled)
+        # what is sent meanwhile waits, for whatever topic; others are served
+        coming = asyncio.ensure_future(ask(client, "u"))
+        other = await Client.connect(gateway)
+        for offset, ms in enumerate((499, 0)):
+            assert only(await ask(other, "u")).base_offset == offset
+            assert not coming.done()
+            rings.ring(ms)
+        rings.ring(1)
+        assert only(await coming).base_offset == 2
+        assert gateway.broker.metrics.produced_throttled.value == 1
+        other.close()
+
+    run(test)
+
+
+def test_bytes_count_by_themselves_and_for_each_partition() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", 2, pulsar__publish__rate__bytes="1000")
+        rings = Rings(gateway)
+        big = await ask(client, value=b"x" * 1_500)
+        assert 500 < big.throttle_time_ms < 700
+        rings.ring(big.throttle_time_ms)
+        assert (await ask(client, partition=1)).throttle_time_ms == 0
+
+    run(test)
+
+
+def test_who_waits_for_no_answer_is_not_read_either() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", pulsar__publish__rate__messages="1")
+        rings = Rings(gateway)
+        quiet = body()
+        quiet.acks = 0
+        client.send(ApiKey.PRODUCE, 9, quiet)
+        coming = asyncio.ensure_future(ask(client))
+        while not gateway.broker.metrics.produced_throttled.value:
+            await asyncio.sleep(0)
+        other = await Client.connect(gateway)
+        assert only(await ask(other)).base_offset == 1
+        assert not coming.done()
+        rings.ring(2_000)
+        assert only(await coming).base_offset == 2
+        other.close()
+
+    run(test)
+
+
+def test_nobody_waits_for_longer_than_clients_do() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", pulsar__publish__rate__bytes="1")
+        Rings(gateway)
+        assert (await ask(client)).throttle_time_ms == MOST_THROTTLED
+
+    run(test)
+
+
+def test_a_rate_that_is_taken_back_counts_no_longer() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", pulsar__publish__rate__messages="1")
+        rings = Rings(gateway)
+        assert (await ask(client)).throttle_time_ms == 1_000
+        rings.ring(1_000)
+        await gateway.broker.topics.configure("t", lambda old: {})
+        for _ in range(5):
+            assert (await ask(client)).throttle_time_ms == 0
+
+    run(test)
+
+
+def test_who_goes_away_meanwhile_is_no_producer_any_more() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", pulsar__publish__rate__messages="1")
+        rings = Rings(gateway)
+        other = await Client.connect(gateway)
+        assert (await ask(other)).throttle_time_ms == 1_000
+        other.close()
+        partition = gateway.broker.topic(b"t").partitions[0]  # type: ignore[union-attr]
+        assert partition is not None
+        assert len(partition.publishers) == 1
+        rings.ring(1_000)
+        while partition.publishers:
+            await asyncio.sleep(0.001)
+
+    run(test)
