@@ -221,6 +221,17 @@ MAX_PRODUCERS = Policy(
 )
 
 
+DEDUPLICATION = Policy(
+    "pulsar.deduplication",
+    "Whether a message is stored once, however often it is sent: one that says which it is (header pulsar-sequence-id, "
+    "a number that ascends) is left out when its producer (pulsar-producer-name, else the client id) has sent that one "
+    "or a later one before.",
+    setting="brokerDeduplicationEnabled",
+    kind=Kind.FLAG,
+    default=False,
+)
+
+
 class OfRate(NamedTuple):
     """The policies that make a rate: each may be said by itself."""
 
@@ -347,6 +358,7 @@ TABLE = (
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
+    DEDUPLICATION,
     MAX_PRODUCERS,
     *[each for each in PUBLISH_RATE if each is not None],
     *[each for each in DISPATCH_RATE if each is not None],

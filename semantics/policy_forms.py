@@ -15,6 +15,7 @@ from semantics.policies import (
     AUTO_TOPIC_PARTITIONS,
     AUTO_TOPIC_TYPE,
     AUTO_TOPICS,
+    DEDUPLICATION,
     DELAYED,
     DELAYED_MAX_MS,
     DELAYED_TICK_MS,
@@ -387,6 +388,24 @@ FORMS = (
         "what is in hand already stays there.",
         topic_segment="maxUnackedMessagesOnSubscription",
         topic_example="--maxNum 1000",
+    ),
+    Form(
+        "deduplication",
+        "deduplication",
+        "deduplicationEnabled",
+        (
+            Field(
+                DEDUPLICATION, "", ("--enable/--disable", "-e/-d"), "Store them once, or as they come.",
+                reads=Reads.FLAG,
+            ),
+        ),
+        "Say whether a message of {} that is sent again is stored once.",
+        "Whether a message of {} that is sent again is stored once",
+        "--enable",
+        "Messages say which they are by the header pulsar-sequence-id, a number that ascends for each producer "
+        "(pulsar-producer-name, else the client id). Idempotent producers need none of this for what they send again "
+        "by themselves.",
+        topic_segment="deduplicationEnabled",
     ),
     Form(
         "max-producers-per-topic",

@@ -69,7 +69,7 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
         "publishers": publishers.of(partition, broker.clock.wall_ms()) if partition is not None else [],
         "waitingPublishers": broker.held_back.waiting((topic.topic_id, index)),
         "subscriptions": subscriptions,
-        "deduplicationStatus": "Disabled",
+        "deduplicationStatus": _deduplication(broker, topic),
         "ownerBroker": context.address,
         "magnetar": {
             "kafkaTopic": topic.name,
@@ -82,6 +82,10 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
             **_kept(broker.retention.kept.get(topic.partitions[index])),
         },
     }
+
+
+def _deduplication(broker: Broker, topic: Topic) -> str:
+    return "Enabled" if broker.effective(topic).deduplicate else "Disabled"
 
 
 def _measure(log: Log, subscriptions: Stats) -> None:
@@ -124,7 +128,7 @@ async def of_partitioned(
         total[key] = max([one[key] for one in each.values()], default=-1)
     total["publishers"] = publishers.merged(one["publishers"] for one in each.values())
     total["subscriptions"] = await groups.merged(one["subscriptions"] for one in each.values())
-    total["deduplicationStatus"] = "Disabled"
+    total["deduplicationStatus"] = _deduplication(context.broker, topic)
     total["metadata"] = {"partitions": len(topic.partitions), "deleted": False}
     total["partitions"] = each if per_partition else {}
     total["magnetar"] = {"kafkaTopic": topic.name, **_extras(context, topic), **_kept_of(context, topic)}

@@ -69,7 +69,7 @@ def produce(
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
-                if partition.publish_throttle is not None:
+                if partition.asks_who:
                     request = wire.decode(version, frame, position, end)
                     return _produce_any(broker, connection, version, correlation_id, request, end - position)
                 found = admit(batch)

@@ -141,6 +141,7 @@ def take(
         prepared,
         waited=waited,
         unmeasured=request.acks == 0 and contended(partition, now),
+        client=publisher.peer.client_id,
     )
     publisher.records += found.count
     publisher.bytes += len(batch)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker import producers as dedup
 from gateway.broker.damage import around, past
+from gateway.broker.deduplicating import Left, left_of, named_by
 from gateway.broker.dispatching import Pace, pace_of
 from gateway.broker.errors import KafkaError
 from gateway.broker.node import Time
@@ -122,9 +123,11 @@ class Partition:
         "_first",
         "_home",
         "_max_timestamp",
+        "_rows_only",
         "_sent",
         "_size",
         "_start_epoch",
+        "asks_who",
         "bytes_in",
         "bytes_out",
         "dispatching",
@@ -179,6 +182,8 @@ class Partition:
         self._max_timestamp = -1
         # something disappears elsewhere because it is stored here: see `store.api.Append`
         self._carried = False
+        # the open turn has something to say of producers, and no batches
+        self._rows_only = False
         # commits on their way, the oldest first: where the log will end, and how many bytes it will have grown
         self._sent: list[tuple[int, int]] = []
         # who waits for the high watermark to move
@@ -228,6 +233,8 @@ class Partition:
             before.end()
         # False when batches must be looked at more closely, rewritten or counted before they are stored
         self.plain = self.rules.plain and self.gate is None and self.publish_throttle is None
+        # True when it matters who sends them, or who sent them is to be told something
+        self.asks_who = self.publish_throttle is not None or self.rules.deduplicates
 
     def _gate(self, quota: Quota) -> Gate:
         gate = Gate(
@@ -306,13 +313,15 @@ class Partition:
         prepared: Prepared | None = None,
         waited: bool = False,
         unmeasured: bool = False,
+        client: str = "",
     ) -> int:
         """Put an admitted batch into the group of this turn; its base offset is the answer.
 
         A duplicate of a remembered batch is not stored again: its offset is the answer, and it holds once the turn's
         group is committed, since groups succeed or fail in order. `now` in ms since 1970. `prepared` is what a thread
         made of the batch, if one did; `waited`: it is the first of those that waited for the backlog; `unmeasured`: it
-        is let in though nobody knows how large that is.
+        is let in though nobody knows how large that is. `client` is who sends messages that do not say that themselves.
+        Where messages were left out (deduplication), the answer counts as if they lay before the others; -1: all were.
         Raises KafkaError with what Kafka answers in each case; HeldError when it has to wait for the backlog, and
         Unmeasured when nobody knows.
         """
@@ -350,24 +359,38 @@ class Partition:
                 "The timestamp is more than message.timestamp.after.max.ms ahead of the gateway's clock.",
                 (at for at, (_, stamp, _) in enumerate(self._skim(batch)) if stamp > newest),
             )
-        base_offset = self.next_offset
+        base_offset = told = self.next_offset
         max_timestamp = header.max_timestamp
+        count = header.count
         if self.plain:
             batch = patch(batch, base_offset, self.leader_epoch)
         else:
             gate = self.gate
             if gate is not None:
                 gate.queue_up(header, first=waited)
-                if not unmeasured:
-                    gate.check(now)
-            if prepared is not None and prepared.rules == self.rules:
+            if prepared is not None and prepared.rules != self.rules:
+                prepared = None
+            left = self._left_of(batch, header, prepared, client) if self.rules.deduplicates else None
+            if left is not None and left.dropped:
+                self._home.metrics.produced_duplicates.value += 1
+                if not left.batch:
+                    self._pass_over(header, now)
+                    return -1
+                batch, prepared = left.batch, None
+                count -= left.dropped
+                told -= left.ahead
+            if gate is not None and not unmeasured:
+                gate.check(now)
+            if prepared is not None:
                 batch = prepared.result()
             elif not self.rules.plain:
                 batch = self.rules.prepare(batch, now, self._home.decompression_limit)
             if gate is not None:
                 gate.take(len(batch), header)
             if self.publish_throttle is not None:
-                self.publish_throttle.spend(header.count, len(batch), self._home.clock.monotonic_ms())
+                self.publish_throttle.spend(count, len(batch), self._home.clock.monotonic_ms())
+            if left is not None:
+                self.producers.names.take(left.named, base_offset, now)
             if self.log_append_time:
                 batch, max_timestamp = patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
             else:
@@ -382,8 +405,27 @@ class Partition:
                 now,
                 now if self.log_append_time else -1,
             )
-        self._enqueue(batch, base_offset + header.count, max_timestamp)
-        return base_offset
+        self._enqueue(batch, base_offset + count, max_timestamp)
+        return told
+
+    def _left_of(self, batch: bytes, header: Header, prepared: Prepared | None, client: str) -> Left | None:
+        """What is left of a batch without its duplicates; None where no message says which it is."""
+        limit = self._home.decompression_limit
+        said = prepared.said if prepared is not None else self.rules.said(batch, limit)
+        if said is None:
+            return None
+        named = named_by(said, client.encode("utf-8", "surrogateescape"))
+        return left_of(self.producers.names, batch, header, named, limit)
+
+    def _pass_over(self, header: Header, now: int) -> None:
+        """All of a batch was taken before: its sequence number goes on in any case."""
+        if header.producer_id < 0:
+            return
+        sequence = header.producer_id, header.producer_epoch, header.base_sequence, header.count
+        self.producers.take(*sequence, max(self.next_offset - 1, 0), now)
+        if not self._batches and not self._rows_only:
+            self._rows_only = True
+            self._home.turn.join(self)
 
     def append_time(self, header: Header, base_offset: int, now: int) -> int:
         """What a log with log-append time says in the answer to a batch just taken, or to a duplicate."""
@@ -403,7 +445,8 @@ class Partition:
         if not self._batches:
             self._base = self.next_offset
             self._max_timestamp = max_timestamp
-            turn.join(self)
+            if not self._rows_only:
+                turn.join(self)
         elif max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
         self._batches.append(batch)
@@ -433,8 +476,15 @@ class Partition:
         """One append for all that the turn brought, and what is remembered of its producers."""
         batches, base, end, size = self._batches, self._base, self.next_offset, self._size
         if not batches:
-            # retired since
+            # retired since, if nothing is to be said of producers
+            if self._rows_only:
+                self._rows_only = False
+                commit.writes += self.producers.flush()
+                self._sent.append((end, 0))
             return
+        self._rows_only = False
+        if self.producers.names and not self.rules.deduplicates:
+            self.producers.names.forget()
         # Append(...) in 60 % of its time
         fields = (self.id, base, end, self._max_timestamp, batches, self.leader_epoch, self._carried)
         commit.writes.append(tuple.__new__(Append, fields))
@@ -468,7 +518,7 @@ class Partition:
         """Nothing may be appended to this object any more: its commit failed, or the topic is gone."""
         self.let_go()
         self.stale = True
-        self._batches, self._size, self._carried = [], 0, False
+        self._batches, self._size, self._carried, self._rows_only = [], 0, False, False
         self.changed()
 
     def let_go(self) -> None:

@@ -12,13 +12,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.errors import KafkaError, RecordError, RecordsRefused
-from gateway.wire import letters, records
+from gateway.wire import letters, records, sequences
 from gateway.wire.batch import BatchError, Header, header, reencode
 from gateway.wire.errors import Error
 from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.config.topic_configs import TopicConfig
+    from gateway.wire.sequences import Said
 
 NAMED_AT_MOST = 10_000
 """Records of a refused batch that are named: looking for all of a million takes seconds, and the answer 30 MB."""
@@ -51,7 +52,15 @@ class Rules(NamedTuple):
             or config.compact
             or config.compression is not None
             or config.timestamp_before_max_ms is not None
+            or config.deduplicate
         )
+
+    @property
+    def deduplicates(self) -> bool:
+        """Whether messages that were taken before are passed over. A retry letter has the headers of its message, each
+        time that it comes.
+        """
+        return self.config.deduplicate and self.retries_of is None
 
     def cost(self, found: Header) -> int:
         """How long it may take, in microseconds, by what the batch says of itself."""
@@ -59,11 +68,17 @@ class Rules(NamedTuple):
         cost = 0
         if self.retries_of is not None:
             cost += found.count * _LETTER_US
+        if self.deduplicates:
+            cost += found.count * _LOOK_US
         if config.compact or (config.timestamp_before_max_ms is not None and not config.log_append_time):
             cost += found.count * _LOOK_US
         if cost or (config.compression is not None and found.codec != config.compression):
             cost += found.size // _BYTES_A_US
         return cost
+
+    def said(self, batch: bytes, limit: int) -> list[Said | None] | None:
+        """What its messages say of who sent them and which they are, if that matters. Raises BatchError."""
+        return sequences.said(batch, limit) if self.deduplicates else None
 
     @step(after="retry.completed")
     def _completed(self, batch: bytes, real_topic: str, subscription: str, limit: int) -> bytes:
@@ -100,14 +115,16 @@ class Rules(NamedTuple):
 class Prepared:
     """A batch that was prepared by the rules of its time, or refused by them."""
 
-    __slots__ = ("_batch", "_problem", "rules")
+    __slots__ = ("_batch", "_problem", "rules", "said")
 
     def __init__(self, rules: Rules, batch: bytes, now: int, limit: int) -> None:
         """Prepares it: may take long."""
         self.rules = rules
         self._batch = b""
         self._problem: KafkaError | BatchError | None = None
+        self.said: list[Said | None] | None = None
         try:
+            self.said = rules.said(batch, limit)
             self._batch = rules.prepare(batch, now, limit)
         except (KafkaError, BatchError) as error:
             self._problem = error

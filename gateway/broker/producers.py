@@ -23,6 +23,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
+from gateway.broker import producer_names
+from gateway.broker.producer_names import ProducerNames
 from store.api import Delete, Family, Put, Write
 
 KEPT = 5
@@ -68,13 +70,18 @@ def advance(sequence: int, count: int) -> int:
 class ProducerTable:
     """The producers of one partition."""
 
-    __slots__ = ("_dirty", "partition", "producers")
+    __slots__ = ("_dirty", "names", "partition", "producers")
 
     def __init__(self, partition: int, rows: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self.partition = partition
         self.producers: dict[int, Producer] = {}
         self._dirty: set[int] = set()
+        self.names = ProducerNames(partition)
+        """producers that say their names, where a topic has deduplication"""
         for key, value in rows:
+            if producer_names.is_named(key):
+                self.names.load(key, value)
+                continue
             _, producer_id = _KEY.unpack(key)
             self.producers[producer_id] = _decode(value)
 
@@ -142,7 +149,7 @@ class ProducerTable:
             if producer_id in self.producers
         ]
         self._dirty.clear()
-        return writes
+        return writes + self.names.flush()
 
     def expire(self, before: int) -> list[Write]:
         """Forget producers that wrote nothing since `before` (ms since 1970; producer.id.expiration.ms)."""
@@ -153,7 +160,10 @@ class ProducerTable:
         ]
         for producer_id in old:
             del self.producers[producer_id]
-        return [Delete(Family.DEDUP, _KEY.pack(self.partition, producer_id)) for producer_id in old]
+        writes: list[Write] = [
+            Delete(Family.DEDUP, _KEY.pack(self.partition, producer_id)) for producer_id in old
+        ]
+        return writes + self.names.expire(before)
 
     def __iter__(self) -> Iterator[tuple[int, Producer]]:
         return iter(self.producers.items())
@@ -166,11 +176,15 @@ def prefix(partition: int) -> bytes:
 
 def expired(key: bytes, value: bytes, before: int) -> list[Write]:
     """The deletion of a row whose producer wrote nothing since `before` (ms), for partitions that are not in use."""
+    if producer_names.is_named(key):
+        return [Delete(Family.DEDUP, key)] if producer_names.expired(value, before) else []
     return [Delete(Family.DEDUP, key)] if _decode(value).updated_at < before else []
 
 
 def without(value: bytes, first: int, last: int) -> bytes | None:
     """A row without its batches from offset `first` to below `last`; None when nothing is left of it."""
+    if value[0] == producer_names.VERSION:
+        return producer_names.without(value, first, last)
     producer = _decode(value)
     producer.batches = [batch for batch in producer.batches if not first <= batch[2] < last]
     return _encode(producer) if producer.batches else None

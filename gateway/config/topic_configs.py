@@ -26,6 +26,7 @@ from gateway.config.table import SETTINGS
 from gateway.config.topic_table import TOPIC_CONFIGS, Row
 from semantics.backlog_quota import Action, Quota
 from semantics.policies import (
+    DEDUPLICATION,
     DISPATCH_RATE,
     MAX_PRODUCERS,
     PUBLISH_RATE,
@@ -85,6 +86,8 @@ class TopicConfig(NamedTuple):
     # readers are led past damaged batches
     skip_corrupt: bool
     quota: Quota
+    # messages that were taken before are passed over
+    deduplicate: bool
     # producers of a partition; 0 is no limit
     max_producers: int
     # of a partition
@@ -242,6 +245,7 @@ def effective(
         min_insync_replicas=integer("min.insync.replicas"),
         skip_corrupt=text("corrupt.message.policy") == "skip",
         quota=_quota(configs, settings, namespace),
+        deduplicate=bool(number_in_force(DEDUPLICATION, configs, settings, namespace)),
         max_producers=number_in_force(MAX_PRODUCERS, configs, settings, namespace),
         publish_rate=rate_in_force(PUBLISH_RATE, configs, settings, namespace),
         dispatch_rate=rate_in_force(DISPATCH_RATE, configs, settings, namespace),

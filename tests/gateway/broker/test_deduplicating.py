@@ -1,0 +1,209 @@
+"""Deduplication at work: what is sent again is stored once, across crashes, and nothing else is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.broker.partition import Partition
+from gateway.wire import records
+from gateway.wire.batch import admit
+from semantics.names import DEFAULT
+from tests.gateway.broker.subscriptions.world import World, run
+
+ON: Mapping[str, str] = {"pulsar.deduplication": "true"}
+
+
+def batch(*numbers: int, name: str | None = "p", **options: Any) -> bytes:
+    """A message of each number, which is its sequence id and its value; below 0 it has none."""
+    return records.build_batch(
+        [
+            records.Record(
+                at,
+                1000,
+                None,
+                b"%d" % number,
+                [
+                    *([("pulsar-sequence-id", b"%d" % number)] if number >= 0 else []),
+                    *([("pulsar-producer-name", name.encode())] if name else []),
+                ],
+            )
+            for at, number in enumerate(numbers)
+        ],
+        **options,
+    )
+
+
+def partition_of(world: World, topic: str = "t") -> Partition:
+    found = world.broker.catalog.get(topic)
+    assert found is not None
+    return world.broker.partition(found, 0)
+
+
+async def send(world: World, data: bytes, topic: str = "t", client: str = "c") -> int:
+    partition = partition_of(world, topic)
+    base = partition.append(data, admit(data), world.clock.wall_ms(), client=client)
+    assert await world.settled() is None
+    return base
+
+
+async def values(world: World, topic: str = "t") -> list[int]:
+    return [int(each.value or b"-1") for each in await world.read(topic)]
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+@pytest.mark.parametrize("level", ["topic", "namespace", "broker"])
+def test_what_is_sent_again_is_stored_once(folder: Path | None, level: str, codec: int) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        broker = world.broker
+        if level == "topic":
+            await broker.topics.configure("t", lambda old: dict(ON))
+        elif level == "namespace":
+            await broker.tenancy.change(DEFAULT, partial(msgspec.structs.replace, policies=dict(ON)))
+        else:
+            await broker.broker_configs.alter("", lambda old: {"brokerDeduplicationEnabled": "true"})
+        assert await send(world, batch(0, 1, 2, codec=codec)) == 0
+        assert await send(world, batch(0, 1, 2, codec=codec)) == -1
+        await world.crash()
+        assert await send(world, batch(2, codec=codec)) == -1
+        # it begins again before where it was: the new ones have the offsets that their client computes
+        assert await send(world, batch(1, 2, 3, 4, codec=codec)) == 1
+        assert await send(world, batch(5, codec=codec)) == 5
+        assert await values(world) == [0, 1, 2, 3, 4, 5]
+        assert partition_of(world).high_watermark == 6
+        assert world.broker.metrics.produced_duplicates.value == 2
+
+    run(test, folder)
+
+
+def test_each_producer_has_its_own_numbers_and_who_says_none_is_its_client() -> None:
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true")
+        await send(world, batch(7))
+        await send(world, batch(7, name="q"))
+        await send(world, batch(7, name=None))
+        await send(world, batch(7, name=None, codec=1), client="d")
+        assert await send(world, batch(7, name="c")) == -1
+        assert await send(world, batch(6, name=None), client="d") == -1
+        # nobody's are nobody's duplicates, nor is what has no sequence id
+        for _ in range(2):
+            await send(world, batch(7, name=None), client="")
+            await send(world, batch(-1, -1))
+        assert len(await values(world)) == 4 + 2 + 4
+
+    run(test)
+
+
+def test_long_names_are_told_apart() -> None:
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true")
+        for _ in range(2):
+            for end in "ab":
+                await send(world, batch(1, name="n" * 5_000 + end))
+        assert await values(world) == [1, 1]
+
+    run(test)
+
+
+def test_duplicates_within_a_batch_are_left_out_and_headers_stay() -> None:
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true")
+        await send(world, batch(1, -1, 1, 3, 2))
+        found = await world.read("t")
+        assert [each.value for each in found] == [b"1", b"-1", b"3"]
+        assert [each.offset for each in found] == [0, 1, 2]
+        assert dict(found[2].headers) == {"pulsar-sequence-id": b"3", "pulsar-producer-name": b"p"}
+
+    run(test)
+
+
+def test_an_idempotent_producer_goes_on_behind_its_duplicates(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true")
+        await send(world, batch(0, 1))
+        its: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
+        assert await send(world, batch(0, 1, base_sequence=0, **its)) == -1
+        await world.crash()
+        # the sequence number of Kafka's went on though nothing was stored
+        assert await send(world, batch(1, 2, base_sequence=2, **its)) == 1
+        # the same batch again is Kafka's duplicate
+        assert await send(world, batch(1, 2, base_sequence=2, **its)) == 2
+        assert await send(world, batch(3, base_sequence=4, **its)) == 3
+        assert await values(world) == [0, 1, 2, 3]
+
+    run(test, folder)
+
+
+def test_duplicates_and_others_in_one_turn(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true")
+        partition = partition_of(world)
+        its: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
+        now = world.clock.wall_ms()
+        for sequence, numbers in enumerate([(0,), (0,), (1,)]):
+            data = batch(*numbers, base_sequence=sequence, **its)
+            partition.append(data, admit(data), now)
+        await world.settled()
+        for sequence, numbers in enumerate([(0,), (2,)], 3):
+            data = batch(*numbers, base_sequence=sequence, **its)
+            partition.append(data, admit(data), now)
+        await world.settled()
+        assert partition.high_watermark == partition.next_offset == 3
+        await world.crash()
+        assert await values(world) == [0, 1, 2]
+        assert await send(world, batch(3, base_sequence=5, **its)) == 3
+
+    run(test, folder)
+
+
+def test_what_was_taken_while_it_was_off_is_no_duplicate_later(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true")
+        await send(world, batch(5))
+        await world.broker.topics.configure("t", lambda old: {})
+        await world.crash()
+        # nothing was taken meanwhile: what is known still holds
+        await world.broker.topics.configure("t", lambda old: dict(ON))
+        assert await send(world, batch(5)) == -1
+        await world.broker.topics.configure("t", lambda old: {})
+        await world.crash()
+        await send(world, batch(1))
+        await world.crash()
+        await world.broker.topics.configure("t", lambda old: dict(ON))
+        assert await send(world, batch(2)) == 2
+        assert await values(world) == [5, 1, 2]
+
+    run(test, folder)
+
+
+def test_retry_letters_have_the_headers_of_their_message_each_time() -> None:
+    async def test(world: World) -> None:
+        await world.subscribed()
+        await world.topic("t-g-RETRY", pulsar__deduplication="true")
+        for _ in range(2):
+            await send(world, batch(5), "t-g-RETRY")
+        assert await values(world, "t-g-RETRY") == [5, 5]
+
+    run(test)
+
+
+def test_a_failed_commit_leaves_nothing_known() -> None:
+    from tests.gateway.broker.queues.test_lane_waits import failing
+
+    async def test(world: World) -> None:
+        store = await failing(world)
+        await world.topic(pulsar__deduplication="true")
+        store.failing = True
+        data = batch(1)
+        partition_of(world).append(data, admit(data), world.clock.wall_ms())
+        assert await world.settled() is not None
+        store.failing = False
+        assert await send(world, batch(1)) == 0
+
+    run(test)

@@ -1,0 +1,152 @@
+"""Named producers: what a partition takes of them once, and what it knows of them after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.broker import producer_names, producers
+from gateway.broker.producer_names import KEPT, MOST, Named, ProducerNames
+from gateway.broker.producers import ProducerTable
+from store.api import Delete, DeleteRange, Family, Put, Write
+
+A, B = b"a", b"b"
+
+
+def loaded(rows: dict[bytes, bytes]) -> ProducerNames:
+    """What a partition has after a restart."""
+    return ProducerTable(7, sorted(rows.items())).names
+
+
+def apply(rows: dict[bytes, bytes], writes: Iterable[Write]) -> None:
+    """As a store does it."""
+    for each in writes:
+        if isinstance(each, Put):
+            assert each.family is Family.DEDUP
+            rows[each.key] = each.value
+        elif isinstance(each, Delete):
+            rows.pop(each.key, None)
+        else:
+            assert isinstance(each, DeleteRange)
+            for key in [key for key in rows if each.start <= key < each.end]:
+                del rows[key]
+
+
+def test_what_is_not_above_the_highest_is_a_duplicate() -> None:
+    names = ProducerNames(7)
+    first: list[Named | None] = [(A, 0), (B, 5), None, (A, 2)]
+    assert names.duplicates(first) == []
+    names.take(first, 100, 1)
+    assert (names.last(A), names.last(B), names.last(b"c")) == (2, 5, -1)
+    assert names.duplicates([(A, 1), (A, 2), (A, 3), None, (B, 5), (B, 6)]) == [0, 1, 4]
+    # within a batch, too
+    assert names.duplicates([(A, 9), (A, 9), (A, 8), (A, 10)]) == [1, 2]
+    assert names.duplicates([None, None]) == []
+
+
+names_of = st.sampled_from([A, B, b"\xff\xffname", b"x" * 300])
+batch_of = st.lists(st.one_of(st.none(), st.tuples(names_of, st.integers(0, 30))), min_size=1, max_size=6)
+
+
+@given(st.lists(st.tuples(batch_of, st.booleans()), max_size=20))
+def test_a_plain_list_of_all_that_was_taken_says_the_same(
+    batches: list[tuple[list[Named | None], bool]],
+) -> None:
+    names, rows, offset = ProducerNames(7), dict[bytes, bytes](), 0
+    taken: dict[bytes, set[int]] = {}
+    for batch, restart in batches:
+        duplicates = names.duplicates(batch)
+        for at, each in enumerate(batch):
+            if each is None:
+                assert at not in duplicates
+                continue
+            before = taken.setdefault(each[0], set())
+            assert (at in duplicates) == (each[1] <= max(before, default=-1))
+            if at not in duplicates:
+                before.add(each[1])
+        kept = [each for at, each in enumerate(batch) if at not in duplicates]
+        names.take(kept, offset, 1)
+        offset += len(kept)
+        apply(rows, names.flush())
+        if restart:
+            names = loaded(rows)
+
+
+def test_rows_of_names_and_of_ids_lie_side_by_side() -> None:
+    table = ProducerTable(7)
+    # as long as a row of an id would be, were it not for the mark
+    table.names.take([(b"7 chars", 1)], 0, 1)
+    table.take(9, 0, 0, 1, 0, 1)
+    rows: dict[bytes, bytes] = {}
+    apply(rows, table.flush())
+    assert len(rows) == 2
+    again = ProducerTable(7, sorted(rows.items()))
+    assert again.names.last(b"7 chars") == 1
+    assert list(again.producers) == [9]
+    assert table.flush() == []
+
+
+def test_what_is_taken_without_a_look_makes_all_worthless() -> None:
+    names, rows = ProducerNames(7), dict[bytes, bytes]()
+    names.take([(A, 5), (b"\xff" * 256, 1)], 0, 1)
+    apply(rows, names.flush())
+    rows[b"\0\0\0\x08" + b"\xff" * 8 + A] = rows[b"\0\0\0\x07" + b"\xff" * 8 + A]
+    names.forget()
+    assert names.last(A) == -1
+    names.take([(B, 1)], 2, 1)
+    apply(rows, names.flush())
+    assert [key[12:] for key in rows if key[3] == 7] == [B]
+    assert len(rows) == 2, "another partition's stay"
+    assert loaded(rows).last(B) == 1
+
+
+def test_after_a_power_cut_a_producer_stands_where_the_batch_before_ended() -> None:
+    names = ProducerNames(7)
+    for number in range(KEPT + 2):
+        names.take([(A, 10 * number)], 100 + number, 1)
+    (row,) = [each for each in names.flush() if isinstance(each, Put)]
+    kept = producers.without(row.value, 105, 107)
+    assert kept is not None
+    assert loaded({row.key: kept}).last(A) == 40
+    assert producers.without(row.value, 0, 1_000) is None
+    assert producers.without(row.value, 107, 1_000) == row.value
+
+
+def test_those_who_are_silent_are_forgotten() -> None:
+    names, rows = ProducerNames(7), dict[bytes, bytes]()
+    names.take([(A, 1)], 0, 1_000)
+    names.take([(B, 1)], 1, 2_000)
+    assert names.expire(5_000) == [], "what is to be stored stays"
+    apply(rows, names.flush())
+    apply(rows, names.expire(1_001))
+    assert (names.last(A), names.last(B)) == (-1, 1)
+    assert [key[12:] for key in rows] == [B]
+    # of a partition that is not in use
+    ((key, value),) = rows.items()
+    assert producers.expired(key, value, 2_000) == []
+    assert producers.expired(key, value, 2_001) == [Delete(Family.DEDUP, key)]
+
+
+def test_no_more_names_are_kept_than_there_is_memory_for() -> None:
+    names, rows = ProducerNames(7), dict[bytes, bytes]()
+    for number in range(MOST):
+        names.take([(b"%d" % number, 1)], number, 1)
+    # the first has something to say, so the second goes
+    names.take([(b"0", 2)], MOST, 2)
+    apply(rows, names.flush())
+    names.take([(b"new", 1)], MOST + 1, 3)
+    apply(rows, names.flush())
+    assert len(names) == len(rows) == MOST
+    assert (names.last(b"0"), names.last(b"1"), names.last(b"new")) == (2, -1, 1)
+
+
+def test_a_row_of_a_later_release_is_not_guessed_at() -> None:
+    names = ProducerNames(7)
+    names.take([(A, 1)], 0, 1)
+    (row,) = [each for each in names.flush() if isinstance(each, Put)]
+    with pytest.raises(ValueError, match="version 9"):
+        names.load(row.key, b"\x09" + row.value[1:])
+    assert producer_names.is_named(row.key)
