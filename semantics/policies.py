@@ -221,6 +221,42 @@ MAX_PRODUCERS = Policy(
 )
 
 
+SUBSCRIPTION_EXPIRATION = Policy(
+    "pulsar.subscription.expiration.ms",
+    "After how many {} without consumers a Shared or Key_Shared subscription is deleted; 0 is never.",
+    setting="subscriptionExpirationTimeMinutes",
+    levels=NAMESPACES,
+    most=MOST_LONG,
+    unit=60_000,
+    units=("milliseconds", "minutes"),
+)
+INACTIVE_DELETE = Policy(
+    "pulsar.inactive.topics.delete",
+    "Whether a topic is deleted that nobody uses: no producers, no consumers, nothing that retention keeps, and no "
+    "subscriptions.",
+    setting="brokerDeleteInactiveTopicsEnabled",
+    kind=Kind.FLAG,
+    default=False,
+)
+INACTIVE_MODE = Policy(
+    "pulsar.inactive.topics.mode",
+    "What subscriptions of such a topic there may be: none (delete_when_no_subscriptions), or those without a backlog "
+    "(delete_when_subscriptions_caught_up).",
+    setting="brokerDeleteInactiveTopicsMode",
+    kind=Kind.NAME,
+    choices=("delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"),
+    default="delete_when_no_subscriptions",
+)
+INACTIVE_MS = Policy(
+    "pulsar.inactive.topics.ms",
+    "For how many {} nobody has used it then.",
+    setting="brokerDeleteInactiveTopicsMaxInactiveDurationSeconds",
+    least=1,
+    most=MOST_LONG,
+    default=60,
+    unit=1000,
+    units=("milliseconds", "seconds"),
+)
 DEDUPLICATION = Policy(
     "pulsar.deduplication",
     "Whether a message is stored once, however often it is sent: one that says which it is (header pulsar-sequence-id, "
@@ -371,6 +407,10 @@ TABLE = (
     AUTO_TOPIC_TYPE,
     AUTO_TOPIC_PARTITIONS,
     AUTO_SUBSCRIPTIONS,
+    SUBSCRIPTION_EXPIRATION,
+    INACTIVE_DELETE,
+    INACTIVE_MODE,
+    INACTIVE_MS,
 )
 """All of them."""
 

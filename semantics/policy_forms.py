@@ -20,6 +20,9 @@ from semantics.policies import (
     DELAYED_MAX_MS,
     DELAYED_TICK_MS,
     DISPATCH_RATE,
+    INACTIVE_DELETE,
+    INACTIVE_MODE,
+    INACTIVE_MS,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     MAX_PRODUCERS,
@@ -34,6 +37,7 @@ from semantics.policies import (
     RETENTION_BYTES,
     RETENTION_MS,
     SUBSCRIPTION_DISPATCH_RATE,
+    SUBSCRIPTION_EXPIRATION,
     SUBSCRIPTION_TYPES,
     TYPES,
     UNACKED_PER_CONSUMER,
@@ -537,6 +541,47 @@ FORMS = (
         "Whether share groups that come to {each} get their subscriptions made",
         "--disable",
         "Those there are already stay. Consumer groups read a log, and need no subscription.",
+    ),
+    Form(
+        "subscription-expiration-time",
+        "subscriptionExpirationTime",
+        "subscription_expiration_time_minutes",
+        (
+            Field(
+                SUBSCRIPTION_EXPIRATION, "", ("-t", "--time"), "Minutes; 0 is never.",
+                unit=60_000, unit_name="minutes", none="never",
+            ),
+        ),
+        "Delete subscriptions of {} that have had no consumers for so many minutes.",
+        "After how many minutes without consumers subscriptions of {} are deleted",
+        "--time 1440",
+        "It counts from the gateway's start at the earliest. Their retries and dead letters stay where they are.",
+    ),
+    Form(
+        "inactive-topic-policies",
+        "inactiveTopicPolicies",
+        "inactive_topic_policies",
+        (
+            Field(
+                INACTIVE_DELETE, "deleteWhileInactive",
+                ("--enable-delete-while-inactive/--disable-delete-while-inactive", "-e/-d"),
+                "Delete them, or do not.", reads=Reads.FLAG,
+            ),
+            Field(
+                INACTIVE_MS, "maxInactiveDurationSeconds", ("-t", "--max-inactive-duration"),
+                "For how long nobody has used them: 100 (seconds), 30m, 12h, 7d.",
+                reads=Reads.TIME, unit=1000, unit_name="seconds",
+            ),
+            Field(
+                INACTIVE_MODE, "inactiveTopicDeleteMode", ("-m", "--delete-mode"),
+                "delete_when_no_subscriptions or delete_when_subscriptions_caught_up.", reads=Reads.NAME,
+            ),
+        ),
+        "Say whether topics of {} that nobody uses are deleted.",
+        "Whether topics of {} that nobody uses are deleted",
+        "--enable-delete-while-inactive --max-inactive-duration 1d --delete-mode delete_when_no_subscriptions",
+        "Nobody uses a topic that has no producers and no consumers, and of which retention keeps nothing. Consumer "
+        "groups that have committed offsets count as subscriptions.",
     ),
 )  # fmt: skip
 """All that have verbs of their own."""

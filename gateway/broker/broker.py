@@ -27,6 +27,7 @@ from gateway.broker.group_kinds import GroupKinds
 from gateway.broker.groups import Groups
 from gateway.broker.held_back import HeldBack
 from gateway.broker.in_use import InUse
+from gateway.broker.inactive_topics import InactiveTopics
 from gateway.broker.message_ttl import MessageTtl
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
@@ -36,6 +37,7 @@ from gateway.broker.receiving import Receiving
 from gateway.broker.retention import Retention
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
+from gateway.broker.subscription_expiry import SubscriptionExpiry
 from gateway.broker.subscriptions.registry import Subscriptions
 from gateway.broker.tenancy import Tenancy
 from gateway.broker.topics import Topics
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from gateway.broker.held_back import Place
     from gateway.broker.partition import Partition
     from gateway.broker.quota_gate import Gate
+    from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.config.schema import Value
@@ -180,6 +183,23 @@ class Broker:
             subscriptions=self.subscriptions,
             ttl_of=lambda topic: policies.longest_wait(self, self.catalog, topic),
             load_lanes=self.load_lanes,
+        )
+        self.subscription_expiry = SubscriptionExpiry(
+            self,
+            catalog=self.catalog,
+            subscriptions=self.subscriptions,
+            limit_of=lambda topic: policies.unused_subscription(self, self.catalog, topic),
+            delete=self._delete_unused,
+        )
+        self.inactive_topics = InactiveTopics(
+            self,
+            catalog=self.catalog,
+            in_use=self.in_use,
+            subscriptions=self.subscriptions,
+            limit_of=lambda topic: policies.unused_topic(self, self.catalog, topic),
+            when_caught_up=lambda topic: policies.unused_when_caught_up(self, self.catalog, topic),
+            effective=self.effective,
+            delete=self.topics.delete,
         )
         self.backlog_quotas = BacklogQuotas(
             self,
@@ -326,6 +346,16 @@ class Broker:
         partition = runtime.partitions[place[1]] if runtime is not None else None
         if partition is not None and partition.gate is not None:
             await self.measure_backlog(partition, partition.gate)
+
+    async def _delete_unused(self, topic: Topic, row: SubscriptionRow) -> None:
+        """Delete a subscription that nobody has used, with its lanes. Raises KafkaError."""
+        lanes = self.catalog.get(row.queue) if row.queue else None
+        if lanes is None or lanes.queue is None:
+            await self.share_groups.delete_subscriptions(row.group, topic)
+        elif not lanes.queue.pattern:
+            # of a pattern it is one of many, which stand and fall together
+            await self.queues.unsubscribe(lanes)
+            self.share_groups.unsubscribed(row.group, topic)
 
     def load_lanes(self, topic: Topic, group: str) -> None:
         """If lanes serve a group's subscription on a topic: its cursors know from now on what these hold. Raises

@@ -24,6 +24,8 @@ log = logging.getLogger("magnetar.housekeeping")
 SECOND = 1000
 IDLE_MS = 60_000
 """What nobody asked for since the last look leaves memory."""
+UNUSED_MS = 30_000
+"""How late something may be deleted that nobody uses."""
 QUEUES_MS = 10_000
 BURY_MS = 1000
 """After the start: whoever waits to connect comes first."""
@@ -65,6 +67,8 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("time of use", KEEP_MS, lambda: keep_time(broker, broker.clock_watch), first_ms=0),
         Job("retention", interval("log.retention.check.interval.ms"), broker.retention.apply),
         Job("time to live", interval("message.expiry.check.interval.ms"), broker.message_ttl_job.apply),
+        Job("unused subscriptions", UNUSED_MS, broker.subscription_expiry.apply),
+        Job("unused topics", UNUSED_MS, broker.inactive_topics.apply),
         Job("producers", interval("producer.id.expiration.check.interval.ms"), producers.run),
         Job("groups", interval("offsets.retention.check.interval.ms"), sweep.run, first_ms=0),
         Job("queues", QUEUES_MS, broker.queues.keep),

@@ -15,6 +15,9 @@ from semantics.policies import (
     AUTO_TOPIC_PARTITIONS,
     AUTO_TOPIC_TYPE,
     AUTO_TOPICS,
+    INACTIVE_DELETE,
+    INACTIVE_MODE,
+    INACTIVE_MS,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
     MAX_SUBSCRIPTIONS,
@@ -22,6 +25,7 @@ from semantics.policies import (
     MESSAGE_TTL,
     QUOTA_MS,
     QUOTA_MS_ACTION,
+    SUBSCRIPTION_EXPIRATION,
     SUBSCRIPTION_TYPES,
     Found,
     Level,
@@ -87,6 +91,22 @@ def longest_wait(node: Node, catalog: Catalog, topic: Topic) -> int:
         return ttl
     # it is kept to the millisecond, and 0 is for ever
     return min(ttl or age, age) or 1
+
+
+def unused_subscription(node: Node, catalog: Catalog, topic: Topic) -> int:
+    """After how long without consumers subscriptions of a topic are deleted, in ms; 0 is never."""
+    return number(node, catalog, SUBSCRIPTION_EXPIRATION, topic)
+
+
+def unused_topic(node: Node, catalog: Catalog, topic: Topic) -> int:
+    """After how long a topic is deleted that nobody uses, in ms; 0 is never."""
+    deletes = in_force(node, catalog, INACTIVE_DELETE, topic) and not topic.internal
+    return number(node, catalog, INACTIVE_MS, topic) if deletes else 0
+
+
+def unused_when_caught_up(node: Node, catalog: Catalog, topic: Topic) -> bool:
+    """Whether subscriptions without a backlog use no topic."""
+    return in_force(node, catalog, INACTIVE_MODE, topic) == "delete_when_subscriptions_caught_up"
 
 
 class NewTopic(NamedTuple):

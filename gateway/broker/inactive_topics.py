@@ -1,0 +1,147 @@
+"""Topics that nobody uses are deleted: Pulsar's policies of inactive topics.
+
+Nobody uses a topic while it has no producers, no consumers and nothing that retention keeps; and either no
+subscriptions, or none with a backlog (`delete_when_subscriptions_caught_up`). Consumer groups that have committed
+offsets are subscriptions, too. How long that is so is counted by a clock that nobody sets, and from the gateway's start
+at the earliest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.fetch_sessions import Wanted
+from gateway.broker.limited import Limited
+from gateway.broker.pages import Rows, each_page
+from gateway.broker.standing import start_of
+from gateway.coordinators import offsets
+from semantics.subscriptions.rows import RowError
+from store.api import Family, StoreError
+from store.pending import Asking, drive
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.in_use import InUse
+    from gateway.broker.node import Node
+    from gateway.broker.subscriptions.registry import Subscriptions
+    from gateway.config.topic_configs import TopicConfig
+
+log = logging.getLogger("magnetar.topics")
+
+Committed = Mapping[str, Mapping[int, int]]
+"""By topic and partition, the lowest offset that a consumer group has committed."""
+
+
+class InactiveTopics:
+    """A job of housekeeping."""
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        catalog: Catalog,
+        in_use: InUse,
+        subscriptions: Subscriptions,
+        limit_of: Callable[[Topic], int],
+        when_caught_up: Callable[[Topic], bool],
+        effective: Callable[[Topic], TopicConfig],
+        delete: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`limit_of` says for how long a topic may be unused, in ms, 0 for ever; `when_caught_up` whether subscriptions
+        without a backlog do not count.
+        """
+        self._node = node
+        self._limited = Limited(node, catalog, limit_of)
+        self._in_use = in_use
+        self._subscriptions = subscriptions
+        self._when_caught_up = when_caught_up
+        self._effective = effective
+        self._delete = delete
+        # since when each is unused: monotonic ms
+        self._unused: dict[bytes, int] = {}
+
+    async def apply(self) -> None:
+        """Delete those whose time is over."""
+        seen: set[bytes] = set()
+        committed: Committed | None = None
+        async for topic, limit in self._limited.topics():
+            seen.add(topic.topic_id)
+            try:
+                if committed is None:
+                    committed = await self._committed()
+                now = self._node.clock.monotonic_ms()
+                if await self._used(topic, committed.get(topic.name, {})):
+                    self._unused.pop(topic.topic_id, None)
+                elif now - self._unused.setdefault(topic.topic_id, now) >= limit and not self._busy(topic):
+                    await self._delete(topic.name)
+                    log.info(
+                        "a topic was deleted that nobody has used",
+                        extra={"topic": topic.name, "seconds": limit // 1000},
+                    )
+            except (KafkaError, StoreError, RowError, KeyError, ValueError) as error:
+                log.info(
+                    "an inactive topic is looked at later", extra={"topic": topic.name, "reason": str(error)}
+                )
+        self._unused = {topic_id: since for topic_id, since in self._unused.items() if topic_id in seen}
+
+    async def _used(self, topic: Topic, committed: Mapping[int, int]) -> bool:
+        """Raises KafkaError, StoreError, RowError, KeyError."""
+        if self._busy(topic) or self._retained(topic):
+            return True
+        caught_up = self._when_caught_up(topic)
+        if committed and not caught_up:
+            return True
+        store = self._node.store
+        ends = [store.log(partition).end_offset for partition in topic.partitions]
+        if any(offset < ends[index] for index, offset in committed.items() if index < len(ends)):
+            return True
+        async for row in self._subscriptions.each_of_topic(topic.topic_id):
+            if not caught_up or self._subscriptions.configs.consumers(row):
+                return True
+            for index, partition in enumerate(topic.partitions):
+                if start_of(store, self._subscriptions, row, index, partition) < ends[index]:
+                    return True
+        return False
+
+    def _busy(self, topic: Topic) -> bool:
+        """Whether somebody publishes to it, or fetches from it."""
+        runtime = self._in_use.topic(topic.name.encode())
+        partitions = [each for each in runtime.partitions if each is not None] if runtime is not None else []
+        return any(
+            each.publishers or each.coming or any(isinstance(who, Wanted) for who in each.watchers)
+            for each in partitions
+        )
+
+    def _retained(self, topic: Topic) -> bool:
+        """Whether retention keeps something of it."""
+        config = self._effective(topic)
+        now = self._node.clock.wall_ms()
+        for partition in topic.partitions:
+            stored = self._node.store.log(partition)
+            if stored.end_offset == stored.start_offset:
+                continue
+            newest = max(
+                (max(each.max_timestamp, each.created_at) for each in stored.segments()), default=now
+            )
+            if not config.delete or config.retention_ms < 0 or newest + config.retention_ms > now:
+                return True
+        return False
+
+    async def _committed(self) -> Committed:
+        found: dict[str, dict[int, int]] = {}
+
+        def take(rows: Rows) -> Asking[bool]:
+            for key, value in rows:
+                place, row = offsets.place(key), offsets.decode(value)
+                of_topic = found.setdefault(place.topic, {})
+                of_topic[place.partition] = min(of_topic.get(place.partition, row.offset), row.offset)
+            return True
+            yield  # a generator, as `each_page` asks for
+
+        rest = drive(each_page(self._node.store, Family.OFFSET, b"", take))
+        if rest is not None and isinstance(rest, Awaitable):
+            await rest
+        return found
