@@ -9,7 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
-from gateway.admin import backlogs, cluster, lag, policies, subscribing, subscriptions, tenancy, topics
+from gateway.admin import (
+    backlogs,
+    cluster,
+    lag,
+    policies,
+    subscribing,
+    subscriptions,
+    tenancy,
+    topic_properties,
+    topics,
+)
 from gateway.admin.context import Context
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.unserved import verb_name
@@ -76,6 +86,9 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("POST", "topic", "partitions"): topics.grow,
     ("DELETE", "topic", "partitions"): topics.delete_partitioned,
     ("POST", "topic", "createMissedPartitions"): topics.create_missed,
+    ("GET", "topic", "properties"): topic_properties.properties,
+    ("PUT", "topic", "properties"): topic_properties.update,
+    ("DELETE", "topic", "properties"): topic_properties.remove,
     ("GET", "topic", "stats"): topics.topic_stats,
     ("GET", "topic", "partitioned-stats"): topics.partitioned_stats,
     ("GET", "topic", "internalStats"): topics.internal_stats,
@@ -120,20 +133,29 @@ VERBS: dict[tuple[str, str, str], Verb] = {
 BUNDLE = re.compile(r"0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}")
 """A range of hashes, of which a namespace has one here."""
 
-_NO_NAMES = {("brokers", "GET", "internal-configuration"), ("brokers", "GET", "backlog-quota-check")}
+
+def _patterns() -> dict[tuple[str, str, int], list[tuple[list[str], Verb]]]:
+    """The keys that have stars, by method, kind and number of parts; those with fewer stars first."""
+    found: dict[tuple[str, str, int], list[tuple[list[str], Verb]]] = {}
+    for (method, kind, tail), verb in sorted(VERBS.items(), key=lambda each: each[0][2].count("*")):
+        if "*" in tail:
+            parts = tail.split("/")
+            found.setdefault((method, kind, len(parts)), []).append((parts, verb))
+    return found
+
+
+_PATTERNS = _patterns()
 
 
 def verb_of(call: Call) -> Verb:
     """The function that serves a call. Refuses with 501 what Pulsar has and we do not, else with 404."""
     kind, rest = _place(call)
     verb = VERBS.get((call.method, kind, "/".join(rest)))
-    # brokers/internal-configuration is a verb of its own, and no cluster's name
-    if verb is None and rest and (kind, call.method, *rest) not in _NO_NAMES:
-        verb = VERBS.get((call.method, kind, "/".join([*rest[:-1], "*"])))
-    if verb is None and len(rest) == 3 and rest[0] == "property":
-        verb = VERBS.get((call.method, kind, "property/*/*"))
     if verb is not None:
         return verb
+    for parts, verb in _PATTERNS.get((call.method, kind, len(rest)), ()):
+        if all(part in ("*", own) for part, own in zip(parts, rest, strict=True)):
+            return verb
     noun = _KINDS.get(call.path[0]) if kind else None
     shown = "/".join(call.path)[:200]
     if noun is None:

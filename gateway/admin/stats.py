@@ -129,10 +129,16 @@ async def of_partitioned(
     total["publishers"] = publishers.merged(one["publishers"] for one in each.values())
     total["subscriptions"] = await groups.merged(one["subscriptions"] for one in each.values())
     total["deduplicationStatus"] = _deduplication(context.broker, topic)
-    total["metadata"] = {"partitions": len(topic.partitions), "deleted": False}
+    total["metadata"] = metadata(topic)
     total["partitions"] = each if per_partition else {}
     total["magnetar"] = {"kafkaTopic": topic.name, **_extras(context, topic), **_kept_of(context, topic)}
     return total
+
+
+def metadata(topic: Topic) -> Stats:
+    """What is known of a partitioned topic as such."""
+    kept = {"properties": topic.properties} if topic.properties else {}
+    return {"partitions": len(topic.partitions), "deleted": False, **kept}
 
 
 def internal(context: Context, topic: Topic, index: int) -> Stats:

@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.kept_properties import read
 from gateway.admin.policies import of_namespace, said_at_creation
 from gateway.admin.topics import list_topics, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
@@ -109,7 +110,7 @@ async def create(context: Context, call: Call) -> Reply:
     if body.get("replication_clusters"):
         row.clusters = _known_clusters(body["replication_clusters"], "replication_clusters")
     if body.get("properties"):
-        row.properties = _properties(body["properties"])
+        row.properties = read(body["properties"])
     row.policies = said_at_creation(body)
     await context.broker.tenancy.create(_parsed(call), row)
     return DONE
@@ -153,7 +154,7 @@ async def properties(context: Context, call: Call) -> Reply:
 
 async def set_properties(context: Context, call: Call) -> Reply:
     """Those in the body are added to those there are."""
-    said = _properties(call.json())
+    said = read(call.json())
     await _alter_properties(context, call, lambda old: {**old, **said})
     return DONE
 
@@ -238,12 +239,6 @@ def _known_clusters(value: object, what: str) -> list[str]:
     if not found:
         raise RefusedError(412, f"{what} is not empty: {CLUSTER} is the cluster there is.")
     return found
-
-
-def _properties(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise RefusedError(400, 'Properties are an object with texts, such as {"team": "billing"}.')
-    return value
 
 
 def _clusters(kept: list[str] | None) -> list[str]:

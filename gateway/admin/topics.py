@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from gateway.admin import groups, lane_stats, stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
+from gateway.admin.kept_properties import read
 from gateway.broker.loading import load
 from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, check_local
 from store.api import of_partition
@@ -100,6 +101,15 @@ def _find(broker: Broker, name: TopicName) -> Found:
     raise RefusedError(404, f"There is no topic {name}.")
 
 
+def whole_topic(found: Found, what: str) -> Found:
+    """A topic, not one partition of it: `what` belongs to all of them together. Refuses with 412."""
+    if found.index >= 0 and found.topic.partitioned:
+        raise RefusedError(
+            412, f"{what} belong to a topic with all of its partitions: name {found.name.parent}."
+        )
+    return found
+
+
 # -- lists
 
 
@@ -141,14 +151,13 @@ async def list_partitioned(context: Context, call: Call) -> Reply:
 
 
 async def create(context: Context, call: Call) -> Reply:
-    """A plain topic: one partition, no suffix. The body holds properties, which are not kept yet."""
+    """A plain topic: one partition, no suffix. The body holds its properties."""
     broker = context.broker
     name = _new(broker, call)
-    if call.json():
-        raise RefusedError(
-            501, "Properties of topics (--metadata) are not kept yet: create the topic without them."
-        )
-    await broker.create_topic(broker.catalog.namespaces.kafka(name), 1, {}, partitioned=False)
+    kept = read(call.json())
+    await broker.create_topic(
+        broker.catalog.namespaces.kafka(name), 1, {}, partitioned=False, properties=kept
+    )
     return DONE
 
 
@@ -156,14 +165,19 @@ async def create_partitioned(context: Context, call: Call) -> Reply:
     """The body is a number, or an object with `partitions` and `properties`."""
     broker = context.broker
     name = _new(broker, call)
-    await broker.create_topic(broker.catalog.namespaces.kafka(name), _count(call), {}, partitioned=True)
+    count, kept = _count(call), _said_beside(call)
+    await broker.create_topic(
+        broker.catalog.namespaces.kafka(name), count, {}, partitioned=True, properties=kept
+    )
     return DONE
 
 
 async def partitions_of(context: Context, call: Call) -> Reply:
     """0 partitions is Pulsar's way to say plain."""
     found = await found_by(context.broker, call)
-    return json({"partitions": len(found.topic.partitions) if found.index < 0 else 0, "deleted": False})
+    if found.index >= 0:
+        return json({"partitions": 0, "deleted": False})
+    return json(stats.metadata(found.topic))
 
 
 async def grow(context: Context, call: Call) -> Reply:
@@ -261,14 +275,18 @@ def _count(call: Call) -> int:
     """The number of partitions in the body."""
     value = call.json()
     if isinstance(value, dict):
-        if value.get("properties"):
-            raise RefusedError(501, "Properties of topics (--metadata) are not kept yet: leave them out.")
         value = value.get("partitions")
     if isinstance(value, bool) or not isinstance(value, int):
         raise RefusedError(400, "The body is the number of partitions, for example 4.")
     if value < 1:
         raise RefusedError(412, f"A partitioned topic has at least 1 partition, not {value}.")
     return value
+
+
+def _said_beside(call: Call) -> dict[str, str]:
+    """The properties beside the number of partitions."""
+    value = call.json()
+    return read(value.get("properties")) if isinstance(value, dict) else {}
 
 
 # -- stats
@@ -347,7 +365,7 @@ async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
         each[str(found.name.with_partition(index))] = stats.internal(context, found.topic, index)
         if index % 20 == 19:
             await asyncio.sleep(0)
-    return json({"metadata": {"partitions": len(each), "deleted": False}, "partitions": each})
+    return json({"metadata": stats.metadata(found.topic), "partitions": each})
 
 
 def _one(found: Found, other: str, verb: str) -> Found:

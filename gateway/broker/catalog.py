@@ -24,6 +24,7 @@ _NAME = b"t/"
 _ID = b"i/"
 _PLAIN = b"c/"
 _OVER = b"q/"
+_GRANTED = b"g/"
 _NEXT_PARTITION = b"next-partition-id"
 _CACHED = 20_000
 COUNT_PAGES = 100
@@ -63,6 +64,10 @@ class Topic(msgspec.Struct, omit_defaults=True):
     partitioned: bool = True
     # a queue topic: its partitions are lanes, and it has no records of its own
     queue: QueueOf | None = None
+    # what somebody has kept with it
+    properties: dict[str, str] = {}
+    # by role, what it may do; kept until there are users
+    permissions: dict[str, list[str]] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -147,6 +152,16 @@ class Catalog:
         """The queue topics over patterns."""
         skip = len(_OVER)
         found = [self.get(key[skip:].decode()) for key, _ in self._store.scan(Family.CATALOG, _OVER)]
+        return [topic for topic in found if topic is not None]
+
+    def granted(self, prefix: str, start: str = "") -> list[Topic]:
+        """A page of the topics that have permissions of their own, by name, from the name `start` on; whose names begin
+        with `prefix`.
+        """
+        skip = len(_GRANTED)
+        begin = _GRANTED + max(prefix, start).encode()
+        rows = self._store.scan(Family.CATALOG, _GRANTED + prefix.encode(), begin, limit=PAGE)
+        found = [self.get(key[skip:].decode()) for key, _ in rows]
         return [topic for topic in found if topic is not None]
 
     async def every(self, prefix: str = "") -> AsyncIterator[Topic]:
@@ -254,6 +269,12 @@ class Catalog:
             writes.append(self.allocation())
         return writes
 
+    @staticmethod
+    def write_granted(topic: Topic) -> Write:
+        """The row by which a topic with permissions is found, or that it goes."""
+        key = _GRANTED + topic.name.encode()
+        return Put(Family.CATALOG, key, b"") if topic.permissions else Delete(Family.CATALOG, key)
+
     def writes_delete(self, topic: Topic) -> list[Write]:
         writes: list[Write] = [
             Delete(Family.CATALOG, _NAME + topic.name.encode()),
@@ -262,6 +283,8 @@ class Catalog:
         ]
         if topic.queue is not None and topic.queue.pattern:
             writes.append(Delete(Family.CATALOG, _OVER + topic.name.encode()))
+        if topic.permissions:
+            writes.append(Delete(Family.CATALOG, _GRANTED + topic.name.encode()))
         writes.extend([DropLog(partition) for partition in topic.partitions])
         return writes
 

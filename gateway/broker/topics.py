@@ -211,6 +211,7 @@ class Topics:
         *,
         partitioned: bool = True,
         internal: bool = False,
+        properties: dict[str, str] | None = None,
     ) -> Topic:
         """`partitions` -1 takes num.partitions; with `partitioned` False a single one makes a plain topic.
 
@@ -218,6 +219,7 @@ class Topics:
         """
         partitions = self.check_create(name, partitions, configs)
         topic = self._new(name, partitions, configs, internal, partitioned or partitions > 1)
+        topic.properties = properties or {}
         with self._taken(topic):
             theirs = [each(topic) for each in self.come_with]
             more = [write for writes, _ in theirs for write in writes]
@@ -367,6 +369,20 @@ class Topics:
             changed = msgspec.structs.replace(topic, configs=configs)
             await self._write(self._catalog.writes_update(changed), name, changed)
             notice(changed)
+
+    async def keep(self, name: str, change: Callable[[Topic], Topic]) -> None:
+        """Change what is only kept with a topic: its properties, its permissions. Raises KafkaError, and what `change`
+        raises.
+        """
+        async with self.changing(name):
+            before = self.get(name)
+            topic = change(before)
+            if topic == before:
+                return
+            writes = self._catalog.writes_update(topic)
+            if bool(topic.permissions) != bool(before.permissions):
+                writes.append(self._catalog.write_granted(topic))
+            await self._write(writes, name, topic)
 
     @step("trim.asked", "trim.done")
     async def delete_records(self, partition: Partition, offset: int) -> int:

@@ -14,7 +14,7 @@ import sys
 import click
 from click.core import ParameterSource
 
-from gateway.cli import admin_backlogs, admin_policies, admin_subscriptions
+from gateway.cli import admin_backlogs, admin_policies, admin_subscriptions, admin_topic_properties
 from gateway.cli.admin_client import segment
 from gateway.cli.admin_consume import consume
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs, common, pass_options
@@ -67,6 +67,7 @@ def main(ctx: click.Context, url: str, output: str, request_timeout: float) -> N
 
 main.add_command(topics)
 admin_subscriptions.add_to(topics)
+admin_topic_properties.add_to(topics)
 topics.add_command(produce)
 topics.add_command(consume)
 admin_backlogs.add_to(topics, namespaces)

@@ -35,8 +35,6 @@ from tests.gateway.admin.conftest import Admin
         ),
         ("PUT", "/admin/v2/clusters/mars", 501, "`clusters create`"),
         ("GET", "/admin/v2/clusters/mars", 404, "no cluster 'mars'"),
-        ("GET", "/admin/v2/brokers/internal-configuration", 501, "`brokers get-internal-config`"),
-        ("GET", "/admin/v2/brokers/backlog-quota-check", 501, "`brokers backlog-quota-check`"),
         ("POST", "/admin/v2/brokers/shutdown", 501, "`brokers shutdown`"),
         ("GET", "/admin/v2/brokers/standalone/a:1/ownedNamespaces", 501, "`brokers namespaces`"),
         ("POST", "/admin/v2/namespaces/public/default/subscribeRate", 501, "`namespaces set-subscribe-rate`"),

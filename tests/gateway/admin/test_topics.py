@@ -123,8 +123,6 @@ def test_metadata_tells_plain_from_partitioned(serve: Serve) -> None:
         ("PUT", "P/new/partitions", "[" * 100_000, 400, "not JSON"),
         ("PUT", "P/new/partitions", b'"\xff"', 400, "not JSON"),
         ("PUT", "P/new", "nonsense", 400, "not JSON"),
-        ("PUT", "P/new", '{"owner":"me"}', 501, "not kept yet"),
-        ("PUT", "P/new/partitions", '{"partitions":1,"properties":{"a":"b"}}', 501, "not kept yet"),
         ("PUT", "P/orders-partition-9", "{}", 412, "partition's name"),
         ("PUT", "P/new-partition-0/partitions", "2", 412, "partition's name"),
         ("PUT", "P/" + "x" * 250, "{}", 412, "249"),
