@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.admin import permissions
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.kept_properties import read
@@ -90,10 +91,11 @@ async def namespaces(context: Context, call: Call) -> Reply:
 
 async def policies(context: Context, call: Call) -> Reply:
     """Pulsar's Policies, as far as anything of it is kept here."""
-    row = context.broker.tenancy.namespace(_named(context, call))
+    namespace = _named(context, call)
+    row = context.broker.tenancy.namespace(namespace)
     return json(
         {
-            "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
+            "auth_policies": await permissions.of_namespace(context.broker, namespace, row),
             "replication_clusters": _clusters(row.clusters),
             "bundles": _BUNDLES,
             "properties": row.properties,
@@ -104,7 +106,9 @@ async def policies(context: Context, call: Call) -> Reply:
 
 
 async def create(context: Context, call: Call) -> Reply:
-    """The body may be Pulsar's Policies, of which `replication_clusters`, `properties` and what FORMS have are kept."""
+    """The body may be Pulsar's Policies, of which `replication_clusters`, `properties`, `auth_policies` and what FORMS
+    have are kept.
+    """
     body = _object(call)
     row = NamespaceRow()
     if body.get("replication_clusters"):
@@ -112,6 +116,7 @@ async def create(context: Context, call: Call) -> Reply:
     if body.get("properties"):
         row.properties = read(body["properties"])
     row.policies = said_at_creation(body)
+    permissions.said_at_creation(body, row)
     await context.broker.tenancy.create(_parsed(call), row)
     return DONE
 

@@ -42,6 +42,10 @@ class NamespaceRow(msgspec.Struct, omit_defaults=True):
     policies: dict[str, str] = {}
     # its topics are being deleted, and then it goes, too: nothing is made in it any more
     deleted: bool = False
+    # by role, what it may do in all topics; kept until there are users, and so are the next two
+    permissions: dict[str, list[str]] = {}
+    # by subscription, the roles that may use it
+    subscription_permissions: dict[str, list[str]] = {}
 
 
 _tenants = msgspec.msgpack.Decoder(TenantRow)

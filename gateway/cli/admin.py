@@ -14,7 +14,13 @@ import sys
 import click
 from click.core import ParameterSource
 
-from gateway.cli import admin_backlogs, admin_policies, admin_subscriptions, admin_topic_properties
+from gateway.cli import (
+    admin_backlogs,
+    admin_permissions,
+    admin_policies,
+    admin_subscriptions,
+    admin_topic_properties,
+)
 from gateway.cli.admin_client import segment
 from gateway.cli.admin_consume import consume
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs, common, pass_options
@@ -71,6 +77,7 @@ admin_topic_properties.add_to(topics)
 topics.add_command(produce)
 topics.add_command(consume)
 admin_backlogs.add_to(topics, namespaces)
+admin_permissions.add_to(topics, namespaces)
 admin_policies.add_to_topics(topics, "topics")
 admin_policies.add_to_namespaces(namespaces)
 

@@ -1,0 +1,173 @@
+"""Permissions are kept, shown and taken back; nothing checks them yet."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gateway.admin import permissions
+from gateway.broker import catalog
+from gateway.broker.catalog import Catalog
+from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.conftest import Admin
+
+V2 = "/admin/v2"
+EU = f"{V2}/namespaces/shop/eu"
+ORDERS = f"{V2}/persistent/shop/eu/orders"
+
+
+async def made(admin: Admin) -> None:
+    for path in ("tenants/shop", "namespaces/shop/eu", "namespaces/shop/us"):
+        assert (await admin.ask("PUT", f"{V2}/{path}")).status == 204
+    assert (await admin.ask("PUT", f"{ORDERS}/partitions", "2")).status == 204
+
+
+async def write(admin: Admin, method: str, path: str, body: object = None) -> None:
+    answer = await admin.ask(method, path, None if body is None else json.dumps(body))
+    assert (answer.status, answer.body) == (204, b"")
+
+
+def test_of_a_namespace(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await write(admin, "POST", f"{EU}/permissions/ada", ["consume", "produce", "consume"])
+        await write(admin, "POST", f"{EU}/permissions/a%2Fb", ["packages"])
+        kept = {"ada": ["produce", "consume"], "a/b": ["packages"]}
+        assert (await admin.ask("GET", f"{EU}/permissions")).json == kept
+        # a grant replaces what the role had
+        await write(admin, "POST", f"{EU}/permissions/ada", ["sinks"])
+        await write(admin, "DELETE", f"{EU}/permissions/a%2Fb")
+        await write(admin, "DELETE", f"{EU}/permissions/nobody")
+        assert (await admin.ask("GET", f"{EU}/permissions")).json == {"ada": ["sinks"]}
+        assert (await admin.ask("GET", f"{V2}/namespaces/shop/us/permissions")).json == {}
+        # what is durable, not what is in memory
+        rows = Catalog(admin.broker.store).namespaces
+        eu = next(each for each in rows.of_tenant("shop") if each.name == "eu")
+        row = rows.get(eu)
+        assert row is not None
+        assert row.permissions == {"ada": ["sinks"]}
+
+    serve(test)
+
+
+def test_of_subscriptions(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        path = f"{EU}/permissions/subscription"
+        await write(admin, "POST", f"{path}/billing", ["bob", "ada", "bob"])
+        await write(admin, "POST", f"{path}/audit", ["eve"])
+        assert (await admin.ask("GET", path)).json == {"billing": ["ada", "bob"], "audit": ["eve"]}
+        await write(admin, "DELETE", f"{EU}/permissions/billing/bob")
+        await write(admin, "DELETE", f"{EU}/permissions/audit/eve")
+        await write(admin, "DELETE", f"{EU}/permissions/nosuch/eve")
+        assert (await admin.ask("GET", path)).json == {"billing": ["ada"]}
+        # a role of that name is a role of the namespace
+        await write(admin, "POST", f"{EU}/permissions/subscription", ["consume"])
+        assert (await admin.ask("GET", f"{EU}/permissions")).json == {"subscription": ["consume"]}
+
+    serve(test)
+
+
+def test_of_a_topic_beside_those_of_its_namespace(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await write(admin, "POST", f"{EU}/permissions/ada", ["consume"])
+        await write(admin, "POST", f"{ORDERS}/permissions/ada", ["produce"])
+        await write(admin, "POST", f"{ORDERS}/permissions/bob", ["functions"])
+        together = {"ada": ["produce", "consume"], "bob": ["functions"]}
+        for each in (ORDERS, f"{ORDERS}-partition-1"):
+            assert (await admin.ask("GET", f"{each}/permissions")).json == together
+        await write(admin, "DELETE", f"{ORDERS}/permissions/ada")
+        assert (await admin.ask("GET", f"{ORDERS}/permissions")).json == {**together, "ada": ["consume"]}
+        # what the namespace allows is not the topic's to take
+        refused = await admin.ask("DELETE", f"{ORDERS}/permissions/ada")
+        assert refused.status == 412
+        assert "Permissions are not set at the topic level" in refused.json["reason"]
+
+    serve(test)
+
+
+def test_policies_of_the_namespace_show_all(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    # pages of one
+    monkeypatch.setattr(catalog, "PAGE", 1)
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert (await admin.ask("PUT", f"{V2}/persistent/shop/eu/a", "{}")).status == 204
+        await admin.plain("home")
+        await write(admin, "POST", f"{EU}/permissions/ada", ["consume"])
+        await write(admin, "POST", f"{EU}/permissions/subscription/billing", ["ada"])
+        for path in (ORDERS, f"{V2}/persistent/shop/eu/a", f"{V2}/persistent/public/default/home"):
+            await write(admin, "POST", f"{path}/permissions/bob", ["produce"])
+        full, bob = "persistent://shop/eu/", {"bob": ["produce"]}
+
+        async def shown(namespace: str) -> object:
+            return (await admin.ask("GET", f"{V2}/namespaces/{namespace}")).json["auth_policies"]
+
+        assert await shown("shop/eu") == {
+            "namespace_auth": {"ada": ["consume"]},
+            "destination_auth": {f"{full}a": bob, f"{full}orders": bob},
+            "subscription_auth_roles": {"billing": ["ada"]},
+        }
+        await write(admin, "DELETE", f"{ORDERS}/permissions/bob")
+        assert (await admin.ask("DELETE", f"{V2}/persistent/shop/eu/a")).status == 204
+        # a topic of the same name that comes later has none
+        assert (await admin.ask("PUT", f"{V2}/persistent/shop/eu/a", "{}")).status == 204
+        assert admin.broker.catalog.granted("shop.eu.") == []
+        home = await shown("public/default")
+        assert home == {
+            "namespace_auth": {}, "subscription_auth_roles": {},
+            "destination_auth": {"persistent://public/default/home": bob},
+        }  # fmt: skip
+
+    serve(test)
+
+
+def test_a_namespace_is_made_with_them(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        said = {"namespace_auth": {"ada": ["consume"]}, "subscription_auth_roles": {"billing": ["ada"]}}
+        body = {"auth_policies": {**said, "destination_auth": {}}}
+        await write(admin, "PUT", f"{V2}/namespaces/shop/asia", body)
+        shown = (await admin.ask("GET", f"{V2}/namespaces/shop/asia")).json["auth_policies"]
+        assert shown == body["auth_policies"]
+        of_topic = {"auth_policies": {"destination_auth": {"persistent://shop/new/x": {"ada": ["consume"]}}}}
+        refused = await admin.ask("PUT", f"{V2}/namespaces/shop/new", json.dumps(of_topic))
+        assert (refused.status, "has no topics" in refused.json["reason"]) == (412, True)
+        assert (await admin.ask("GET", f"{V2}/namespaces/shop/new")).status == 404
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        (f"{EU}/permissions/ada", ["fly"], 400, "no action 'fly'; there are produce, consume"),
+        (f"{EU}/permissions/ada", "produce", 400, "Actions are a list"),
+        (f"{EU}/permissions/ada", [1], 400, "Actions are a list"),
+        (f"{EU}/permissions/ada", None, 400, "Actions are a list"),
+        (f"{EU}/permissions/ada", [], 412, "Say what the role may do"),
+        (f"{EU}/permissions/subscription/billing", {}, 400, "Roles are a list"),
+        (f"{EU}/permissions/subscription/billing", [""], 400, "Roles are a list"),
+        (f"{EU}/permissions/subscription/billing", [], 412, "Say which roles"),
+        (f"{V2}/namespaces/shop/nosuch/permissions/ada", ["produce"], 404, "no namespace"),
+        (f"{ORDERS}/permissions/ada", ["fly"], 400, "no action 'fly'"),
+        (f"{ORDERS}-partition-0/permissions/ada", ["produce"], 412, "name persistent://shop/eu/orders."),
+        (f"{V2}/persistent/shop/eu/nosuch/permissions/ada", ["produce"], 404, "no topic"),
+    ],
+)
+def test_what_is_refused_is_not_kept(serve: Serve, path: str, body: object, status: int, words: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        answer = await admin.ask("POST", path, None if body is None else json.dumps(body))
+        assert (answer.status, words in answer.json["reason"]) == (status, True), answer.json
+        shown = (await admin.ask("GET", EU)).json["auth_policies"]
+        assert not any(shown.values())
+
+    serve(test)
+
+
+def test_the_actions_are_pulsars() -> None:
+    """Of AuthAction."""
+    assert sorted(permissions.ACTIONS) == ["consume", "functions", "packages", "produce", "sinks", "sources"]
