@@ -30,16 +30,18 @@ def _cluster(call: Call) -> None:
 
 
 async def kafka(context: Context, call: Call) -> Reply:
-    """Where Kafka clients come in: `{"bootstrap": "host:port"}`.
+    """Where Kafka clients come in: `{"bootstrap": "host:port"}`."""
+    host, port = context.broker.endpoints[listener_of(context, call)]
+    return json({"bootstrap": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"})
 
-    Of several listeners the one that is advertised by the host which the caller used for this server.
-    """
-    endpoints = list(context.broker.endpoints.values())
+
+def listener_of(context: Context, call: Call) -> str:
+    """Of several Kafka listeners the one that is advertised by the host which the caller used for this server."""
+    endpoints = context.broker.endpoints
     if not endpoints:
         raise RefusedError(503, "The gateway has no Kafka listener yet.")
     used = call.host.rpartition(":")[0].strip("[]") if ":" in call.host else call.host
-    host, port = next((one for one in endpoints if one[0] == used), endpoints[0])
-    return json({"bootstrap": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"})
+    return next((name for name, (host, _) in endpoints.items() if host == used), next(iter(endpoints)))
 
 
 async def brokers(context: Context, call: Call) -> Reply:

@@ -16,6 +16,11 @@ import msgspec
 
 from gateway.admin.text import Piece
 
+ROOT = "/admin/v2"
+"""Where Pulsar's admin API begins."""
+LOOKUP = "/lookup/v2/topic"
+"""Where topics are looked up."""
+
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
@@ -54,7 +59,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request. `path` holds the segments below `/admin/v2`, each percent-decoded after the split."""
+    """A request. `path` holds the segments below `root`, each percent-decoded after the split."""
 
     method: str
     path: tuple[str, ...]
@@ -64,6 +69,8 @@ class Call:
     host: str = ""
     # the name of the client's program
     agent: str = ""
+    # ROOT, or LOOKUP
+    root: str = ROOT
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A query parameter that says true or false. Refuses what is neither with 400."""

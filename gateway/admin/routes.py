@@ -13,6 +13,7 @@ from gateway.admin import (
     backlogs,
     cluster,
     lag,
+    lookup,
     permissions,
     policies,
     subscribing,
@@ -22,7 +23,7 @@ from gateway.admin import (
     topics,
 )
 from gateway.admin.context import Context
-from gateway.admin.exchange import Call, RefusedError, Reply
+from gateway.admin.exchange import LOOKUP, Call, RefusedError, Reply
 from gateway.admin.unserved import verb_name
 from semantics.names import DOMAINS
 
@@ -129,6 +130,8 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("POST", "subscription", "analyzeBacklog"): subscriptions.analyze,
     ("POST", "subscription", "expireMessages"): backlogs.expire,
     ("POST", "subscription", "expireMessages/*"): backlogs.expire,
+    ("GET", "lookup", ""): lookup.topic,
+    ("GET", "lookup", "bundle"): lookup.bundle,
     # Magnetar's own
     ("GET", "magnetar", "kafka"): cluster.kafka,
     ("GET", "magnetar", "lag"): lag.of_topics,
@@ -167,17 +170,19 @@ def verb_of(call: Call) -> Verb:
         if all(part in ("*", own) for part, own in zip(parts, rest, strict=True)):
             return verb
     noun = _KINDS.get(call.path[0]) if kind else None
-    shown = "/".join(call.path)[:200]
+    shown = "/".join([call.root, *call.path])[:200]
     if noun is None:
-        raise RefusedError(404, f"There is nothing at /admin/v2/{shown}.")
+        raise RefusedError(404, f"There is nothing at {shown}.")
     verb_typed = verb_name(call.method, kind, rest)
     what = f"`{noun} {verb_typed}`" if verb_typed else f"this call of {noun}"
-    raise RefusedError(501, f"Magnetar does not serve {what} yet ({call.method} /admin/v2/{shown}).")
+    raise RefusedError(501, f"Magnetar does not serve {what} yet ({call.method} {shown}).")
 
 
 def _place(call: Call) -> tuple[str, tuple[str, ...]]:
     """What the path names (a topic, a namespace, …) and the segments behind that."""
     path = call.path
+    if call.root == LOOKUP:
+        return lookup.kind_of(path)
     # the kinds below have names of their own, which are no first segments
     if not path or path[0] not in _KINDS:
         return "", ()

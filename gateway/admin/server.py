@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from gateway.acceptor import Acceptor
 from gateway.admin import exchange
 from gateway.admin.context import Context
-from gateway.admin.exchange import Call, RefusedError, Reply
+from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
 from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.refusals import from_kafka_error
@@ -187,11 +187,13 @@ class AdminServer:
         path = request.rel_url.raw_path
         method = "GET" if request.method == "HEAD" else request.method
         check_host(request.headers.get("Host"), self._names)
-        if path.startswith("/admin/v2/") or path == "/admin/v2":
+        root = next((each for each in (ROOT, LOOKUP) if path.startswith(each + "/") or path == each), None)
+        if root is not None:
             check_origin(request.method, request.headers)
             host = request.headers.get("Host", "")
             agent = request.headers.get("User-Agent", "")
-            call = Call(method, _segments(path)[2:], request.query, await _body(request), host, agent)
+            segments = _segments(path)[root.count("/") :]
+            call = Call(method, segments, request.query, await _body(request), host, agent, root)
             return await verb_of(call)(self._context, call)
         if path in _OTHERS:
             if method != "GET":

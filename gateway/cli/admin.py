@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from gateway.cli import (
     admin_backlogs,
+    admin_lookup,
     admin_permissions,
     admin_policies,
     admin_subscriptions,
@@ -74,6 +75,7 @@ def main(ctx: click.Context, url: str, output: str, request_timeout: float) -> N
 main.add_command(topics)
 admin_subscriptions.add_to(topics)
 admin_topic_properties.add_to(topics)
+admin_lookup.add_to(topics)
 topics.add_command(produce)
 topics.add_command(consume)
 admin_backlogs.add_to(topics, namespaces)

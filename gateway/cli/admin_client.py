@@ -53,6 +53,10 @@ class Client:
         """The answer's JSON, or its text. Query parameters are in the names of the REST API."""
         return self.call("GET", path, None, query)
 
+    def look_up(self, path: str) -> Any:
+        """The same of what stands below `/lookup/v2/topic`."""
+        return self.call("GET", path, None, {}, "/lookup/v2/topic/")
+
     def put(self, path: str, body: object = None, **query: str | bool) -> Any:
         return self.call("PUT", path, body, query)
 
@@ -62,11 +66,13 @@ class Client:
     def delete(self, path: str, **query: str | bool) -> Any:
         return self.call("DELETE", path, None, query)
 
-    def call(self, method: str, path: str, body: object, query: dict[str, str | bool]) -> Any:
+    def call(
+        self, method: str, path: str, body: object, query: dict[str, str | bool], root: str = "/admin/v2/"
+    ) -> Any:
         """The answer's JSON or text, or what a write says it did. Raises AdminError with the gateway's reason, or with
         one sentence when no gateway answers.
         """
-        url = self.url.rstrip("/") + "/admin/v2/" + path
+        url = self.url.rstrip("/") + root + path
         if query:
             url += "?" + urlencode({key: _text(value) for key, value in query.items()})
         data = None if body is None and method in ("GET", "DELETE") else json.dumps(body).encode()

@@ -110,16 +110,17 @@ def test_policies_of_the_namespace_show_all(serve: Serve, monkeypatch: pytest.Mo
             "destination_auth": {f"{full}a": bob, f"{full}orders": bob},
             "subscription_auth_roles": {"billing": ["ada"]},
         }
+        home = {
+            "namespace_auth": {}, "subscription_auth_roles": {},
+            "destination_auth": {"persistent://public/default/home": bob},
+        }  # fmt: skip
+        assert await shown("public/default") == home
         await write(admin, "DELETE", f"{ORDERS}/permissions/bob")
         assert (await admin.ask("DELETE", f"{V2}/persistent/shop/eu/a")).status == 204
         # a topic of the same name that comes later has none
         assert (await admin.ask("PUT", f"{V2}/persistent/shop/eu/a", "{}")).status == 204
         assert admin.broker.catalog.granted("shop.eu.") == []
-        home = await shown("public/default")
-        assert home == {
-            "namespace_auth": {}, "subscription_auth_roles": {},
-            "destination_auth": {"persistent://public/default/home": bob},
-        }  # fmt: skip
+        assert await shown("public/default") == home
 
     serve(test)
 

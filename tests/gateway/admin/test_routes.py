@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.admin import routes
-from gateway.admin.exchange import Call
+from gateway.admin.exchange import LOOKUP, ROOT, Call
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
 
@@ -41,7 +41,10 @@ from tests.gateway.admin.conftest import Admin
         ("POST", "/admin/v2/bookies/racks-info/x", 501, "this call of bookies"),
         ("GET", "/admin/v2/schemas/public/default/x/schema", 501, "schemas"),
         ("GET", "/admin/v3/functions/public/default", 501, "functions"),
-        ("GET", "/lookup/v2/topic/persistent/public/default/x", 501, "lookup"),
+        ("GET", "/lookup/v2/destination/persistent/public/default/x", 501, "lookup"),
+        ("GET", "/lookup/v2/topic", 404, "nothing at /lookup/v2/topic."),
+        ("GET", "/lookup/v2/topic/bookies/public/default/x", 404, "nothing at /lookup/v2/topic/bookies"),
+        ("GET", "/admin/v2/lookup/public/default/x", 404, "nothing"),
         ("GET", "/admin/v2/tenants/shop", 404, "no tenant 'shop'"),
         ("GET", "/admin/v2/namespaces/shop", 404, "no tenant 'shop'"),
         ("GET", "/admin/v2/brokers/mars", 404, "no cluster 'mars'"),
@@ -65,11 +68,12 @@ def test_every_route_of_the_table_can_be_reached() -> None:
         "namespace": ("namespaces", "t", "n"), "domain": ("persistent", "t", "n"),
         "topic": ("persistent", "t", "n", "x"), "magnetar": ("magnetar",),
         "subscription": ("persistent", "t", "n", "x", "subscription", "s"),
+        "lookup": ("persistent", "t", "n", "x"),
         "entry": ("persistent", "t", "n", "x", "ledger", "1", "entry", "2"),
     }  # fmt: skip
     for method, kind, tail in routes.VERBS:
         rest = tuple(part for part in tail.replace("*", "anything").split("/") if part)
-        call = Call(method, examples[kind] + rest)
+        call = Call(method, examples[kind] + rest, root=LOOKUP if kind == "lookup" else ROOT)
         assert routes.verb_of(call) is routes.VERBS[method, kind, tail]
 
 
