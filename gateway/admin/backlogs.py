@@ -60,10 +60,10 @@ async def expire(context: Context, call: Call) -> Reply:
 async def expire_all(context: Context, call: Call) -> Reply:
     """The same by age for all subscriptions of a topic. Groups with members stay as they are."""
     broker = context.broker
-    found = _kept(await found_by(broker, call), "expire-messages-all-subscriptions")
+    found = keeping(await found_by(broker, call), "expire-messages-all-subscriptions")
     seconds = _seconds(call.path[-1])
     total = 0
-    async for at in _subscriptions(broker, found, await _readers(broker)):
+    async for at in subscriptions_of(broker, found, await readers_of(broker)):
         try:
             total += await _expire_old(broker, at, seconds)
         except RefusedError as refused:
@@ -80,7 +80,7 @@ def _seconds(text: str) -> int:
 
 
 async def _expire_old(broker: Broker, at: Named, seconds: int) -> int:
-    _kept(at.found, "expire-messages")
+    keeping(at.found, "expire-messages")
     if not at.shared:
         targets: dict[int, int] = {}
         total = 0
@@ -123,7 +123,7 @@ async def _expire_up_to(broker: Broker, at: Named, call: Call) -> int:
     return before - backlog_of(broker, at, partition.index, partition.high_watermark)
 
 
-def _kept(found: Found, verb: str) -> Found:
+def keeping(found: Found, verb: str) -> Found:
     """Refuses a queue topic."""
     if found.topic.queue is not None:
         raise RefusedError(412, f"{found.name} is a queue topic: use {verb} on the topic that it reads.")
@@ -150,7 +150,7 @@ async def id_by_time(context: Context, call: Call) -> Reply:
 
 
 def _of_one(broker: Broker, found: Found, verb: str) -> Partition:
-    return one_partition(broker, _kept(found, verb), verb)
+    return one_partition(broker, keeping(found, verb), verb)
 
 
 def _id_before(partition: Partition, end: int) -> MessageId:
@@ -176,9 +176,9 @@ async def clear_namespace(context: Context, call: Call) -> Reply:
     namespace = namespace_of(broker, *call.path[1:3])
     wanted = call.path[-1] if call.path[-2] == "clearBacklog" else None
     total = 0
-    readers = await _readers(broker)
+    readers = await readers_of(broker)
     async for topic in _topics(broker, namespace):
-        async for at in _subscriptions(broker, _whole(broker, topic), readers):
+        async for at in subscriptions_of(broker, _whole(broker, topic), readers):
             if wanted in (None, at.name):
                 total += await clear(broker, at)
     return done(messages=total)
@@ -188,9 +188,9 @@ async def unsubscribe_namespace(context: Context, call: Call) -> Reply:
     """Delete a subscription of all topics of a namespace that have it. Refused while it has consumers."""
     broker = context.broker
     namespace = namespace_of(broker, *call.path[1:3])
-    readers = await _readers(broker)
+    readers = await readers_of(broker)
     async for topic in _topics(broker, namespace):
-        async for at in _subscriptions(broker, _whole(broker, topic), readers):
+        async for at in subscriptions_of(broker, _whole(broker, topic), readers):
             if at.name == call.path[-1]:
                 await unsubscribe(broker, at, force=False)
     return DONE
@@ -207,7 +207,7 @@ def _whole(broker: Broker, topic: Topic) -> Found:
     return whole(Found(broker.catalog.namespaces.full(topic.name), topic, -1))
 
 
-async def _readers(broker: Broker) -> dict[str, list[str]]:
+async def readers_of(broker: Broker) -> dict[str, list[str]]:
     """Topic -> consumer groups that have committed an offset of it."""
     found: dict[str, list[str]] = {}
     async for view in views(broker):
@@ -216,7 +216,7 @@ async def _readers(broker: Broker) -> dict[str, list[str]]:
     return found
 
 
-async def _subscriptions(
+async def subscriptions_of(
     broker: Broker, found: Found, readers: Mapping[str, list[str]]
 ) -> AsyncIterator[Named]:
     """All of a topic: those with cursors, and its `readers`."""

@@ -21,6 +21,7 @@ from gateway.admin import (
     tenancy,
     topic_properties,
     topics,
+    trimming,
 )
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, Call, RefusedError, Reply
@@ -110,6 +111,8 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "topic", "messageid/*"): backlogs.id_by_time,
     ("PUT", "topic", "backlogSize"): backlogs.size_from,
     ("POST", "topic", "all_subscription/expireMessages/*"): backlogs.expire_all,
+    ("POST", "topic", "trim"): trimming.trim,
+    ("DELETE", "topic", "truncate"): trimming.truncate,
     ("PUT", "topic", "unload"): backlogs.unload,
     ("PUT", "namespace", "unload"): backlogs.unload,
     ("POST", "namespace", "clearBacklog"): backlogs.clear_namespace,

@@ -40,6 +40,7 @@ from semantics.subscriptions import hashing
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.admin.places import Named
+    from gateway.admin.topics import Found
     from gateway.broker.broker import Broker
     from gateway.broker.partition import Partition
 
@@ -123,9 +124,10 @@ async def skip_all(context: Context, call: Call) -> Reply:
     return done(messages=await clear(context.broker, await named_subscription(context.broker, call)))
 
 
-async def clear(broker: Broker, at: Named) -> int:
-    """The same: how many messages that were."""
-    ends = {index: broker.partition(at.found.topic, index).high_watermark for index in indexes_of(at.found)}
+async def clear(broker: Broker, at: Named, ends: dict[int, int] | None = None) -> int:
+    """The same: how many messages that were. `ends` says by partition how far, without it all there is goes."""
+    if ends is None:
+        ends = ends_of(broker, at.found)
     backlog = sum(backlog_of(broker, at, index, end) for index, end in ends.items())
     if not at.shared:
         await commit_offsets(broker, at.found, at.name, ends)
@@ -165,6 +167,11 @@ async def reset(context: Context, call: Call) -> Reply:
         await moved(broker, at, targets, lambda cursor, offset: cursor.seek(offset))
     ends = {index: broker.partition(at.found.topic, index).high_watermark for index in targets}
     return done(messages=sum(backlog_of(broker, at, index, end) for index, end in ends.items()))
+
+
+def ends_of(broker: Broker, found: Found) -> dict[int, int]:
+    """By partition, where the log ends."""
+    return {index: broker.partition(found.topic, index).high_watermark for index in indexes_of(found)}
 
 
 # -- looked at

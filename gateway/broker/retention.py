@@ -129,6 +129,12 @@ class Retention:
         self.kept = {partition: kept for partition, kept in self.kept.items() if partition in there}
         self.delays.keep(there)
 
+    async def trim(self, topic: Topic, index: int | None = None) -> None:
+        """The same of one topic, or of one partition of it, now. A round that is under way may come to it as well: each
+        looks again before it deletes. Raises KafkaError, StoreError, KeyError, IndexError.
+        """
+        await self._topic(topic, set(), index)
+
     def _policy(self, topic: Topic) -> Policy | None:
         """None where nothing is ever taken."""
         config = self._effective(topic)
@@ -138,7 +144,7 @@ class Retention:
             return None
         return Policy(ms, config.retention_bytes, config.retention_ms_set, config.retention_bytes_evict)
 
-    async def _topic(self, topic: Topic, there: set[int]) -> None:
+    async def _topic(self, topic: Topic, there: set[int], only: int | None = None) -> None:
         policy = self._policy(topic)
         if policy is None:
             return
@@ -148,6 +154,8 @@ class Retention:
         now = self._node.clock.wall_ms()
         found: list[tuple[int, list[SegmentInfo]]] = []
         for index, partition in enumerate(topic.partitions):
+            if only not in (None, index):
+                continue
             stored = self._node.store.log(partition)
             segments = stored.segments()
             if decide(segments, policy, stored.end_offset, now).policy > stored.start_offset:

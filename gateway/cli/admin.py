@@ -21,6 +21,7 @@ from gateway.cli import (
     admin_policies,
     admin_subscriptions,
     admin_topic_properties,
+    admin_trimming,
 )
 from gateway.cli.admin_client import segment
 from gateway.cli.admin_consume import consume
@@ -76,6 +77,7 @@ main.add_command(topics)
 admin_subscriptions.add_to(topics)
 admin_topic_properties.add_to(topics)
 admin_lookup.add_to(topics)
+admin_trimming.add_to(topics)
 topics.add_command(produce)
 topics.add_command(consume)
 admin_backlogs.add_to(topics, namespaces)
