@@ -14,6 +14,7 @@ from gateway.admin import (
     cluster,
     lag,
     lookup,
+    namespace_kept,
     permissions,
     policies,
     subscribing,
@@ -85,6 +86,14 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "namespace", "permissions/subscription"): permissions.subscriptions,
     ("POST", "namespace", "permissions/subscription/*"): permissions.grant_subscription,
     ("DELETE", "namespace", "permissions/*/*"): permissions.revoke_subscription,
+    ("GET", "namespace", "allowedClusters"): namespace_kept.allowed_clusters,
+    ("POST", "namespace", "allowedClusters"): namespace_kept.set_allowed_clusters,
+    ("GET", "namespace", "subscriptionAuthMode"): namespace_kept.subscription_auth_mode,
+    ("POST", "namespace", "subscriptionAuthMode"): namespace_kept.set_subscription_auth_mode,
+    ("GET", "namespace", "antiAffinity"): namespace_kept.anti_affinity,
+    ("POST", "namespace", "antiAffinity"): namespace_kept.set_anti_affinity,
+    ("DELETE", "namespace", "antiAffinity"): namespace_kept.delete_anti_affinity,
+    ("GET", "anti-affinity", ""): namespace_kept.anti_affinity_namespaces,
     **policies.VERBS,
     ("GET", "domain", ""): topics.list_topics,
     ("GET", "domain", "partitioned"): topics.list_partitioned,
@@ -201,6 +210,9 @@ def _place(call: Call) -> tuple[str, tuple[str, ...]]:
         return ("topic", path[4:]) if len(path) > 3 else ("", ())
     if first == "namespaces" and len(path) > 1:
         rest = path[3:]
+        if len(path) == 4 and path[2] == "antiAffinity" and ("GET", "namespace", path[3]) not in VERBS:
+            # namespaces/{cluster}/antiAffinity/{group}
+            return "anti-affinity", ()
         if rest and BUNDLE.fullmatch(rest[0]):
             # there is one, and what is asked of it is asked of the namespace
             rest = rest[1:]

@@ -70,7 +70,7 @@ def _said(call: Call, row: TenantRow) -> TenantRow:
     roles = row.admin_roles if body.get("adminRoles") is None else _names(body["adminRoles"], "adminRoles")
     clusters = row.allowed_clusters
     if body.get("allowedClusters") is not None:
-        clusters = _known_clusters(body["allowedClusters"], "allowedClusters")
+        clusters = known_clusters(body["allowedClusters"], "allowedClusters")
     return TenantRow(roles, clusters)
 
 
@@ -99,6 +99,7 @@ async def policies(context: Context, call: Call) -> Reply:
             "replication_clusters": _clusters(row.clusters),
             "bundles": _BUNDLES,
             "properties": row.properties,
+            **in_policies(row),
             **of_namespace(row.policies),
             "deleted": row.deleted,
         }
@@ -112,7 +113,7 @@ async def create(context: Context, call: Call) -> Reply:
     body = _object(call)
     row = NamespaceRow()
     if body.get("replication_clusters"):
-        row.clusters = _known_clusters(body["replication_clusters"], "replication_clusters")
+        row.clusters = known_clusters(body["replication_clusters"], "replication_clusters")
     if body.get("properties"):
         row.properties = read(body["properties"])
     row.policies = said_at_creation(body)
@@ -147,7 +148,7 @@ async def clusters(context: Context, call: Call) -> Reply:
 
 async def set_clusters(context: Context, call: Call) -> Reply:
     """The body is a list of clusters: the one there is, so nothing is copied anywhere."""
-    said = _known_clusters(call.json(), "replication_clusters")
+    said = known_clusters(call.json(), "replication_clusters")
     await _change(context, call, clusters=said)
     return DONE
 
@@ -230,13 +231,26 @@ def _object(call: Call) -> dict[str, object]:
     return body
 
 
+def in_policies(row: NamespaceRow) -> dict[str, object]:
+    """Of what `namespace_kept.py` keeps, what is set: as Pulsar's Policies have it. The anti-affinity group is not in
+    there.
+    """
+    found: dict[str, object] = {}
+    if row.allowed_clusters is not None:
+        found["allowed_clusters"] = row.allowed_clusters
+    if row.subscription_auth_mode != NamespaceRow().subscription_auth_mode:
+        found["subscription_auth_mode"] = row.subscription_auth_mode
+    return found
+
+
 def _names(value: object, what: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise RefusedError(400, f'{what} is a list of names, such as ["{CLUSTER}"].')
     return sorted(set(value))
 
 
-def _known_clusters(value: object, what: str) -> list[str]:
+def known_clusters(value: object, what: str) -> list[str]:
+    """A list of clusters that there are. Refuses others, and none, with 412; what is no list with 400."""
     found = _names(value, what)
     others = [each for each in found if each != CLUSTER]
     if others:

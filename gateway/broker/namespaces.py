@@ -42,10 +42,16 @@ class NamespaceRow(msgspec.Struct, omit_defaults=True):
     policies: dict[str, str] = {}
     # its topics are being deleted, and then it goes, too: nothing is made in it any more
     deleted: bool = False
-    # by role, what it may do in all topics; kept until there are users, and so are the next two
+    # by role, what it may do in all topics; kept until there are users, as the next two are
     permissions: dict[str, list[str]] = {}
     # by subscription, the roles that may use it
     subscription_permissions: dict[str, list[str]] = {}
+    # whether names of subscriptions begin with the role that uses them, in Pulsar's words
+    subscription_auth_mode: str = "None"
+    # None: all there are
+    allowed_clusters: list[str] | None = None
+    # what its namespaces have in common is to be on different brokers; "" for none
+    anti_affinity_group: str = ""
 
 
 _tenants = msgspec.msgpack.Decoder(TenantRow)

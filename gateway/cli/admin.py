@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from gateway.cli import (
     admin_backlogs,
     admin_lookup,
+    admin_namespace_kept,
     admin_permissions,
     admin_policies,
     admin_subscriptions,
@@ -82,6 +83,7 @@ topics.add_command(produce)
 topics.add_command(consume)
 admin_backlogs.add_to(topics, namespaces)
 admin_permissions.add_to(topics, namespaces)
+admin_namespace_kept.add_to(namespaces)
 admin_policies.add_to_topics(topics, "topics")
 admin_policies.add_to_namespaces(namespaces)
 

@@ -38,7 +38,8 @@ class Answer:
 
 
 _OF_POLICIES = {
-    "auth_policies", "destination_auth", "namespace_auth", "replication_clusters", "subscription_auth_roles",
+    "allowed_clusters", "auth_policies", "destination_auth", "namespace_auth", "replication_clusters",
+    "subscription_auth_mode", "subscription_auth_roles",
     *(form.key for form in ALL), *(form.type for form in QUOTAS),
 }  # fmt: skip
 """What Pulsar's Policies of a namespace write in their own way."""

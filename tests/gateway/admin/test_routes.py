@@ -69,6 +69,7 @@ def test_every_route_of_the_table_can_be_reached() -> None:
         "topic": ("persistent", "t", "n", "x"), "magnetar": ("magnetar",),
         "subscription": ("persistent", "t", "n", "x", "subscription", "s"),
         "lookup": ("persistent", "t", "n", "x"),
+        "anti-affinity": ("namespaces", "standalone", "antiAffinity", "group"),
         "entry": ("persistent", "t", "n", "x", "ledger", "1", "entry", "2"),
     }  # fmt: skip
     for method, kind, tail in routes.VERBS:
