@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 
 from gateway.admin.context import CLUSTER, Context
-from gateway.admin.exchange import Call, RefusedError, Reply, json, text
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json, text
 from store.api import Family, Put, StoreError
 
 HEALTH_SECONDS = 5.0
 """How long a health check may take before it has failed."""
+
+PAGE = 500
+"""Namespaces that are listed before the loop may do something else."""
+BUNDLE = "0x00000000_0xffffffff"
+"""The one bundle of each namespace: all hashes."""
 
 _HEALTH = b"admin/health"
 
@@ -87,16 +92,6 @@ async def ready(context: Context, call: Call) -> Reply:
     return text("ok")
 
 
-async def dynamic_names(context: Context, call: Call) -> Reply:
-    """Settings that this API may change while the broker runs: none (kafka-configs.sh changes some)."""
-    return json([])
-
-
-async def dynamic_values(context: Context, call: Call) -> Reply:
-    """Settings that this API has changed: none."""
-    return json({})
-
-
 async def runtime_configuration(context: Context, call: Call) -> Reply:
     """Every setting as text, and the cluster's name, which clients look for here."""
     settings = {
@@ -105,3 +100,56 @@ async def runtime_configuration(context: Context, call: Call) -> Reply:
         if row.value is not None and not row.sensitive
     }
     return json({"clusterName": CLUSTER, **settings})
+
+
+async def internal_configuration(context: Context, call: Call) -> Reply:
+    """Where metadata is, in the way that Pulsar's standalone writes it. There are no ledgers of BookKeeper to name."""
+    data = context.broker.data
+    url = f"rocksdb://{data.resolve()}" if data is not None else "memory:local"
+    return json({"metadataStoreUrl": url, "configurationMetadataStoreUrl": url})
+
+
+async def backlog_quota_check(context: Context, call: Call) -> Reply:
+    """Each batch that is published is held against its quota: there is no round to begin earlier."""
+    return DONE
+
+
+async def owned_namespaces(context: Context, call: Call) -> Reply:
+    """What a broker serves, each namespace by its one bundle: this one serves all."""
+    _cluster(call)
+    if call.path[2] not in (call.host, context.address):
+        raise RefusedError(
+            404, f"There is no broker {call.path[2][:80]!r}; this one is {call.host or context.address}."
+        )
+    there = context.broker.catalog.namespaces
+    status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+    found: dict[str, dict[str, object]] = {}
+    for tenant in there.tenants():
+        for count, namespace in enumerate(there.of_tenant(tenant), 1):
+            if count % PAGE == 0:
+                await asyncio.sleep(0)
+            found[f"{namespace}/{BUNDLE}"] = status
+    return json(found)
+
+
+async def peers(context: Context, call: Call) -> Reply:
+    """Clusters that may take over: none."""
+    _cluster(call)
+    return json([])
+
+
+async def failure_domains(context: Context, call: Call) -> Reply:
+    """Groups of brokers that fail together: none is named."""
+    _cluster(call)
+    return json({})
+
+
+async def failure_domain(context: Context, call: Call) -> Reply:
+    _cluster(call)
+    raise RefusedError(404, f"There is no failure domain {call.path[3][:80]!r}: none is named.")
+
+
+async def migration(context: Context, call: Call) -> Reply:
+    """Whether clients were sent to another cluster: they are not."""
+    _cluster(call)
+    return json({"migrated": False})

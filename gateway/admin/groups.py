@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import lane_stats, share_stats
@@ -100,11 +100,15 @@ def span_of(store: Store, partition_id: int) -> Span | None:
         return None
 
 
-async def subscriptions(broker: Broker, topic: Topic, spans: dict[int, Span]) -> dict[int, dict[str, Any]]:
-    """Pulsar's stats of the subscriptions on some partitions, by partition and subscription name."""
+async def subscriptions(
+    broker: Broker, topic: Topic, spans: dict[int, Span], among: Sequence[Listed] | None = None
+) -> dict[int, dict[str, Any]]:
+    """Pulsar's stats of the subscriptions on some partitions, by partition and subscription name. Where it is known
+    which consumer groups read the topic, they are `among` these.
+    """
     indexes = list(spans)
     found: dict[int, dict[str, Any]] = await share_stats.of_topic(broker, topic, indexes)
-    for count, listed in enumerate(await listing(broker)):
+    for count, listed in enumerate(await listing(broker) if among is None else among):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
         await load(broker, listed.group_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.admin.cluster import listener_of
+from gateway.admin.cluster import BUNDLE, listener_of
 from gateway.admin.exchange import RefusedError, Reply, json, text
 from gateway.admin.topics import find, named
 from gateway.broker import policies
@@ -17,9 +17,6 @@ from semantics.names import DOMAINS
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call
-
-BUNDLE = "0x00000000_0xffffffff"
-"""The one bundle of each namespace: all hashes."""
 
 
 async def topic(context: Context, call: Call) -> Reply:

@@ -24,9 +24,10 @@ from gateway.cli import (
     admin_topic_properties,
     admin_trimming,
 )
-from gateway.cli.admin_client import segment
+from gateway.cli.admin_brokers import broker_stats, brokers
+from gateway.cli.admin_clusters import clusters
 from gateway.cli.admin_consume import consume
-from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs, common, pass_options
+from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
 from gateway.cli.admin_tenancy import namespaces, tenants
@@ -86,109 +87,11 @@ admin_permissions.add_to(topics, namespaces)
 admin_namespace_kept.add_to(namespaces)
 admin_policies.add_to_topics(topics, "topics")
 admin_policies.add_to_namespaces(namespaces)
-
-
-# -- brokers
-
-
-@main.group(context_settings=HELP)
-def brokers() -> None:
-    """The gateway as a process."""
-
-
-@brokers.command()
-@click.option(
-    "-tv", "--topic-version", help="Taken and ignored: the check writes to the store, not to a topic."
-)
-@common
-@pass_options
-def healthcheck(options: Options, topic_version: str | None) -> None:
-    """Print ok when the gateway takes writes; else say why not and exit with 1."""
-    options.show(options.client().get("brokers/health"))
-
-
-@brokers.command()
-@common
-@pass_options
-def version(options: Options) -> None:
-    """The gateway's version."""
-    options.show(options.client().get("brokers/version"))
-
-
-@brokers.command("list")
-@click.argument("cluster", default="standalone")
-@common
-@pass_options
-def list_brokers(options: Options, cluster: str) -> None:
-    """Admin addresses of the brokers of CLUSTER."""
-    options.show(options.client().get(f"brokers/{segment(cluster)}"), "broker")
-
-
-@brokers.command()
-@common
-@pass_options
-def leader_broker(options: Options) -> None:
-    """The broker that leads the cluster."""
-    options.show(options.client().get("brokers/leaderBroker"))
-
-
-@brokers.command()
-@common
-@pass_options
-def get_runtime_config(options: Options) -> None:
-    """Every setting and its value."""
-    options.show_map(options.client().get("brokers/configuration/runtime"))
-
-
-@brokers.command()
-@common
-@pass_options
-def list_dynamic_config(options: Options) -> None:
-    """Settings that may change while the broker runs: none by this API."""
-    options.show(options.client().get("brokers/configuration"), "setting")
-
-
-@brokers.command()
-@common
-@pass_options
-def get_all_dynamic_config(options: Options) -> None:
-    """Settings that were changed while the broker runs: none by this API."""
-    options.show_map(options.client().get("brokers/configuration/values"))
-
-
-# -- clusters
-
-
-@main.group(context_settings=HELP)
-def clusters() -> None:
-    """The cluster."""
-
-
-@clusters.command("list")
-@click.option("-c", "--current", is_flag=True, help="Mark the cluster that answers with (*).")
-@common
-@pass_options
-def list_clusters(options: Options, current: bool) -> None:
-    """Names of the clusters."""
-    client = options.client()
-    names = client.get("clusters")
-    if current:
-        own = client.get("brokers/configuration/runtime").get("clusterName")
-        names = [f"{name}(*)" if name == own else name for name in names]
-    options.show(names, "cluster")
-
-
-@clusters.command("get")
-@click.argument("cluster", default="standalone")
-@common
-@pass_options
-def get_cluster(options: Options, cluster: str) -> None:
-    """Where CLUSTER is reached."""
-    options.show(options.client().get(f"clusters/{segment(cluster)}"))
-
-
 main.add_command(tenants)
 main.add_command(namespaces)
+main.add_command(brokers)
+main.add_command(broker_stats)
+main.add_command(clusters)
 main.add_command(admin_policies.topic_policies)
 
 

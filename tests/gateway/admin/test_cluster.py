@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
+from gateway.admin import cluster
 from store.api import DiskFull, Outcome, Write
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
@@ -90,8 +92,13 @@ def test_the_cluster_and_its_broker_are_described(serve: Serve) -> None:
         for path, expected in (
             ("clusters/standalone", {"serviceUrl": f"http://{address}"}),
             ("brokers", [address]),
-            ("brokers/configuration", []),
-            ("brokers/configuration/values", {}),
+            ("clusters/standalone/peers", []),
+            ("clusters/standalone/failureDomains", {}),
+            ("clusters/standalone/migrate", {"migrated": False}),
+            (
+                "brokers/internal-configuration",
+                {"metadataStoreUrl": "memory:local", "configurationMetadataStoreUrl": "memory:local"},
+            ),
             # of two listeners the one with the host that the caller knows the gateway by
             ("magnetar/kafka", {"bootstrap": "127.0.0.1:9092"}),
         ):
@@ -99,5 +106,53 @@ def test_the_cluster_and_its_broker_are_described(serve: Serve) -> None:
         assert (await admin.ask("GET", "/admin/v2/brokers/ready")).body == b"ok"
         admin.reasons.append("It is stopping.")
         assert (await admin.ask("GET", "/admin/v2/brokers/ready")).status == 503
+
+    serve(test)
+
+
+def test_what_is_asked_of_another_cluster_or_broker_is_refused(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        for path in ("peers", "failureDomains", "failureDomains/a", "migrate"):
+            refused = await admin.ask("GET", f"/admin/v2/clusters/moon/{path}")
+            assert (refused.status, "no cluster 'moon'" in refused.json["reason"]) == (404, True)
+        refused = await admin.ask("GET", "/admin/v2/clusters/standalone/failureDomains/a")
+        assert (refused.status, "no failure domain 'a'" in refused.json["reason"]) == (404, True)
+        refused = await admin.ask("GET", "/admin/v2/brokers/standalone/moon:1/ownedNamespaces")
+        assert (refused.status, "no broker 'moon:1'" in refused.json["reason"]) == (404, True)
+        assert (await admin.ask("GET", "/admin/v2/brokers/moon/moon:1/ownedNamespaces")).status == 404
+
+    serve(test)
+
+
+def test_a_broker_has_all_namespaces(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "PAGE", 1)
+
+    async def test(admin: Admin) -> None:
+        for path in ("tenants/shop", "namespaces/shop/eu", "namespaces/shop/us"):
+            assert (await admin.ask("PUT", f"/admin/v2/{path}")).status == 204
+        path = "/admin/v2/brokers/standalone/{}/ownedNamespaces"
+        answer = await admin.ask("GET", path.format(admin.server.address))
+        status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+        names = ("public/default", "shop/eu", "shop/us")
+        assert answer.json == {f"{name}/0x00000000_0xffffffff": status for name in names}
+        # by the name that the caller knows it by, as `brokers list` says it
+        assert (await admin.ask("GET", path.format("192.0.2.7:80"), Host="192.0.2.7:80")).status == 200
+
+    serve(test)
+
+
+def test_the_check_of_quotas_is_answered_as_done(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        answer = await admin.ask("GET", "/admin/v2/brokers/backlog-quota-check")
+        assert (answer.status, answer.body) == (204, b"")
+
+    serve(test)
+
+
+def test_where_metadata_is(serve: Serve, tmp_path: Path) -> None:
+    async def test(admin: Admin) -> None:
+        admin.broker.data = tmp_path
+        answer = await admin.ask("GET", "/admin/v2/brokers/internal-configuration")
+        assert answer.json["metadataStoreUrl"] == f"rocksdb://{tmp_path.resolve()}"
 
     serve(test)

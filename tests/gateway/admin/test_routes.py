@@ -36,7 +36,6 @@ from tests.gateway.admin.conftest import Admin
         ("PUT", "/admin/v2/clusters/mars", 501, "`clusters create`"),
         ("GET", "/admin/v2/clusters/mars", 404, "no cluster 'mars'"),
         ("POST", "/admin/v2/brokers/shutdown", 501, "`brokers shutdown`"),
-        ("GET", "/admin/v2/brokers/standalone/a:1/ownedNamespaces", 501, "`brokers namespaces`"),
         ("POST", "/admin/v2/namespaces/public/default/subscribeRate", 501, "`namespaces set-subscribe-rate`"),
         ("POST", "/admin/v2/bookies/racks-info/x", 501, "this call of bookies"),
         ("GET", "/admin/v2/schemas/public/default/x/schema", 501, "schemas"),
@@ -68,7 +67,7 @@ def test_every_route_of_the_table_can_be_reached() -> None:
         "namespace": ("namespaces", "t", "n"), "domain": ("persistent", "t", "n"),
         "topic": ("persistent", "t", "n", "x"), "magnetar": ("magnetar",),
         "subscription": ("persistent", "t", "n", "x", "subscription", "s"),
-        "lookup": ("persistent", "t", "n", "x"),
+        "lookup": ("persistent", "t", "n", "x"), "broker-stats": ("broker-stats",),
         "anti-affinity": ("namespaces", "standalone", "antiAffinity", "group"),
         "entry": ("persistent", "t", "n", "x", "ledger", "1", "entry", "2"),
     }  # fmt: skip

@@ -1,0 +1,66 @@
+"""`broker-stats topics`: the stats of all topics that are in memory, in Pulsar's shape.
+
+That is namespace, then bundle, then domain, then the full name of each plain topic or partition. Topics that nobody has
+used for a minute are rows on the disk, as in Pulsar those are not there that no broker has loaded; `topics stats` tells
+of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from gateway.admin import groups, stats
+from gateway.admin.backlogs import readers_of
+from gateway.admin.cluster import BUNDLE
+from gateway.admin.exchange import Reply, json
+from gateway.broker.errors import KafkaError
+from gateway.broker.loading import load
+from store.api import StoreError, of_partition
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.admin.exchange import Call
+    from gateway.broker.group_kinds import Listed
+    from gateway.broker.partition import TopicRuntime
+
+PAGE = 50
+"""Topics before others get their turn."""
+
+_Topics = dict[str, dict[str, dict[str, dict[str, stats.Stats]]]]
+
+
+async def topics(context: Context, call: Call) -> Reply:
+    """By namespace, bundle, domain and full name."""
+    broker = context.broker
+    listed = {each.group_id: each for each in await groups.listing(broker)}
+    readers = await readers_of(broker)
+    found: _Topics = {}
+    for count, runtime in enumerate(broker.runtimes(), 1):
+        if count % PAGE == 0:
+            await asyncio.sleep(0)
+        among = [listed[group] for group in readers.get(runtime.name, ()) if group in listed]
+        try:
+            await _of_topic(context, runtime, among, found)
+        except (KafkaError, StoreError, KeyError, IndexError):
+            # it has been deleted meanwhile, or cannot be read: others are told all the same
+            continue
+    return json(found)
+
+
+async def _of_topic(context: Context, runtime: TopicRuntime, among: list[Listed], found: _Topics) -> None:
+    broker, topic = context.broker, runtime.topic
+    indexes = [index for index, partition in enumerate(runtime.partitions) if partition is not None]
+    if not indexes:
+        return
+    loading = load(broker.store, [of_partition(topic.partitions[index]) for index in indexes])
+    if loading is not None:
+        await loading
+    spans = {index: stats.span(context, topic, index) for index in indexes}
+    subscriptions = await groups.subscriptions(broker, topic, spans, among)
+    name = broker.catalog.namespaces.full(topic.name)
+    for index in indexes:
+        full = name.with_partition(index) if topic.partitioned else name
+        one = await stats.of_partition(context, topic, index, subscriptions[index])
+        its = found.setdefault(str(name.namespace), {}).setdefault(BUNDLE, {})
+        its.setdefault(name.domain, {})[str(full)] = one
