@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
-from gateway.broker.errors import KafkaError
-from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -68,9 +66,4 @@ async def _alter(broker: Broker, node: str, name: str, value: str | None) -> Non
         left = {key: each for key, each in old.items() if key != name}
         return left if value is None else {**left, name: value}
 
-    try:
-        await broker.broker_configs.alter(node, change)
-    except KafkaError as error:
-        if error.code == Error.INVALID_REQUEST:
-            raise RefusedError(412, error.text or error.code.name) from None
-        raise
+    await broker.broker_configs.alter(node, change)

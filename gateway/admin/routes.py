@@ -28,7 +28,7 @@ from gateway.admin import (
 )
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, Call, RefusedError, Reply
-from gateway.admin.unserved import verb_name
+from gateway.admin.unserved import refused
 from semantics.names import DOMAINS
 
 Verb = Callable[[Context, Call], Awaitable[Reply]]
@@ -198,9 +198,7 @@ def verb_of(call: Call) -> Verb:
     shown = "/".join([call.root, *call.path])[:200]
     if noun is None:
         raise RefusedError(404, f"There is nothing at {shown}.")
-    verb_typed = verb_name(call.method, kind, rest)
-    what = f"`{noun} {verb_typed}`" if verb_typed else f"this call of {noun}"
-    raise RefusedError(501, f"Magnetar does not serve {what} yet ({call.method} {shown}).")
+    raise RefusedError(501, f"{refused(call.method, kind, noun, rest)} ({call.method} {shown})")
 
 
 def _place(call: Call) -> tuple[str, tuple[str, ...]]:

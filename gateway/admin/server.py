@@ -25,6 +25,7 @@ from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.refusals import from_kafka_error
 from gateway.admin.routes import verb_of
 from gateway.admin.scrape import Scrape
+from gateway.admin.unserved import refused_elsewhere
 from gateway.broker.errors import KafkaError
 from gateway.broker.tenancy import TenancyError
 from gateway.metrics import CONTENT_TYPE
@@ -206,8 +207,8 @@ class AdminServer:
             if reason is not None:
                 raise RefusedError(503, reason)
             return exchange.text("ok")
-        if path.startswith(("/admin/", "/lookup/")):
-            raise RefusedError(501, f"Magnetar does not serve this yet: {method[:20]} {path[:200]}.")
+        if (why := refused_elsewhere(path)) is not None:
+            raise RefusedError(501, f"{why} ({method[:20]} {path[:200]})")
         raise RefusedError(
             404, f"There is nothing at {path[:200]}. Try /admin/v2/clusters, /metrics or /health/live."
         )

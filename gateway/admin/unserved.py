@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gateway.not_served import FIRST_API, said, sentence
+
 _VERBS: dict[tuple[str, str], dict[str, str]] = {
-    ("brokers", "GET"): {
-        "internal-configuration": "get-internal-config",
-        "backlog-quota-check": "backlog-quota-check",
-        "*/*/ownedNamespaces": "namespaces",
-    },
-    ("brokers", "POST"): {"configuration/*/*": "update-dynamic-config", "shutdown": "shutdown"},
-    ("brokers", "DELETE"): {"configuration/*": "delete-dynamic-config"},
-    ("clusters", "GET"): {
-        "*/peers": "get-peer-clusters",
-        "*/migrate": "get-cluster-migration",
-        "*/failureDomains": "list-failure-domains",
-        "*/failureDomains/*": "get-failure-domain",
+    ("brokers", "POST"): {"shutdown": "shutdown"},
+    ("broker-stats", "GET"): {
+        "metrics": "monitoring-metrics",
+        "mbeans": "mbeans",
+        "load-report": "load-report",
+        "allocator-stats/*": "allocator-stats",
     },
     ("clusters", "PUT"): {"*": "create"},
     ("clusters", "POST"): {
@@ -27,38 +23,35 @@ _VERBS: dict[tuple[str, str], dict[str, str]] = {
         "*/failureDomains/*": "create-failure-domain",
     },
     ("clusters", "DELETE"): {"*": "delete", "*/failureDomains/*": "delete-failure-domain"},
-    ("namespace", "GET"): {"permissions": "permissions"},
-    ("namespace", "PUT"): {"split": "split-bundle"},
+    ("namespace", "GET"): {
+        "persistence/bookieAffinity": "get-bookie-affinity-group",
+        "topicHashPositions": "get-topic-positions",
+    },
+    ("namespace", "PUT"): {"split": "split-bundle", "clearOffloadDeletionLag": "clear-offload-deletion-lag"},
     ("namespace", "POST"): {
-        "permissions/*": "grant-permission",
-        "permissions/subscription/*": "grant-subscription-permission",
+        "migration": "update-migration-state",
+        "persistence/bookieAffinity": "set-bookie-affinity-group",
     },
-    ("namespace", "DELETE"): {
-        "permissions/*": "revoke-permission",
-        "permissions/*/*": "revoke-subscription-permission",
-    },
+    ("namespace", "DELETE"): {"persistence/bookieAffinity": "delete-bookie-affinity-group"},
     ("topic", "GET"): {
         "offload": "offload-status",
-        "permissions": "permissions",
         "replication": "get-replication-clusters",
+        "shadowSource": "get-shadow-source",
+        "shadowTopics": "get-shadow-topics",
     },
     ("topic", "PUT"): {
         "compaction": "compact",
         "offload": "offload",
-        "properties": "update-properties",
         "shadowTopics": "set-shadow-topics",
     },
     ("topic", "POST"): {
-        "permissions/*": "grant-permission",
         "replication": "set-replication-clusters",
         "terminate": "terminate",
         "terminate/partitions": "partitioned-terminate",
-        "trim": "trim-topic",
     },
     ("topic", "DELETE"): {
-        "permissions/*": "revoke-permission",
         "replication": "remove-replication-clusters",
-        "truncate": "truncate",
+        "shadowTopics": "remove-shadow-topics",
     },
     ("subscription", "GET"): {
         "replicatedSubscriptionStatus": "get-replicated-subscription-status",
@@ -71,11 +64,25 @@ _VERBS: dict[tuple[str, str], dict[str, str]] = {
 
 _POLICIES = {
     "backlogQuotaMap": "backlog-quotas",
+    "entryFilters": "entry-filters",
+    "isAllowAutoUpdateSchema": "is-allow-auto-update-schema",
+    "resourcegroup": "resource-group",
     "maxUnackedMessagesOnConsumer": "max-unacked-messages-per-consumer",
     "maxUnackedMessagesOnSubscription": "max-unacked-messages-per-subscription",
     "schemaValidationEnforced": "schema-validation-enforce",
 }
 """Policies that the command line calls differently than the path."""
+
+_ELSEWHERE = {
+    "functions": "functions",
+    "packages": "packages",
+    "sink": "sinks",
+    "sinks": "sinks",
+    "source": "sources",
+    "sources": "sources",
+    "transactions": "transactions",
+}
+"""First segments below /admin/v3, and their nouns."""
 
 _PREFIXES = {"GET": "get", "POST": "set", "PUT": "set", "DELETE": "remove"}
 
@@ -96,6 +103,30 @@ def verb_name(method: str, kind: str, rest: Sequence[str]) -> str | None:
     if not re.fullmatch(r"[a-zA-Z]{2,60}", rest[0]):
         return None
     return f"{_PREFIXES[method]}-{_POLICIES.get(rest[0]) or _kebab(rest[0])}"
+
+
+def refused(method: str, kind: str, noun: str, rest: Sequence[str]) -> str:
+    """Why a call below /admin/v2 is refused that names something of Pulsar's."""
+    if kind == "clusters" and rest[1:2] and rest[1] == "namespaceIsolationPolicies":
+        noun = "ns-isolation-policy"
+    verb = verb_name(method, kind, rest) or ""
+    what = f"`{noun} {verb}`" if verb else f"this call of {noun}"
+    return sentence(noun, verb) or f"Magnetar does not serve {what} yet."
+
+
+def refused_elsewhere(path: str) -> str | None:
+    """The same of a path that is not below /admin/v2; None for what Pulsar does not have there."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "proxy-stats":
+        return sentence("proxy-stats")
+    if parts[0] == "lookup":
+        return "Magnetar looks topics up at /lookup/v2/topic only."
+    if parts[0] != "admin":
+        return None
+    if parts[1:2] == ["v3"]:
+        noun = _ELSEWHERE.get(parts[2]) if len(parts) > 2 else None
+        return sentence(noun) if noun else "Magnetar serves nothing of /admin/v3."
+    return said("/".join(["", *parts[:2]])[:80], FIRST_API)
 
 
 def _kebab(name: str) -> str:

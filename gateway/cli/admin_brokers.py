@@ -7,10 +7,10 @@ import json
 import click
 
 from gateway.cli.admin_client import segment
-from gateway.cli.admin_options import HELP, Options, common, pass_options
+from gateway.cli.admin_options import HELP, Noun, Options, common, pass_options
 
 
-@click.group(context_settings=HELP)
+@click.group(cls=Noun, context_settings=HELP)
 def brokers() -> None:
     """The gateway as a process."""
 
@@ -136,7 +136,7 @@ def delete_dynamic_config(options: Options, config: str) -> None:
 # -- stats
 
 
-@click.group("broker-stats", context_settings=HELP)
+@click.group("broker-stats", cls=Noun, context_settings=HELP)
 def broker_stats() -> None:
     """What the gateway counts. For Prometheus it is at /metrics."""
 

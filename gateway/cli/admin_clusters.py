@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from gateway.cli.admin_client import segment
-from gateway.cli.admin_options import HELP, Options, common, pass_options
+from gateway.cli.admin_options import HELP, Noun, Options, common, pass_options
 
 _cluster = click.argument("cluster", default="standalone")
 
 
-@click.group(context_settings=HELP)
+@click.group(cls=Noun, context_settings=HELP)
 def clusters() -> None:
     """The cluster."""
 

@@ -14,6 +14,7 @@ import click
 from gateway.cli.admin_client import AdminError, Client, Misused
 from gateway.cli.admin_output import FORMS, plain_map, render
 from gateway.cli.interruptible import Interruptible
+from gateway.not_served import sentence
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -79,8 +80,33 @@ def common(command: F) -> F:
     )(command)
 
 
+def _refuse(noun: str, verb: str = "") -> None:
+    """Raises AdminError for what is known not to be served."""
+    why = sentence(noun, verb)
+    if why is not None:
+        raise AdminError(why)
+
+
+class Noun(click.Group):
+    """A noun with verbs. Those that pulsar-admin has and nobody serves are refused with the reason."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not ctx.resilient_parsing and args[0] not in self.commands:
+            _refuse(self.name or "", args[0])
+        return super().resolve_command(ctx, args)
+
+
 class Verbs(Interruptible):
-    """A noun. Its verbs take the common flags. A failed call is told on stderr with exit code 1, a wrong use with 2."""
+    """All nouns. Verbs take the common flags. A failed call is told on stderr with exit code 1, a wrong use with 2."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not ctx.resilient_parsing and args[0] not in self.commands:
+            _refuse(*[each for each in args[:2] if not each.startswith("-")])
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -9,7 +9,7 @@ import click
 
 from gateway.cli import admin_backlog_quota
 from gateway.cli.admin_client import namespace_path, topic_path
-from gateway.cli.admin_options import HELP, Options, common, pass_options
+from gateway.cli.admin_options import HELP, Noun, Options, common, pass_options
 from gateway.cli.admin_output import columns
 from gateway.cli.policy_values import read
 from semantics.policies import Kind, Level
@@ -143,7 +143,7 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
         group.command(f"{name}-{verb}", epilog=epilog, help=run.__doc__)(command)
 
 
-@click.group("topicPolicies", context_settings=HELP)
+@click.group("topicPolicies", cls=Noun, context_settings=HELP)
 def topic_policies() -> None:
     """Policies of one topic, which go before those of its namespace."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gateway.cli.admin_client import namespace_path, pair, pairs, segment
-from gateway.cli.admin_options import HELP, Options, common, pass_options
+from gateway.cli.admin_options import HELP, Noun, Options, common, pass_options
 
 tenant_argument = click.argument("tenant")
 namespace_argument = click.argument("namespace")
@@ -19,7 +19,7 @@ def _list(text: str | None) -> list[str] | None:
 # -- tenants
 
 
-@click.group(context_settings=HELP)
+@click.group(cls=Noun, context_settings=HELP)
 def tenants() -> None:
     """Tenants: what namespaces belong to."""
 
@@ -93,7 +93,7 @@ def delete_tenant(options: Options, tenant: str, force: bool) -> None:
 # -- namespaces
 
 
-@click.group(context_settings=HELP)
+@click.group(cls=Noun, context_settings=HELP)
 def namespaces() -> None:
     """Namespaces: what topics are in. Kafka clients call topics of public/default by their bare names, and those of
     others tenant.namespace.topic.

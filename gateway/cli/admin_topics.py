@@ -11,14 +11,14 @@ import click
 
 from gateway.cli import admin_lag
 from gateway.cli.admin_client import Client, Misused, namespace_path, pairs, topic_path
-from gateway.cli.admin_options import HELP, Options, common, counted, pass_options
+from gateway.cli.admin_options import HELP, Noun, Options, common, counted, pass_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 topic_argument = click.argument("topic", metavar="TOPIC")
 
 
-@click.group(context_settings=HELP)
+@click.group(cls=Noun, context_settings=HELP)
 def topics() -> None:
     """Topics and their subscriptions: make, list, measure, look into and delete them."""
 

@@ -14,7 +14,8 @@ from gateway.admin.unserved import verb_name
         ("POST", "topic", "terminate", "terminate"),
         ("POST", "topic", "terminate/partitions", "partitioned-terminate"),
         ("GET", "subscription", "replicatedSubscriptionStatus", "get-replicated-subscription-status"),
-        ("POST", "namespace", "permissions/subscription/billing", "grant-subscription-permission"),
+        ("GET", "namespace", "persistence/bookieAffinity", "get-bookie-affinity-group"),
+        ("GET", "broker-stats", "allocator-stats/default", "allocator-stats"),
         ("PUT", "clusters", "mars", "create"),
         ("POST", "clusters", "mars/failureDomains/a", "create-failure-domain"),
         # policies, whose verbs follow from their paths

@@ -1,0 +1,253 @@
+"""What pulsar-admin has and Magnetar has not: what it would do, why it is not here, and what to use instead.
+
+Rows of text, so that a refusal by HTTP, `magnetar-admin` and the documentation say the same. It imports nothing: the
+command line starts with it. What is served has no row here; a verb without a row is refused in general words.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Reason(NamedTuple):
+    """Three pieces of a refusal."""
+
+    does: str
+    """What it would do: goes on after "it would"."""
+    why: str
+    """Why Magnetar has not got it, as a sentence."""
+    instead: str = ""
+    """What to use, as a sentence; empty where there is nothing."""
+
+
+_FUNCTIONS = Reason(
+    "run code of yours inside the brokers, beside the topics",
+    "Magnetar runs no code of its users.",
+    "Run it as a client: a share group of any Kafka client is a pool of workers.",
+)
+_CONNECTORS = Reason(
+    "run a connector inside the brokers",
+    "Magnetar runs no code of its users.",
+    "Run Kafka Connect beside it, which speaks the same protocol.",
+)
+_TRANSACTIONS = Reason(
+    "look into Pulsar's transaction coordinator",
+    "Transactions are not served yet, neither Kafka's nor Pulsar's.",
+    "Idempotent producers are.",
+)
+
+NOUNS: dict[str, Reason] = {
+    "functions": _FUNCTIONS,
+    "functions-worker": _FUNCTIONS,
+    "sources": _CONNECTORS,
+    "source": _CONNECTORS,
+    "sinks": _CONNECTORS,
+    "sink": _CONNECTORS,
+    "packages": Reason(
+        "keep the code of functions and connectors in the cluster",
+        "Magnetar runs no code of its users, so there is none to keep.",
+    ),
+    "schemas": Reason(
+        "keep the schemas of topics, and check who publishes against them",
+        "Magnetar hands records on as they are and does not look into them.",
+        "Run a schema registry beside it, as Kafka's clients expect.",
+    ),
+    "bookies": Reason(
+        "say in which racks the bookies are that keep copies of the data",
+        "There are no bookies: each gateway keeps its data in files of its own.",
+    ),
+    "resourcegroups": Reason(
+        "limit what a group of tenants or namespaces publishes and reads together",
+        "Rates are not shared between namespaces here.",
+        "Set limits of each namespace: `magnetar-admin namespaces --help` lists them.",
+    ),
+    "resource-quotas": Reason(
+        "tell the load balancer how much a bundle of topics is expected to need",
+        "One gateway serves everything, and nothing is balanced by bundles.",
+    ),
+    "ns-isolation-policy": Reason(
+        "have some brokers serve some namespaces only",
+        "One gateway serves all namespaces.",
+        "Run another gateway, with data of its own, for what is to be apart.",
+    ),
+    "proxy-stats": Reason(
+        "tell of the connections that Pulsar's proxy passes on",
+        "There is no proxy: clients connect to the gateway itself.",
+        "Connections are counted in the metrics at /metrics.",
+    ),
+    "transactions": _TRANSACTIONS,
+    "documents": Reason(
+        "write the reference of the command line as a page",
+        "Each command of magnetar-admin explains itself.",
+        "Use --help behind any noun or verb.",
+    ),
+    "persistent": Reason(
+        "do what the noun topics does, under its old name",
+        "The old name is not kept.",
+        "Use `magnetar-admin topics`.",
+    ),
+    "properties": Reason(
+        "do what the noun tenants does, under its old name",
+        "The old name is not kept.",
+        "Use `magnetar-admin tenants`.",
+    ),
+}
+"""Nouns of which no verb is served."""
+
+_ONE_CLUSTER = "There is one cluster, standalone, and nothing is copied to or from another."
+_ONE_BUNDLE = "Each namespace has one bundle, which holds all of its topics: one gateway serves them all."
+_NO_BOOKIES = "There are no bookies: each gateway keeps its data in files of its own."
+_NO_SHADOWS = "A topic here has its own log, and no other topic's."
+_DOMAINS = "Brokers are not spread over failure domains: there is one."
+_METRICS = "What it counts is at /metrics, for Prometheus."
+
+VERBS: dict[str, Reason] = {
+    "brokers shutdown": Reason(
+        "end the process at the other end",
+        "Who reaches the admin port is not asked who he is yet, and whoever runs the gateway would start it again.",
+        "Send SIGTERM to it, or stop its service: it ends what is under way first.",
+    ),
+    "broker-stats monitoring-metrics": Reason(
+        "print the metrics of the broker as JSON, in Pulsar's own form", "That form is not kept.", _METRICS
+    ),
+    "broker-stats mbeans": Reason(
+        "print the MBeans of the broker's Java machine", "The gateway is no Java program.", _METRICS
+    ),
+    "broker-stats load-report": Reason(
+        "tell the load balancer how busy the broker is", _ONE_BUNDLE, _METRICS
+    ),
+    "broker-stats allocator-stats": Reason(
+        "tell of the buffers of Netty and of the ledger cache", "The gateway has neither.", _METRICS
+    ),
+    "clusters create": Reason(
+        "make another cluster known, so that topics can be copied to it",
+        _ONE_CLUSTER,
+        "Kafka's MirrorMaker copies topics between clusters.",
+    ),
+    "clusters update": Reason(
+        "change where a cluster is reached",
+        "Where this gateway is reached is a setting that it starts with.",
+        "See `advertised.listeners` and `admin.listen` in `magnetar config`.",
+    ),
+    "clusters delete": Reason("forget another cluster", _ONE_CLUSTER),
+    "clusters update-peer-clusters": Reason("name clusters that take over when this one fails", _ONE_CLUSTER),
+    "clusters update-cluster-migration": Reason(
+        "send all clients of this cluster to another one",
+        _ONE_CLUSTER,
+        "Give clients the other bootstrap address.",
+    ),
+    "clusters create-failure-domain": Reason("name brokers that fail together", _DOMAINS),
+    "clusters update-failure-domain": Reason("name brokers that fail together", _DOMAINS),
+    "clusters delete-failure-domain": Reason("forget which brokers fail together", _DOMAINS),
+    "namespaces split-bundle": Reason("have two brokers share the topics of a bundle", _ONE_BUNDLE),
+    "namespaces get-topic-positions": Reason(
+        "tell where topics lie in a bundle's range of hashes, to split it there", _ONE_BUNDLE
+    ),
+    "namespaces get-bookie-affinity-group": Reason("tell which bookies keep a namespace's data", _NO_BOOKIES),
+    "namespaces set-bookie-affinity-group": Reason("say which bookies keep a namespace's data", _NO_BOOKIES),
+    "namespaces delete-bookie-affinity-group": Reason(
+        "have any bookies keep a namespace's data", _NO_BOOKIES
+    ),
+    "namespaces update-migration-state": Reason(
+        "send the clients of a namespace to another cluster",
+        _ONE_CLUSTER,
+        "Give clients the other bootstrap address.",
+    ),
+    "namespaces list-cluster": Reason(
+        "list namespaces by tenant and cluster, as names were before Pulsar 2.0",
+        "Names have no cluster in them here.",
+        "Use `namespaces list TENANT`.",
+    ),
+    "namespaces clear-offload-deletion-lag": Reason(
+        "have offloaded ledgers deleted from the bookies at once", "Nothing is offloaded yet."
+    ),
+    "topics compact": Reason(
+        "keep only the newest message of each key, for readers that ask for this",
+        "Compaction is not served yet.",
+        "A topic with cleanup.policy=compact is kept whole.",
+    ),
+    "topics offload": Reason(
+        "move old ledgers of a topic to cheaper storage",
+        "Offloading is not served yet.",
+        "`magnetar-pipeline archive` writes a topic to Parquet, on a disk or in a bucket.",
+    ),
+    "topics offload-status": Reason("tell how far old ledgers were moved", "Offloading is not served yet."),
+    "topics create-shadow-topic": Reason(
+        "make a topic that reads another one's ledgers", _NO_SHADOWS, "Any number of groups may read a topic."
+    ),
+    "topics set-shadow-topics": Reason("say which topics read a topic's ledgers", _NO_SHADOWS),
+    "topics get-shadow-topics": Reason("tell which topics read a topic's ledgers", _NO_SHADOWS),
+    "topics remove-shadow-topics": Reason("say that no topic reads a topic's ledgers", _NO_SHADOWS),
+    "topics get-shadow-source": Reason("tell whose ledgers a topic reads", _NO_SHADOWS),
+    "topics get-replicated-subscription-status": Reason(
+        "tell whether a subscription is kept in step in all clusters", _ONE_CLUSTER
+    ),
+    "topics set-replicated-subscription-status": Reason(
+        "keep a subscription in step in all clusters", _ONE_CLUSTER
+    ),
+}
+"""Verbs of nouns that are served, `noun verb` each."""
+
+_SCHEMAS = Reason(
+    "say how the schemas of topics may change, and who must have one",
+    "Magnetar keeps no schemas: it hands records on as they are.",
+    "Run a schema registry beside it, as Kafka's clients expect.",
+)
+_OFFLOADED = Reason("say when old ledgers move to cheaper storage", "Offloading is not served yet.")
+
+POLICIES: dict[str, Reason] = {
+    "entry-filters": Reason(
+        "have code of yours decide which messages a subscription gets",
+        "Magnetar runs no code of its users.",
+        "Filter in the consumer: a message that is acknowledged unread costs little.",
+    ),
+    "entry-filters-per-topic": Reason(
+        "have code of yours decide which messages a subscription gets", "Magnetar runs no code of its users."
+    ),
+    "is-allow-auto-update-schema": _SCHEMAS,
+    "offload-deletion-lag": _OFFLOADED,
+    "offload-policies": _OFFLOADED,
+    "offload-threshold": _OFFLOADED,
+    "replication-clusters": Reason(
+        "say to which clusters a topic is copied",
+        _ONE_CLUSTER,
+        "Kafka's MirrorMaker copies topics between clusters.",
+    ),
+    "replicator-dispatch-rate": Reason("limit how fast topics are copied to other clusters", _ONE_CLUSTER),
+    "resource-group": NOUNS["resourcegroups"],
+    "schema-autoupdate-strategy": _SCHEMAS,
+    "schema-compatibility-strategy": _SCHEMAS,
+    "schema-validation-enforce": _SCHEMAS,
+}
+"""Policies, by what stands behind `get-`, `set-` and `remove-` in their verbs."""
+
+FIRST_API = Reason(
+    "use names with a cluster in them, tenant/cluster/namespace/topic",
+    "That is Pulsar's API of before 2.0, which is not served.",
+    "Use /admin/v2.",
+)
+"""Calls below /admin that have no version."""
+
+_WITH_POLICIES = ("namespaces", "topics", "topicPolicies")
+
+
+def find(noun: str, verb: str = "") -> Reason | None:
+    """Why a verb (or a whole noun) is not served; None where nothing particular is known."""
+    if noun in NOUNS:
+        return NOUNS[noun]
+    found = VERBS.get(f"{noun} {verb}")
+    prefix, _, policy = verb.partition("-")
+    if found is None and noun in _WITH_POLICIES and prefix in ("get", "set", "remove"):
+        return POLICIES.get(policy)
+    return found
+
+
+def sentence(noun: str, verb: str = "") -> str | None:
+    """The same as a refusal."""
+    found = find(noun, verb)
+    return None if found is None else said(f"{noun} {verb}".strip(), found)
+
+
+def said(what: str, reason: Reason) -> str:
+    """A refusal of `what`, a command or a path."""
+    return f"`{what}` is not served: it would {reason.does}. {reason.why} {reason.instead}".rstrip()
