@@ -56,4 +56,4 @@ def test_it_completes(variable: str, words: str, found: str) -> None:
 
 def test_what_is_not_served_has_nothing_to_complete() -> None:
     words = {"COMP_WORDS": "magnetar-admin functions l", "COMP_CWORD": "2"}
-    assert run("magnetar-admin", _MAGNETAR_ADMIN_COMPLETE="bash_complete", **words) == ""
+    assert run("magnetar-admin", _MAGNETAR_ADMIN_COMPLETE="bash_complete", **words).strip() == ""
