@@ -14,6 +14,7 @@ from gateway.admin import (
     broker_stats,
     cluster,
     dynamic_config,
+    hashes,
     lag,
     lookup,
     namespace_kept,
@@ -162,8 +163,9 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "magnetar", "lag"): lag.of_topics,
     ("GET", "topic", "lag"): lag.of_one_topic,
     ("GET", "subscription", "explain"): subscriptions.explain,
-    ("GET", "subscription", "hash"): subscriptions.hash_of,
-    ("GET", "magnetar", "hash"): subscriptions.hash_of,
+    ("GET", "magnetar", "hash"): hashes.of_key,
+    ("GET", "topic", "hash"): hashes.on_topic,
+    ("GET", "subscription", "hash"): hashes.on_subscription,
     ("PUT", "magnetar", "queues/*"): subscribing.create_over,
 }
 

@@ -32,10 +32,8 @@ from gateway.admin.places import (
 )
 from gateway.admin.topics import found_by
 from gateway.broker.message_ids import id_at
-from gateway.broker.queues.lane import name_of as lane_name
 from gateway.coordinators import offsets
 from semantics.message_id import MessageId, MessageIdError
-from semantics.subscriptions import hashing
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -315,43 +313,6 @@ async def explain(context: Context, call: Call) -> Reply:
     if queue is not None:
         return json(await lane_explain.of_record(broker, queue, its, offset))
     return json(await share_stats.explained(its, offset))
-
-
-async def hash_of(context: Context, call: Call) -> Reply:
-    """A key's hashes and slot; on a Key_Shared subscription also who owns the slot and who holds it."""
-    key = call.query.get("key")
-    if key is None:
-        raise RefusedError(400, "The parameter key is missing.")
-    raw = key.encode("utf-8", "surrogatepass")
-    slot = hashing.slot_of(raw, None, 0)
-    answer: dict[str, Any] = {
-        "key": key,
-        "murmur3": hashing.murmur3_32(raw),
-        "javaStringHash": hashing.java_string_hash(key),
-        "slot": slot,
-    }
-    if len(call.path) > 5:
-        at = await named_subscription(context.broker, call)
-        subscription = (
-            context.broker.subscriptions.by_id(at.name, at.found.topic.topic_id) if at.shared else None
-        )
-        if at.found.topic.queue is not None:
-            raise RefusedError(412, f"{at.found.name} is a queue topic: name the topic that it reads.")
-        if subscription is None or subscription.selector is None:
-            raise RefusedError(412, f"{at.name} is not a Key_Shared subscription: no slot is anybody's.")
-        answer["owner"] = subscription.selector.owner(slot)
-        holders = {
-            str(index): cursor_of(context.broker, at, index).ready().holder_of(slot)
-            for index in indexes_of(at.found)
-        }
-        # by partition, where somebody has
-        answer["holders"] = {index: holder for index, holder in holders.items() if holder is not None}
-        queue_topic = context.broker.queues.serving(at.found.topic, at.name)
-        if queue_topic is not None:
-            lanes = lane_stats.of_queue(context.broker, queue_topic)["lanes"]
-            names = {answer["owner"], *answer["holders"].values()}
-            answer["lanes"] = [lane for lane in lanes if lane_name(lane["lane"]) in names]
-    return json(answer)
 
 
 def _java(call: Call) -> bool:

@@ -27,6 +27,7 @@ from gateway.cli import (
 from gateway.cli.admin_brokers import broker_stats, brokers
 from gateway.cli.admin_clusters import clusters
 from gateway.cli.admin_consume import consume
+from gateway.cli.admin_hash import hash_key
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
@@ -80,6 +81,7 @@ admin_subscriptions.add_to(topics)
 admin_topic_properties.add_to(topics)
 admin_lookup.add_to(topics)
 admin_trimming.add_to(topics)
+topics.add_command(hash_key)
 topics.add_command(produce)
 topics.add_command(consume)
 admin_backlogs.add_to(topics, namespaces)

@@ -410,30 +410,6 @@ def explain(
         options.show(answer)
 
 
-@verbs.command(
-    "hash",
-    epilog="""\b
-Examples:
-  magnetar-admin topics hash customer-17
-  magnetar-admin topics hash customer-17 --topic orders -s billing""",
-)
-@click.argument("key")
-@click.option("--topic", help="Also tell who owns the slot in a subscription of this topic.")
-@click.option("-s", "--subscription", metavar="NAME", help="That subscription: a group id.")
-@common
-@pass_options
-def hash_key(options: Options, key: str, topic: str | None, subscription: str | None) -> None:
-    """Tell a key's hashes and its slot; with a Key_Shared subscription also the slot's owner, and who holds it."""
-    if (topic is None) != (subscription is None):
-        raise Misused("An owner is asked for with both --topic and --subscription.")
-    if topic is None or subscription is None:
-        path = "magnetar/hash"
-    else:
-        path = subscription_path(topic, subscription) + "/hash"
-    answer: dict[str, Any] = options.client().get(path, key=key)
-    options.show_map(answer)
-
-
 def add_to(topics: click.Group) -> None:
     """Give `topics` these verbs."""
     for name, verb in verbs.commands.items():

@@ -1,4 +1,4 @@
-"""From a record's key to its slot, and the two hash functions by which Pulsar's producers choose partitions.
+"""From a record's key to its slot, and the hash functions by which producers of Pulsar and Kafka choose partitions.
 
 A slot is what Key_Shared keeps in order and hands from consumer to consumer: one of 65,536, taken by the murmur3 of
 the key. Two keys of one slot wait for each other; nothing is lost by that but a little concurrency.
@@ -31,6 +31,24 @@ def java_string_hash(key: str) -> int:
     for (unit,) in struct.iter_unpack("<H", key.encode("utf-16-le", "surrogatepass")):
         hashed = (hashed * 31 + unit) & 0xFFFF_FFFF
     return hashed & 0x7FFF_FFFF
+
+
+def murmur2(key: bytes) -> int:
+    """Kafka's MurmurHash2 with its own seed, unsigned; its producers drop the highest bit."""
+    size, mixed = len(key), 0x9747_B28C ^ len(key)
+    for (word,) in struct.iter_unpack("<I", key[: size & ~3]):
+        word = word * 0x5BD1_E995 & 0xFFFF_FFFF
+        word = (word ^ word >> 24) * 0x5BD1_E995 & 0xFFFF_FFFF
+        mixed = mixed * 0x5BD1_E995 & 0xFFFF_FFFF ^ word
+    if size & 3:
+        mixed = (mixed ^ int.from_bytes(key[size & ~3 :], "little")) * 0x5BD1_E995 & 0xFFFF_FFFF
+    mixed = (mixed ^ mixed >> 13) * 0x5BD1_E995 & 0xFFFF_FFFF
+    return mixed ^ mixed >> 15
+
+
+def partition_by_murmur2(key: bytes, partitions: int) -> int:
+    """The partition a Kafka producer sends a key to, by the partitioner that the Java client has built in."""
+    return (murmur2(key) & 0x7FFF_FFFF) % partitions
 
 
 def partition_by_murmur3(key: bytes, partitions: int) -> int:

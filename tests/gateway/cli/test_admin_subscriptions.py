@@ -78,9 +78,11 @@ def test_properties_of_a_subscription_are_shown(peer: Peer) -> None:
     assert json.loads(told) == [one]
 
 
-def test_a_key_alone_and_in_a_subscription(peer: Peer) -> None:
+def test_a_key_alone_of_a_topic_and_in_a_subscription(peer: Peer) -> None:
     peer.says("GET", "magnetar/hash", {"slot": 6067})
     assert "slot    6067" in peer.run("topics", "hash", "Order-3459134").output
+    peer.says("GET", f"{TOPIC}/hash", {"slot": 6067, "partitionByMurmur2": 3})
+    assert "partitionByMurmur2    3" in peer.run("topics", "hash", "k", "--topic", "orders").output
     peer.says("GET", f"{SUB}/hash", {"slot": 6067, "owner": "c1"})
     assert "owner    c1" in peer.run("topics", "hash", "k", "--topic", "orders", "-s", "billing").output
 
@@ -92,7 +94,7 @@ def test_a_key_alone_and_in_a_subscription(peer: Peer) -> None:
         ("reset-cursor orders -s billing -t 3y", "3d"),
         ("reset-cursor orders -s billing -m 17", "ledger:entry"),
         ("explain orders -s billing", "--offset"),
-        ("hash k --topic orders", "--subscription"),
+        ("hash k -s billing", "--topic"),
         ("update-subscription-properties orders -s billing", "--clear"),
         ("update-subscription-properties orders -s billing -p a=b -c", "--clear"),
         ("update-subscription-properties orders -s billing -p team", "KEY=VALUE"),

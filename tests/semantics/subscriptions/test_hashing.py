@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from semantics.subscriptions.hashing import (
     java_string_hash,
+    murmur2,
     murmur3_32,
     partition_by_java_string_hash,
+    partition_by_murmur2,
     partition_by_murmur3,
     slot_of,
 )
@@ -94,3 +96,31 @@ def test_partitions_of_pulsars_producers() -> None:
     """1-pulsar-messaging-concepts, "Ordering guarantee": the key's hash modulo the partitions, without its sign."""
     assert partition_by_java_string_hash("hello", 7) == 99_162_322 % 7
     assert partition_by_murmur3(b"Order-3459134", 7) == (3_112_179_635 - 2**31) % 7
+
+
+@pytest.mark.parametrize(
+    ("key", "kafka", "guava", "java"),
+    # Each by Java 17, with the partition of 7: Utils.murmur2 and Utils.toPositive of kafka-clients 4.3.0,
+    # murmur3_32_fixed of Guava 33.4.8 (& Integer.MAX_VALUE for the partition), String.hashCode() & Integer.MAX_VALUE.
+    [
+        ("", (275646681, 2), (0, 0), (0, 0)),
+        ("a", (2731586172, 5), (1009084850, 4), (97, 6)),
+        ("ab", (316155434, 0), (2613040991, 6), (3105, 4)),
+        ("abc", (479470107, 4), (3017643002, 1), (96354, 6)),
+        ("abcd", (2971317748, 5), (1139631978, 2), (2987074, 6)),
+        ("customer-17", (1584006640, 6), (495891780, 6), (375372405, 2)),
+        ("orders/2026/11", (3129044280, 3), (752148211, 3), (77985059, 5)),
+        ("äöü", (2224052740, 5), (769542228, 0), (226986, 4)),
+        ("日本語", (1431860170, 6), (2779017879, 6), (25921943, 5)),
+        ("\U0001f34e", (1281558743, 3), (1738680271, 6), (1773202, 4)),
+        ("polygenelubricants", (342343466, 3), (3249086048, 3), (0, 0)),
+        ("The quick brown fox jumps over the lazy dog", (495243318, 3), (776992547, 2), (1538055507, 2)),
+    ],
+)
+def test_all_three_are_as_java_has_them(
+    key: str, kafka: tuple[int, int], guava: tuple[int, int], java: tuple[int, int]
+) -> None:
+    raw = key.encode()
+    assert (murmur2(raw), partition_by_murmur2(raw, 7)) == kafka
+    assert (murmur3_32(raw), partition_by_murmur3(raw, 7)) == guava
+    assert (java_string_hash(key), partition_by_java_string_hash(key, 7)) == java
