@@ -176,7 +176,7 @@ def unload_topic(options: Options, topic: str) -> None:
 @click.argument("namespace")
 @click.option("-s", "--sub", "subscription", metavar="NAME", help="Only of this subscription.")
 @click.option("-b", "--bundle", hidden=True)
-@click.option("-force", "--force", is_flag=True, help="Do not ask.")
+@click.option("-f", "-force", "--force", is_flag=True, help="Do not ask.")
 @common
 @pass_options
 def clear_namespace(

@@ -10,11 +10,13 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
 
 from gateway.cli.admin_messages import Message, read_messages
+from gateway.cli.admin_misplaced import instead
 
 HOME = "persistent://public/default/"
 """What stands before the topics that Kafka clients call by their bare names."""
 
 _REDIRECTS = 5
+_NAMESPACE = re.compile(r"[^/]+/[^/]+\Z")
 _TOPIC = re.compile(r"(?:(?P<domain>persistent|non-persistent)://)?(?P<rest>[^/]+(?:/[^/]+/[^/]+)?)\Z")
 
 
@@ -148,6 +150,11 @@ class Client:
 def topic_path(name: str) -> str:
     """Where a topic is in the API: `persistent/public/default/orders` for `orders`. Raises AdminError."""
     match = _TOPIC.match(name)
+    if _NAMESPACE.match(name):
+        raise Misused(
+            f"{name!r} is a namespace, and a topic is asked for, such as {name}/orders."
+            + instead("namespaces", name)
+        )
     if match is None or (match["domain"] and match["rest"].count("/") != 2):
         raise Misused(f"{name!r} is no topic: write orders, or persistent://tenant/namespace/orders.")
     parts = match["rest"].split("/")
@@ -166,6 +173,13 @@ def kafka_name(name: str) -> str:
 def namespace_path(name: str) -> str:
     """`tenant/namespace`, percent-encoded. Raises AdminError."""
     parts = name.split("/")
+    topic = _TOPIC.match(name)
+    if topic and topic["rest"].count("/") == 2:
+        tenant, namespace, _ = topic["rest"].split("/")
+        raise Misused(
+            f"{name!r} is a topic, and a namespace is asked for, such as {tenant}/{namespace}."
+            + instead("topics", name)
+        )
     if len(parts) != 2 or not all(parts):
         raise Misused(f"{name!r} is no namespace: write tenant/namespace, for example public/default.")
     return "/".join([quote(part, safe="") for part in parts])

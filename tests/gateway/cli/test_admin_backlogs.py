@@ -38,6 +38,7 @@ DID = {"X-Magnetar-Result": '{"messages":3}'}
         ("topics compaction-status orders -w", "GET", f"{ORDERS}/compaction", None),
         ("topics unload orders", "PUT", f"{ORDERS}/unload", None),
         ("namespaces clear-backlog shop/eu -force", "POST", "namespaces/shop/eu/clearBacklog", None),
+        ("namespaces clear-backlog shop/eu -f", "POST", "namespaces/shop/eu/clearBacklog", None),
         (
             "namespaces clear-backlog shop/eu -s billing --force", "POST",
             "namespaces/shop/eu/clearBacklog/billing", None,
