@@ -223,7 +223,7 @@ POLICIES: dict[str, Reason] = {
 
 FIRST_API = Reason(
     "use names with a cluster in them, tenant/cluster/namespace/topic",
-    "That is Pulsar's API of before 2.0, which is not served.",
+    "That is Pulsar's API of before 2.0.",
     "Use /admin/v2.",
 )
 """Calls below /admin that have no version."""

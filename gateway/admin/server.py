@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -188,6 +189,8 @@ class AdminServer:
         path = request.rel_url.raw_path
         method = "GET" if request.method == "HEAD" else request.method
         check_host(request.headers.get("Host"), self._names)
+        if _OLD.fullmatch(path):
+            path = ROOT + path.removeprefix("/admin")
         root = next((each for each in (ROOT, LOOKUP) if path.startswith(each + "/") or path == each), None)
         if root is not None:
             check_origin(request.method, request.headers)
@@ -213,6 +216,9 @@ class AdminServer:
             404, f"There is nothing at {path[:200]}. Try /admin/v2/clusters, /metrics or /health/live."
         )
 
+
+_OLD = re.compile(r"/admin/namespaces/[^/]+/antiAffinity/[^/]+")
+"""The one call of Pulsar's first API that its Java client still makes, where others have moved to the second."""
 
 _OTHERS = {"/metrics", "/metrics/", "/health/live", "/health/ready"}
 

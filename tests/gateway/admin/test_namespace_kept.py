@@ -59,6 +59,9 @@ def test_anti_affinity_groups(serve: Serve) -> None:
             assert (answer.body, answer.content_type) == (b"halls", "text/plain; charset=utf-8")
         path = f"{N}/standalone/antiAffinity/halls"
         assert (await admin.ask("GET", path)).json == ["bank/eu", "shop/eu"]
+        # as Java's client asks
+        assert (await admin.ask("GET", path.replace("/v2", ""))).json == ["bank/eu", "shop/eu"]
+        assert (await admin.ask("GET", path.replace("/v2", "") + "/x")).status == 501
         assert (await admin.ask("GET", f"{path}?property=shop")).json == ["shop/eu"]
         assert (await admin.ask("DELETE", f"{EU}/antiAffinity")).status == 204
         assert (await admin.ask("GET", f"{path}?property=shop")).json == []
