@@ -2,9 +2,8 @@
 
 It speaks HTTP, so it works from any machine that reaches the admin port; only `topics produce` and `topics consume`
 speak Kafka's protocol, by a client library that they import themselves. It imports little, so it starts in a tenth of
-a second. Flags of pulsar-admin with several letters and one dash (`-gpb`) are kept as
-they are. The largest noun, topics, is in `admin_topics.py` and
-`admin_subscriptions.py`.
+a second. Flags of pulsar-admin with several letters and one dash (`-gpb`) are kept as they are. The nouns are in files
+of their own, the largest, topics, in several: see README.md.
 """
 
 from __future__ import annotations
