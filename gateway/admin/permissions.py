@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
+from gateway.admin.kept_properties import fits
 from gateway.admin.topics import found_by, namespace_of, whole_topic
 from gateway.broker.namespaces import prefix_of
 
@@ -97,7 +98,8 @@ async def grant_topic(context: Context, call: Call) -> Reply:
     said = _actions(call.json())
 
     def change(topic: Topic) -> Topic:
-        return msgspec.structs.replace(topic, permissions={**topic.permissions, call.path[5]: said})
+        together = fits({**topic.permissions, call.path[5]: said}, "Permissions")
+        return msgspec.structs.replace(topic, permissions=together)
 
     await context.broker.topics.keep(found.topic.name, change)
     return DONE
@@ -160,6 +162,7 @@ def said_at_creation(policies: Mapping[str, object], row: NamespaceRow) -> None:
         row.permissions[role] = _actions(actions)
     for name, roles in (said.get("subscription_auth_roles") or {}).items():
         row.subscription_permissions[name] = _roles(roles)
+    fits([row.permissions, row.subscription_permissions], "Permissions")
 
 
 # -- what is shared
@@ -172,7 +175,7 @@ def _row(context: Context, call: Call) -> NamespaceRow:
 
 async def _change(context: Context, call: Call, field: str, change: Change) -> None:
     def changed(row: NamespaceRow) -> NamespaceRow:
-        return msgspec.structs.replace(row, **{field: change(getattr(row, field))})
+        return msgspec.structs.replace(row, **{field: fits(change(getattr(row, field)), "Permissions")})
 
     broker = context.broker
     await broker.tenancy.change(namespace_of(broker, *call.path[1:3]), changed)

@@ -10,7 +10,7 @@ import msgspec
 from gateway.admin import permissions
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
-from gateway.admin.kept_properties import read
+from gateway.admin.kept_properties import fits, read
 from gateway.admin.policies import of_namespace, said_at_creation
 from gateway.admin.topics import list_topics, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
@@ -217,7 +217,7 @@ async def _change(context: Context, call: Call, **fields: object) -> None:
 async def _alter_properties(context: Context, call: Call, change: _Alter) -> None:
     await context.broker.tenancy.change(
         _named(context, call),
-        lambda row: msgspec.structs.replace(row, properties=change(row.properties)),
+        lambda row: msgspec.structs.replace(row, properties=fits(change(row.properties), "Properties")),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
-from gateway.admin.kept_properties import read
+from gateway.admin.kept_properties import fits, read
 from gateway.admin.topics import found_by, whole_topic
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ async def update(context: Context, call: Call) -> Reply:
     said = read(call.json())
 
     def change(topic: Topic) -> Topic:
-        return msgspec.structs.replace(topic, properties={**topic.properties, **said})
+        together = fits({**topic.properties, **said}, "Properties")
+        return msgspec.structs.replace(topic, properties=together)
 
     await context.broker.topics.keep(found.topic.name, change)
     return DONE

@@ -100,3 +100,27 @@ def test_rows_of_older_gateways_are_read() -> None:
     assert (topic.properties, topic.permissions) == ({}, {})
     # and a row without them is what it was
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(topic)) == row
+
+
+@pytest.mark.parametrize("path", ["P/orders", "/admin/v2/namespaces/public/default"])
+def test_there_is_room_for_so_many_bytes(serve: Serve, path: str) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        assert (await admin.ask("PUT", f"{path}/properties", json.dumps({"a": "x" * 60_000}))).status == 204
+        for more in ({"b": "x" * 6_000}, {"c": "x" * 70_000}):
+            refused = await admin.ask("PUT", f"{path}/properties", json.dumps(more))
+            assert (refused.status, "at most 65536 bytes" in refused.json["reason"]) == (412, True)
+        assert list((await admin.ask("GET", f"{path}/properties")).json) == ["a"]
+        for what, role, body in (
+            ("permissions", "x" * 1_000, ["produce"]), ("permissions/subscription", "y" * 1_000, ["ada"]),
+        ):  # fmt: skip
+            if what == "permissions/subscription" and path.startswith("P"):
+                continue
+            statuses = set()
+            for number in range(70):
+                answer = await admin.ask("POST", f"{path}/{what}/{role}{number}", json.dumps(body))
+                statuses.add(answer.status)
+            assert statuses == {204, 412}
+            assert 60 < len((await admin.ask("GET", f"{path}/{what}")).json) < 66
+
+    serve(test)

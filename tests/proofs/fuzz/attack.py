@@ -358,6 +358,8 @@ PATHS = (
     "/admin/v2/persistent/public/default/fuzz/stats",
     "/admin/v2/persistent/public/default/fuzz-http/partitions",
     "/admin/v2/persistent/public/default/fuzz/partitioned-internalStats",
+    "/admin/v2/persistent/public/default/fuzz/properties",
+    "/admin/v2/broker-stats/topics",
     "/lookup/v2/topic/persistent/public/default/fuzz",
 )
 
