@@ -16,6 +16,7 @@ from gateway.admin.context import CLUSTER
 from gateway.admin.exchange import DONE, RefusedError, Reply, json, text
 from gateway.admin.tenancy import PAGE, known_clusters
 from gateway.admin.topics import namespace_of
+from semantics.names import MAX_KAFKA_NAME
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -62,8 +63,8 @@ async def set_anti_affinity(context: Context, call: Call) -> Reply:
     group = call.body.decode("utf-8", "replace").strip()
     if group.startswith('"'):
         group = call.json()
-    if not group.strip():
-        raise RefusedError(412, "The group has a name.")
+    if not group.strip() or len(group) > MAX_KAFKA_NAME:
+        raise RefusedError(412, f"The group has a name of at most {MAX_KAFKA_NAME} characters.")
     await _change(context, call, anti_affinity_group=group)
     return DONE
 

@@ -91,6 +91,7 @@ def test_a_namespace_may_be_called_like_that_path(serve: Serve) -> None:
         ("subscriptionAuthMode", "", 400, "None or Prefix"),
         ("antiAffinity", "", 412, "has a name"),
         ("antiAffinity", '" "', 412, "has a name"),
+        ("antiAffinity", "x" * 250, 412, "at most 249 characters"),
     ],
 )
 def test_what_makes_no_sense_is_not_kept(serve: Serve, path: str, body: str, status: int, words: str) -> None:
