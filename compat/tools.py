@@ -1,4 +1,4 @@
-"""What the client programs need and pip does not bring: Java, jars from Maven, kcat, Go, Rust, Node.
+"""What clients and tests need and pip does not bring: Java, jars from Maven, kcat, Go, Rust, Node, Prometheus.
 
 Each `ensure_…` gives the path, fetching what can be fetched, or raises `MissingToolError` with one plain
 sentence that says what is missing and how to get it. `python -m compat.tools` fetches all of them.
@@ -16,12 +16,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 JARS = PROJECT / ".cache" / "jars"
+TOOLS = PROJECT / ".cache" / "tools"
 POMS = {
     "kafka-clients": "java",
     "connect": "java/connect",
@@ -30,6 +31,13 @@ POMS = {
 }
 """What jars there are, and the folder with their pom."""
 OLDEST_JAVA = 17
+OLDEST_PROMETHEUS = (2, 42)
+DEBS = {
+    "prometheus_2.42.0+ds-5+deb12u1_amd64.deb": "81d59a24fce84f7fbe97a45a4f2914b6a5881b5cd1db2a6a0e129e515e1a5f55",
+}
+"""The sums (SHA-256) of Debian's packages that we know; of others apt alone says that they are Debian's."""
+PROMETHEUS_MODULE = ("github.com/prometheus/prometheus", "v0.316.0")
+"""Where there is no Debian: built by Go, which checks it against its public list of sums."""
 
 
 class MissingToolError(Exception):
@@ -166,6 +174,94 @@ def ensure_kcat() -> Path:
     )
 
 
+@cache
+def ensure_prometheus() -> Path:
+    """The folder with `prometheus` and `promtool`, version 2.42 or newer: those on the PATH, else `.cache/tools`.
+
+    The first call fills that folder: with Debian's package, unpacked and not installed, so nobody need be root; where
+    apt has none, Go builds them, which takes some minutes. Safe to call from several processes at once.
+    """
+    if (server := _which("prometheus")) is not None and _is_prometheus(server.parent):
+        return server.parent
+    folder = TOOLS / "prometheus"
+    if _is_prometheus(folder):
+        return folder
+    TOOLS.mkdir(parents=True, exist_ok=True)
+    with open(TOOLS / "prometheus.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # another process may have filled it while we waited
+        for fill in (_from_debian, _from_go):
+            if _is_prometheus(folder):
+                break
+            with tempfile.TemporaryDirectory(dir=TOOLS) as scratch:
+                found = fill(Path(scratch))
+                if found is not None and _is_prometheus(found):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    found.rename(folder)
+    if not _is_prometheus(folder):
+        raise MissingToolError(
+            f"Prometheus {OLDEST_PROMETHEUS[0]}.{OLDEST_PROMETHEUS[1]} or newer is missing, with promtool: install it "
+            "(Debian and Ubuntu: apt-get install prometheus; macOS: brew install prometheus), or Go, which builds it."
+        )
+    return folder
+
+
+def _is_prometheus(folder: Path) -> bool:
+    """Whether both programs are there, run, and are not too old."""
+    for name in ("prometheus", "promtool"):
+        try:
+            done = _quiet([folder / name, "--version"])
+        except OSError:
+            return False
+        version = re.search(r"version (\d+)\.(\d+)", done.stdout + done.stderr)
+        if version is None or (int(version[1]), int(version[2])) < OLDEST_PROMETHEUS:
+            return False
+    return True
+
+
+def _from_debian(scratch: Path) -> Path | None:
+    """The programs of Debian's package, with lists of our own where the machine has none. None without apt."""
+    if _which("apt-get") is None or _which("dpkg-deb") is None:
+        return None
+    own = [f"-oDir::State::lists={scratch}/lists", f"-oDir::Cache={scratch}/cache"]
+    if _quiet(["apt-get", "download", "prometheus"], scratch).returncode:
+        (scratch / "lists" / "partial").mkdir(parents=True)
+        (scratch / "cache" / "archives" / "partial").mkdir(parents=True)
+        _quiet(["apt-get", *own, "update"], scratch)
+        _quiet(["apt-get", *own, "download", "prometheus"], scratch)
+    for deb in scratch.glob("prometheus_*.deb"):
+        found = hashlib.sha256(deb.read_bytes()).hexdigest()
+        if DEBS.get(deb.name, found) != found:
+            raise MissingToolError(f"{deb.name} has the SHA-256 {found}, and should have {DEBS[deb.name]}.")
+        _quiet(["dpkg-deb", "-x", deb, scratch / "unpacked"])
+        return scratch / "unpacked" / "usr" / "bin"
+    return None
+
+
+def _from_go(scratch: Path) -> Path | None:
+    """The programs as Go builds them. None without Go."""
+    if (go := _which("go")) is None:
+        return None
+    module, version = PROMETHEUS_MODULE
+    commands = [f"{module}/cmd/{name}@{version}" for name in ("prometheus", "promtool")]
+    _quiet([go, "install", *commands], scratch, GOBIN=str(scratch / "bin"))
+    return scratch / "bin"
+
+
+def _quiet(
+    command: Sequence[str | Path], folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
 def _which(*names: str) -> Path | None:
     return next((Path(path) for name in names if (path := shutil.which(name))), None)
 
@@ -234,7 +330,8 @@ def main() -> int:
     """Fetch everything; say what is missing, all at once."""
     argparse.ArgumentParser(
         prog="python -m compat.tools",
-        description="Fetch what the client programs need and pip does not bring: jars with Maven, kcat with apt-get. "
+        description="Fetch what clients and tests need and pip does not bring: jars with Maven, kcat and Prometheus "
+        "with apt-get. "
         "Says where each is, or how to install what cannot be fetched; ends with 1 when something is missing.",
     ).parse_args()
     missing = 0
@@ -244,6 +341,7 @@ def main() -> int:
         "Kafka and its console tools": lambda: ensure_jars("kafka-4.3.0"),
         "Pulsar's Java client": _pulsar_client,
         "kcat": ensure_kcat,
+        "Prometheus": ensure_prometheus,
     }
     for what, ensure in everything.items():
         try:

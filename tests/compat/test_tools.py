@@ -1,4 +1,4 @@
-"""What is missing is said in a sentence that helps; jars are fetched once."""
+"""What is missing is said in a sentence that helps; jars and Prometheus are fetched once."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ CACHED = (
     tools.ensure_cargo,
     tools.ensure_node,
     tools.ensure_npm,
+    tools.ensure_prometheus,
 )
 
 
@@ -149,6 +150,83 @@ def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (first / "kafka-clients-4.3.0.jar").exists()
     pom = (tools.PROJECT / "compat" / "java" / "pom.xml").read_bytes()
     assert (first / ".stamp").read_text() == hashlib.sha256(pom).hexdigest()
+
+
+APT = """
+case "$*" in
+  *Dir::State*download*) test -e lists/fetched && echo package > prometheus_9.0_all.deb ;;
+  *update*) echo >> lists/fetched ;;
+  *) exit 100 ;;
+esac"""
+"""An apt-get without lists of packages, which has a package when it has fetched some."""
+PROGRAM = "echo prometheus, version 2.53.3"
+
+
+def maker(*folders: str) -> str:
+    """Lines that make both programs in a folder."""
+    programs = [f"{folder}/{name}" for folder in folders for name in ("prometheus", "promtool")]
+    lines = [f"echo '#!/bin/sh' > {each}; echo '{PROGRAM}' >> {each}; chmod +x {each}" for each in programs]
+    return "\n".join(lines)
+
+
+def test_prometheus_of_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path / "bin", monkeypatch)
+    monkeypatch.setattr(tools, "TOOLS", tmp_path / "tools")
+    fake(tmp_path / "bin" / "prometheus", PROGRAM)
+    with pytest.raises(tools.MissingToolError, match=r"Prometheus 2\.42 .* with promtool"):
+        tools.ensure_prometheus()
+    fake(tmp_path / "bin" / "promtool", "echo promtool, version 2.41.0")
+    with pytest.raises(tools.MissingToolError, match=r"Prometheus 2\.42 or newer"):
+        tools.ensure_prometheus()
+    fake(tmp_path / "bin" / "promtool", "echo promtool, version 2.42.0")
+    assert tools.ensure_prometheus() == tmp_path / "bin"
+
+
+def test_prometheus_of_debian_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path / "bin", monkeypatch)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(tools, "TOOLS", tmp_path / "tools")
+    fake(tmp_path / "bin" / "apt-get", APT)
+    fake(
+        tmp_path / "bin" / "dpkg-deb",
+        f'echo >> {tmp_path}/unpacked\nmkdir -p "$3/usr/bin"; cd "$3/usr/bin"\n{maker(".")}',
+    )
+    assert tools.ensure_prometheus() == tmp_path / "tools" / "prometheus"
+    tools.ensure_prometheus.cache_clear()
+    assert tools.ensure_prometheus() == tmp_path / "tools" / "prometheus"
+    assert (tmp_path / "unpacked").read_text() == "\n"
+    assert (tmp_path / "tools" / "prometheus" / "promtool").exists()
+
+
+def test_a_package_that_is_not_what_we_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path / "bin", monkeypatch)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(tools, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(tools, "DEBS", {"prometheus_9.0_all.deb": "00ff"})
+    fake(tmp_path / "bin" / "apt-get", APT)
+    fake(tmp_path / "bin" / "dpkg-deb", f"echo >> {tmp_path}/unpacked")
+    with pytest.raises(tools.MissingToolError, match="should have 00ff"):
+        tools.ensure_prometheus()
+    assert not (tmp_path / "unpacked").exists()
+
+
+def test_prometheus_is_built_where_there_is_no_debian(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(tmp_path / "bin", monkeypatch)
+    monkeypatch.setattr(tools, "TOOLS", tmp_path / "tools")
+    asked = tmp_path / "asked"
+    fake(
+        tmp_path / "bin" / "go",
+        f'PATH=/usr/bin:/bin\necho "$@" > {asked}\nmkdir -p "$GOBIN"; cd "$GOBIN"\n{maker(".")}',
+    )
+    assert tools.ensure_prometheus() == tmp_path / "tools" / "prometheus"
+    module, version = tools.PROMETHEUS_MODULE
+    assert asked.read_text().split() == [
+        "install",
+        f"{module}/cmd/prometheus@{version}",
+        f"{module}/cmd/promtool@{version}",
+    ]
 
 
 @pytest.mark.parametrize("given", ["--nonsense", "stray"])
