@@ -39,6 +39,8 @@ class LogBudget(logging.Filter):
         self._clock = clock
         # by file and line, of which there are as many as the code has
         self._places: dict[tuple[str, int], _Place] = {}
+        self.left_out = 0
+        """Records that were not written."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is written."""
@@ -53,6 +55,7 @@ class LogBudget(logging.Filter):
             place.room -= 1
             return True
         place.untold += 1
+        self.left_out += 1
         place.last = record
         return False
 

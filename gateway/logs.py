@@ -66,6 +66,11 @@ def tell_untold() -> None:
             handler.emit(record)
 
 
+def left_out() -> int:
+    """Lines that were left out since the start, because their place had said too much."""
+    return _writing[1].left_out if _writing is not None else 0
+
+
 def fields(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
     """What `extra` added to a record, in its order."""
     for name, value in vars(record).items():

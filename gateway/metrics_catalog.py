@@ -1,7 +1,7 @@
 """Every metric that the gateway counts itself, defined once, by the attribute under which the code finds it.
 
 Names begin with `magnetar_` and end in their unit. What is asked for only when somebody scrapes (topics,
-groups, the process) is in `gateway/admin/exporters.py`, with the names that existing dashboards of Kafka and
+groups, the process) is in `gateway/admin/families.py`, with the names that existing dashboards of Kafka and
 Pulsar look for.
 """
 
@@ -19,6 +19,10 @@ COMMIT_SECONDS = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
 )  # fmt: skip
 """Bucket bounds for commits: finer than for requests, since the page cache takes one in some 50 µs."""
+
+
+STORED_SECONDS = (0.0005, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 1.0)
+"""Bucket bounds for batches on their way into the store: those of Pulsar's storage_write_latency."""
 
 
 class GatewayMetrics(Metrics):
@@ -67,6 +71,10 @@ class GatewayMetrics(Metrics):
             "magnetar_unfinished_request_bytes", "Bytes of requests that have not come whole."
         ).labels()
         self.loop_tasks = self.gauge("magnetar_loop_tasks", "Tasks of the event loop.").labels()
+        self.log_lines_left_out = self.counter(
+            "magnetar_log_lines_left_out_total",
+            "Lines of the log that were not written: one place said too much.",
+        ).labels()
 
         # -- produce and fetch
         self.produced_batches = self.counter(
@@ -153,6 +161,11 @@ class GatewayMetrics(Metrics):
         ).labels()
         self.commit_partitions = self.histogram(
             "magnetar_commit_group_partitions", "Partitions that one group appended to.", COUNTS
+        ).labels()
+        self.storage_write_seconds = self.histogram(
+            "magnetar_storage_write_seconds",
+            "Time until a batch that a client sent was stored; _count is the batches.",
+            STORED_SECONDS,
         ).labels()
         self.commits_failed = self.counter(
             "magnetar_commits_failed_total", "Groups that were refused or whose outcome is unknown."

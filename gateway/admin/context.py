@@ -10,6 +10,7 @@ from gateway.admin.batch_times import BatchTimes
 
 if TYPE_CHECKING:
     from gateway.admin.rates import Rates
+    from gateway.admin.recent import Recent
     from gateway.broker.broker import Broker
 
 CLUSTER = "standalone"
@@ -22,6 +23,7 @@ class Context:
 
     broker: Broker
     rates: Rates
+    recent: Recent
     # "host:port" of this server, without a scheme
     address: str
     # None while the gateway takes traffic, else the reason why not, for a person

@@ -1,4 +1,5 @@
-"""Topics and groups under the names that existing dashboards look for: kafka_exporter's and Pulsar's.
+"""Topics and groups under the names that existing dashboards look for: kafka_exporter's and Pulsar's. `families.py`
+has their list.
 
 They are written when somebody scrapes and kept nowhere. Topics that nobody uses have no lines of their own unless the
 setting `metrics.topics` asks for them: then the catalog is walked in pages and the loop is let go in between, so that a
@@ -7,116 +8,36 @@ scrape of a million topics may take long, but holds up no client.
 
 from __future__ import annotations
 
-import asyncio
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin import lane_stats, share_stats
 from gateway.admin.context import CLUSTER, Context
+from gateway.admin.families import GROUPS, KAFKA, KEPT, NODE, OURS, PULSAR, SHARED, WRITE_LATENCY, Families
 from gateway.admin.groups import Span, backlog, span_of, views
 from gateway.admin.stats import traffic
-from gateway.admin.text import Lines, Piece
 from gateway.admin.topics import loaded
 from gateway.broker.errors import KafkaError
-from gateway.metrics import escape, head, number
+from gateway.metrics import escape
 from semantics.backlog_quota import Usage
 from semantics.names import DEFAULT, Namespace
 from semantics.subscriptions.rows import RowError
 from store.api import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from gateway.admin.groups import GroupView
+    from gateway.admin.text import Piece
     from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
 
-PAUSE_LINES = 2_000
-"""Lines that are made before the loop may do something else."""
-
-# name, help; all are gauges, as those who publish these names type them
-_KAFKA = {
-    "kafka_topic_partitions": "Partitions of the topic.",
-    "kafka_topic_partition_current_offset": "One past the last record of the partition.",
-    "kafka_topic_partition_oldest_offset": "The first record that is kept.",
-}
-_PULSAR = {
-    "pulsar_topics_count": "Topics, each partition counted.",
-    "pulsar_storage_size": "Bytes stored.",
-    "pulsar_storage_backlog_size": "Bytes of the partition that its slowest subscription has not acknowledged.",
-    "pulsar_storage_backlog_quota_limit": "How many there may be; -1 without a limit.",
-    "pulsar_storage_backlog_quota_limit_time": "Seconds that the oldest may wait; -1 without a limit.",
-    "pulsar_storage_backlog_age_seconds": "Seconds that the oldest has waited; -1 where there is none.",
-    "pulsar_rate_in": "Messages a second coming in.",
-    "pulsar_throughput_in": "Bytes a second coming in.",
-    "pulsar_throughput_out": "Bytes a second going out.",
-    "pulsar_in_messages_total": "Messages that ever came in.",
-    "pulsar_in_bytes_total": "Bytes that came in since the gateway started.",
-    "pulsar_out_bytes_total": "Bytes that went out since the gateway started.",
-}
-_GROUPS = {
-    "kafka_consumergroup_members": "Members of the group.",
-    "kafka_consumergroup_current_offset": "The offset that the group has committed.",
-    "kafka_consumergroup_lag": "Records between the committed offset and the end of the partition.",
-    "kafka_consumergroup_lag_sum": "The lag over all partitions of a topic.",
-    "pulsar_subscription_back_log": "Messages that the subscription has still to acknowledge.",
-    "pulsar_subscriptions_count": "Subscriptions of the topic.",
-    "pulsar_msg_backlog": "Messages that its subscriptions have still to acknowledge, together.",
-}
-_SHARED = {
-    "pulsar_subscription_back_log_no_delayed": "The same without those that wait for the time their producer set.",
-    "pulsar_subscription_delayed": "Messages that wait for the time their producer set.",
-    "pulsar_subscription_unacked_messages": "Messages in the hands of consumers.",
-    "pulsar_subscription_in_replay": "Messages that failed and can be delivered again.",
-    "pulsar_subscription_blocked_on_unacked_messages": "1 while no more may be delivered before some are acknowledged.",
-    "pulsar_subscription_consumers_count": "Consumers connected.",
-    "magnetar_subscription_backoff": "Messages that were nacked or timed out and wait.",
-    "magnetar_subscription_dying": "Messages on their way to the dead letter topic.",
-    "pulsar_subscription_total_msg_expired": "Messages that retention took before they were acknowledged.",
-    "magnetar_subscription_draining_hashes": "Slots of keys whose holder does not own them any more.",
-    "magnetar_subscription_deep_hashes": "Hashes with so much waiting that most of it is left out of the look-ahead.",
-}
-"""Of Shared and Key_Shared subscriptions, by partition"""
-_KEPT = {
-    "magnetar_retention_kept_bytes": "Bytes kept beyond the topic's retention, since subscriptions need them.",
-    "magnetar_retention_kept_messages": "Messages kept beyond the topic's retention, since subscriptions need them.",
-    "magnetar_retention_hold_offset": "The first offset that a subscription needs of them; `state` says why.",
-}
-"""Of partitions that have any, as the last round of retention found it"""
-_OURS = {
-    "magnetar_metrics_partitions_shown": "Partitions that have lines of their own here (metrics.topics).",
-}
+READ_LINES = 20
+"""As many lines could be written while one batch is read for its time."""
 
 
 def _labels_of(namespace: Namespace) -> str:
     return f'cluster="{CLUSTER}",namespace="{namespace}"'
-
-
-class _Families:
-    """Lines by family, since a family's lines must stand together."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, Lines] = {}
-        self._heads: dict[str, str] = {}
-        self._since_pause = 0
-
-    def open(self, families: dict[str, str]) -> None:
-        for name, text in families.items():
-            self._lines[name] = Lines()
-            self._heads[name] = head(name, "gauge", text)
-
-    def add(self, name: str, labels: str, value: float) -> None:
-        lines = self._lines[name]
-        if lines.empty:
-            lines.add(self._heads[name])
-        lines.add(f"{name}{{{labels}}} {number(value)}" if labels else f"{name} {number(value)}")
-        self._since_pause += 1
-
-    async def pause(self) -> None:
-        """Let the loop breathe when enough was written."""
-        if self._since_pause >= PAUSE_LINES:
-            self._since_pause = 0
-            await asyncio.sleep(0)
-
-    def pieces(self) -> list[Piece]:
-        return [piece for lines in self._lines.values() for piece in lines.pieces()]
 
 
 class Shown(StrEnum):
@@ -133,15 +54,11 @@ async def pieces(context: Context) -> list[Piece]:
     """All lines, family by family."""
     broker = context.broker
     shown = Shown(broker.settings.text("metrics.topics"))
-    families = _Families()
-    families.open(
-        {"kafka_brokers": "Brokers of the cluster.", "pulsar_version_info": "The version that runs."}
-    )
-    families.add("kafka_brokers", "", 1)
-    version = escape(broker.version)
-    families.add("pulsar_version_info", f'cluster="{CLUSTER}",version="{version}"', 1)
-    families.open(_KAFKA)
-    families.open(_PULSAR)
+    families = Families()
+    families.open(NODE)
+    _node(context, families)
+    families.open(KAFKA)
+    families.open(PULSAR)
     walk = _Walk(context, families, shown)
     await walk.topics()
     counts = await broker.catalog.partition_counts()
@@ -149,11 +66,23 @@ async def pieces(context: Context) -> list[Piece]:
         for namespace, count in ({DEFAULT: 0} | dict(counts)).items():
             families.add("pulsar_topics_count", _labels_of(namespace), count)
             await families.pause()
-    families.open(_OURS)
+    families.open(OURS)
     families.add("magnetar_metrics_partitions_shown", "", walk.count)
     await walk.groups()
     await walk.kept()
     return families.pieces()
+
+
+def _node(context: Context, families: Families) -> None:
+    broker = context.broker
+    cluster = f'cluster="{CLUSTER}"'
+    families.add("kafka_brokers", "", 1)
+    families.add("pulsar_version_info", f'{cluster},version="{escape(broker.version)}"', 1)
+    families.add("magnetar_ready", "", int(context.not_ready() is None))
+    writes = context.recent.writes(broker.loop.time())
+    families.add("pulsar_storage_write_rate", cluster, writes.rate)
+    for name, count in zip(WRITE_LATENCY, writes.by_latency, strict=True):
+        families.add(name, cluster, count)
 
 
 class _Place(NamedTuple):
@@ -166,7 +95,7 @@ class _Place(NamedTuple):
     lanes: bool
 
 
-def _traffic(families: _Families, labels: str, partition: Partition, context: Context) -> None:
+def _traffic(families: Families, labels: str, partition: Partition, context: Context) -> None:
     rate = context.rates.of(partition, context.broker.loop.time())
     families.add("pulsar_rate_in", labels, rate.messages_in)
     families.add("pulsar_throughput_in", labels, rate.bytes_in)
@@ -180,7 +109,7 @@ def _traffic(families: _Families, labels: str, partition: Partition, context: Co
 class _Walk:
     """One scrape's way through topics, groups and subscriptions. Nothing is kept by topic: there may be a million."""
 
-    def __init__(self, context: Context, families: _Families, shown: Shown) -> None:
+    def __init__(self, context: Context, families: Families, shown: Shown) -> None:
         self._context = context
         self._broker = context.broker
         self._families = families
@@ -195,8 +124,13 @@ class _Walk:
             if partition is not None
         }
         self._active = {partition.topic.topic.name for partition in self._busy.values()}
-        # by Pulsar's labels of a partition: how many subscriptions (0 where not all are looked at), their backlog
+        # by Pulsar's labels of a partition: how many subscriptions (0 where not all are looked at), their backlog and
+        # their consumers
         self._totals: dict[str, list[int]] = {}
+        # the same: the store's id, and where the slowest of the subscriptions with cursors stands
+        self._slowest: dict[str, tuple[int, int]] = {}
+        # partitions whose backlog their quota has measured
+        self._measured: set[str] = set()
         # what is kept beyond the policies; and the labels of those, which all have a backlog and so are looked at
         self._kept = self._broker.retention.kept
         self._keeping: dict[int, str] = {}
@@ -242,13 +176,17 @@ class _Walk:
         except (StoreError, RowError, KeyError):
             # it is being deleted, or cannot be read: its log says so
             return
-        families, now = self._families, self._broker.clock.wall_ms()
+        families = self._families
+        self._measured.add(labels)
         families.add("pulsar_storage_backlog_size", labels, usage.size)
         quota = partition.gate.quota
         families.add("pulsar_storage_backlog_quota_limit", labels, quota.size)
         families.add("pulsar_storage_backlog_quota_limit_time", labels, quota.age // 1000)
-        age = max(0, now - usage.oldest) / 1000 if usage.oldest >= 0 else -1
-        families.add("pulsar_storage_backlog_age_seconds", labels, age)
+        families.add("pulsar_storage_backlog_age_seconds", labels, self._age(usage.oldest))
+
+    def _age(self, published: int) -> float:
+        """Seconds since a time in ms since 1970; -1 for none."""
+        return max(0, self._broker.clock.wall_ms() - published) / 1000 if published >= 0 else -1
 
     async def _where(self, topic: Topic | None) -> _Place:
         if topic is None:
@@ -276,30 +214,28 @@ class _Walk:
 
     async def groups(self) -> None:
         families = self._families
-        families.open(_GROUPS)
+        families.open(GROUPS)
         async for group in views(self._broker):
             name = escape(group.group_id)
-            who = f'consumergroup="{name}"'
-            families.add("kafka_consumergroup_members", who, group.members)
+            families.add("kafka_consumergroup_members", f'consumergroup="{name}"', group.members)
             if self._shown is not Shown.NONE:
-                for topic, offsets in group.offsets.items():
-                    place = await self._where(self._broker.catalog.get(topic))
-                    self._lag(name, f'{who},topic="{escape(topic)}"', offsets, place, group.members > 0)
-                    await families.pause()
+                await self._group(group, name)
             await families.pause()
-        families.open(_SHARED)
+        families.open(SHARED)
         if self._shown is not Shown.NONE:
             await self._subscriptions()
-        for pulsar, (count, waiting) in self._totals.items():
+            await self._backlogs()
+        for pulsar, (count, waiting, consumers) in self._totals.items():
             if count:
                 families.add("pulsar_subscriptions_count", pulsar, count)
+                families.add("pulsar_consumers_count", pulsar, consumers)
             families.add("pulsar_msg_backlog", pulsar, waiting)
             await families.pause()
 
     async def kept(self) -> None:
         """What is kept beyond the policies."""
         families = self._families
-        families.open(_KEPT)
+        families.open(KEPT)
         for partition, labels in self._keeping.items():
             kept = self._kept.get(partition)
             if kept is None:
@@ -311,9 +247,43 @@ class _Walk:
                 families.add("magnetar_retention_hold_offset", who, offset)
             await families.pause()
 
-    def _lag(self, name: str, where: str, offsets: dict[int, int], place: _Place, used: bool) -> None:
-        """What a group has still to read of a topic."""
-        labels, spans, active, lanes = place
+    async def _group(self, group: GroupView, name: str) -> None:
+        """What a group has still to read. `name` is its id, escaped."""
+        assigned = self._assigned(group)
+        ages: list[float] = []
+        for topic, offsets in group.offsets.items():
+            await self._lag(name, topic, offsets, assigned.get(topic, ()), group.members > 0, ages)
+            await self._families.pause()
+        if ages:
+            labels = f'cluster_name="{CLUSTER}",group="{name}"'
+            self._families.add("kafka_consumergroup_group_max_lag_seconds", labels, max(ages))
+
+    def _assigned(self, group: GroupView) -> dict[str, set[int]]:
+        """By topic the partitions that the members of a loaded group have."""
+        found: dict[str, set[int]] = {}
+        if not group.members:
+            return found
+        try:
+            assignment = self._broker.groups.assignment(group.group_id)
+        except KafkaError:
+            return found
+        for topics in assignment.values():
+            for topic, indexes in topics.items():
+                found.setdefault(topic, set()).update(indexes)
+        return found
+
+    async def _lag(
+        self,
+        name: str,
+        topic: str,
+        offsets: dict[int, int],
+        assigned: Collection[int],
+        used: bool,
+        ages: list[float],
+    ) -> None:
+        """Of one topic, where a group goes on at these offsets. Adds to `ages` how old what it has not read is."""
+        there = self._broker.catalog.get(topic)
+        labels, spans, active, lanes = await self._where(there)
         found = [
             (index, offset, spans[index] if index < len(spans) else None) for index, offset in offsets.items()
         ]
@@ -321,25 +291,41 @@ class _Walk:
         if not (active or used or lag_sum):
             return
         families = self._families
+        kafka = f'topic="{escape(topic)}"'
         for index, offset, span in found:
-            one = f'{where},partition="{index}"'
+            one = f'consumergroup="{name}",{kafka},partition="{index}"'
             families.add("kafka_consumergroup_current_offset", one, offset)
-            if span is None:
+            if span is None or there is None:
                 continue
-            families.add("kafka_consumergroup_lag", one, max(0, span.end - offset))
+            lag = max(0, span.end - offset)
+            families.add("kafka_consumergroup_lag", one, lag)
+            one = f'cluster_name="{CLUSTER}",group="{name}",{kafka},partition="{index}"'
+            families.add("kafka_consumergroup_group_lag", one, lag)
             if lanes:
-                # its backlog is that of the base topic
+                # its backlog is that of the base topic, and so is the age of it
                 continue
             waiting = backlog(span, offset)
-            families.add("pulsar_subscription_back_log", f'{labels[index]},subscription="{name}"', waiting)
-            self._count(labels[index], active, waiting)
-        families.add("kafka_consumergroup_lag_sum", where, lag_sum)
+            age = await self._age_at(there.partitions[index], max(offset, span.start)) if waiting else 0
+            if age >= 0:
+                families.add("kafka_consumergroup_group_lag_seconds", one, age)
+                ages.append(age)
+            who = f'{labels[index]},subscription="{name}"'
+            families.add("pulsar_subscription_back_log", who, waiting)
+            families.add("pulsar_subscription_consumers_count", who, int(index in assigned))
+            self._count(labels[index], active, waiting, int(index in assigned))
+        families.add("kafka_consumergroup_lag_sum", f'consumergroup="{name}",{kafka}', lag_sum)
 
-    def _count(self, labels: str, active: bool, waiting: int) -> None:
-        total = self._totals.setdefault(labels, [0, 0])
+    async def _age_at(self, partition: int, offset: int) -> float:
+        """How old the record at an offset is, in seconds; -1 where nobody can say. The partition by the store's id."""
+        self._families.worked(READ_LINES)
+        return self._age(await self._context.batch_times.of(self._broker.store, partition, offset))
+
+    def _count(self, labels: str, active: bool, waiting: int, consumers: int) -> None:
+        total = self._totals.setdefault(labels, [0, 0, 0])
         # of a topic that is not active, subscriptions that have nothing to read are not looked at
         total[0] += active
         total[1] += waiting
+        total[2] += consumers
 
     async def _subscriptions(self) -> None:
         """Subscriptions of share groups; one by one, since the loop is let go in between."""
@@ -355,14 +341,43 @@ class _Walk:
                 # deleted while we walked, or not to be read at present: the log says so
                 continue
             used = place.active or self._broker.subscriptions.in_use(row.group, row.topic_id) is not None
-            if used or any(stats["msgBacklog"] for stats in found.values()):
+            if topic is not None and (used or any(stats["msgBacklog"] for stats in found.values())):
+                queue = self._broker.queues.serving(topic, row.group)
+                # to a cursor each lane is a consumer, whether somebody reads it or not
+                readers = lane_stats.readers(self._broker, queue) if queue is not None else None
                 for index, stats in found.items():
-                    self._shared(f'{place.labels[index]},subscription="{escape(row.group)}"', stats)
-                    self._count(place.labels[index], place.active, stats["msgBacklog"])
+                    labels, number = place.labels[index], topic.partitions[index]
+                    consumers = readers if readers is not None else len(stats["consumers"])
+                    self._shared(
+                        f'{labels},subscription="{escape(row.group)}"', row.id, number, stats, consumers
+                    )
+                    self._count(labels, place.active, stats["msgBacklog"], consumers)
+                    start = stats["magnetar"]["markDeleteOffset"] + 1
+                    self._slowest[labels] = number, min(self._slowest.get(labels, (0, start))[1], start)
             await self._families.pause()
 
-    def _shared(self, labels: str, stats: share_stats.Stats) -> None:
+    async def _backlogs(self) -> None:
+        """What the slowest subscriptions have not acknowledged, and for how long, where no quota has measured it."""
+        families = self._families
+        for labels, (number, start) in self._slowest.items():
+            span = span_of(self._broker.store, number) if labels not in self._measured else None
+            if span is None:
+                continue
+            waits = start < span.end
+            start = max(start, span.start)
+            size = self._broker.store.log(number).size_from(start) if waits else 0
+            families.add("pulsar_storage_backlog_size", labels, size)
+            age = await self._age_at(number, start) if waits else -1
+            families.add("pulsar_storage_backlog_age_seconds", labels, age)
+            await families.pause()
+
+    def _shared(
+        self, labels: str, subscription: int, partition: int, stats: share_stats.Stats, consumers: int
+    ) -> None:
+        """`subscription` and `partition` by their ids."""
         own = stats["magnetar"]
+        states = own["states"]
+        rates = self._context.recent.deliveries(subscription, partition, states, self._broker.loop.time())
         for family, value in (
             ("pulsar_subscription_back_log", stats["msgBacklog"]),
             ("pulsar_subscription_back_log_no_delayed", stats["msgBacklogNoDelayed"]),
@@ -374,9 +389,15 @@ class _Walk:
                 "pulsar_subscription_blocked_on_unacked_messages",
                 int(stats["blockedSubscriptionOnUnackedMsgs"]),
             ),
-            ("pulsar_subscription_consumers_count", len(stats["consumers"])),
-            ("magnetar_subscription_backoff", own["states"]["backoff"]),
-            ("magnetar_subscription_dying", own["states"]["dying"]),
+            ("pulsar_subscription_consumers_count", consumers),
+            ("pulsar_subscription_out_messages_total", states["delivered"]),
+            ("pulsar_subscription_msg_rate_out", rates.out),
+            ("pulsar_subscription_msg_rate_redeliver", rates.redelivered),
+            ("magnetar_subscription_acknowledged_total", states["acknowledged"]),
+            ("magnetar_subscription_redelivered_total", states["redelivered"]),
+            ("magnetar_subscription_dead_letters_total", states["buried"]),
+            ("magnetar_subscription_backoff", states["backoff"]),
+            ("magnetar_subscription_dying", states["dying"]),
             ("magnetar_subscription_draining_hashes", stats.get("drainingHashesCount", 0)),
             ("magnetar_subscription_deep_hashes", own.get("deepHashesCount", 0)),
         ):

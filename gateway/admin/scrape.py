@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.admin import exporters, process
+from gateway.admin import disk, exporters, families, process
 from gateway.admin.context import Context
 from gateway.admin.text import Lines, Piece
 
@@ -35,9 +35,11 @@ class Scrape:
         text = Lines()
         for count, line in enumerate(broker.metrics.lines(), 1):
             text.add(line)
-            if count % exporters.PAUSE_LINES == 0:
+            if count % families.PAUSE_LINES == 0:
                 await asyncio.sleep(0)
         for line in process.lines(broker.version, broker.started_at, broker.clock.wall_ms()):
+            text.add(line)
+        for line in disk.lines(broker.settings.text("data")):
             text.add(line)
         return [*text.pieces(), *await exporters.pieces(context)]
 

@@ -17,12 +17,14 @@ from urllib.parse import unquote
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from gateway import logs
 from gateway.acceptor import Acceptor
 from gateway.admin import exchange
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
 from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
+from gateway.admin.recent import Recent
 from gateway.admin.refusals import from_kafka_error
 from gateway.admin.routes import verb_of
 from gateway.admin.scrape import Scrape
@@ -85,7 +87,8 @@ class AdminServer:
 
     def __init__(self, broker: Broker, not_ready: Callable[[], str | None] = _ready) -> None:
         self._broker = broker
-        self._context = Context(broker, Rates(self._partitions, broker.loop.time()), "", not_ready)
+        now = broker.loop.time()
+        self._context = Context(broker, Rates(self._partitions, now), Recent(broker, now), "", not_ready)
         self._names = own_names(broker.settings)
         self._scrape = Scrape(self._context)
         self._timer: asyncio.TimerHandle | None = None
@@ -156,10 +159,12 @@ class AdminServer:
         metrics.unfinished_bytes.set(broker.receiving.total)
         metrics.loop_tasks.set(len(asyncio.all_tasks(broker.loop)))
         metrics.fetch_sessions.set(len(broker.fetch_sessions))
+        metrics.log_lines_left_out.value = logs.left_out()
 
     def _sample(self) -> None:
         loop = self._broker.loop
         self._context.rates.sample(loop.time())
+        self._context.recent.sample(loop.time())
         self._timer = loop.call_later(SAMPLE_EVERY, self._sample)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

@@ -58,6 +58,7 @@ class CommitWatch:
         """What clients sent is stored. `size` in bytes."""
         metrics = self._metrics
         self._produce_seconds.observe(seconds, requests)
+        metrics.storage_write_seconds.observe(seconds, batches)
         metrics.produced_batches.value += batches
         metrics.produced_messages.value += messages
         metrics.produced_bytes.value += size

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin import exporters, scrape, share_stats
+from gateway.admin import families, scrape, share_stats
 from gateway.broker import catalog
 from gateway.broker.broker import Broker
 from gateway.broker.subscriptions.rows import SubscriptionRow
@@ -257,7 +257,7 @@ def test_a_large_scrape_lets_the_loop_go_in_between(serve: Serve, monkeypatch: p
         for number in range(40):
             await admin.broker.create_topic(f"t{number}", 25, {})
         show(admin, "all")
-        monkeypatch.setattr(exporters, "PAUSE_LINES", 100)
+        monkeypatch.setattr(families, "PAUSE_LINES", 100)
         turns = 0
         done = False
 
@@ -286,7 +286,7 @@ def test_so_does_one_of_a_topic_with_many_subscriptions(
         for number in range(30):
             assert (await admin.ask("PUT", f"P/orders/subscription/s{number}", EARLIEST)).status == 204
         show(admin, "all")
-        monkeypatch.setattr(exporters, "PAUSE_LINES", 20)
+        monkeypatch.setattr(families, "PAUSE_LINES", 20)
         turns: list[int] = []
         seen = 0
         of_subscription = share_stats.of_subscription

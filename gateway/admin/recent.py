@@ -1,0 +1,77 @@
+"""What subscriptions delivered and the store took within the last minute: rates that Pulsar's dashboards look for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.admin.rates import Samples
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+_NODE = "node"
+
+
+class Deliveries(NamedTuple):
+    """Messages a second, of one subscription on one partition."""
+
+    out: float
+    redelivered: float
+
+
+class Writes(NamedTuple):
+    """Batches of the last minute, or since the start."""
+
+    rate: float
+    """a second"""
+    by_latency: tuple[int, ...]
+    """how many, by the buckets of `magnetar_storage_write_seconds`; the last is what took longer than all of them"""
+
+
+class Recent:
+    """Of one gateway. `now` is monotonic, in seconds."""
+
+    def __init__(self, broker: Broker, now: float) -> None:
+        self._broker = broker
+        self._deliveries = Samples(self._delivered, now)
+        self._writes = Samples(self._written, now)
+
+    def sample(self, now: float) -> None:
+        """Remember the counters. Call it every SAMPLE_EVERY seconds."""
+        self._deliveries.sample(now)
+        self._writes.sample(now)
+
+    def deliveries(
+        self, subscription: int, partition: int, totals: Mapping[str, int], now: float
+    ) -> Deliveries:
+        """Of a subscription by its id, on a partition by the store's, which has counted `totals` by now."""
+        seconds = self._deliveries.seconds(now)
+        # what it had counted before it came into memory did not happen within the last minute
+        old = self._deliveries.first(subscription << 32 | partition)
+        if old is None or seconds <= 0:
+            return Deliveries(0.0, 0.0)
+        return Deliveries(
+            (totals["delivered"] - old[0]) / seconds, (totals["redelivered"] - old[1]) / seconds
+        )
+
+    def writes(self, now: float) -> Writes:
+        """What clients sent and was stored."""
+        old = self._writes.oldest(_NODE) or ()
+        new = self._broker.metrics.storage_write_seconds.counts
+        by_latency = tuple([after - before for after, before in zip(new, old, strict=True)])
+        seconds = self._writes.seconds(now)
+        return Writes(sum(by_latency) / seconds if seconds > 0 else 0.0, by_latency)
+
+    def _delivered(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, tuple[int, ...]] = {}
+        for subscription in self._broker.subscriptions.live():
+            for at in subscription.partitions.values():
+                if at.cursor is not None:
+                    totals = at.cursor.totals
+                    key = subscription.id << 32 | at.partition.id
+                    found[key] = totals["delivered"], totals["redelivered"]
+        return found
+
+    def _written(self) -> dict[str, tuple[int, ...]]:
+        return {_NODE: tuple(self._broker.metrics.storage_write_seconds.counts)}
