@@ -217,6 +217,10 @@ class Metrics:
         self._families[name] = family
         return family
 
+    def names(self) -> list[str]:
+        """Of all families, in the order in which they were defined."""
+        return list(self._families)
+
     def collect(self, collector: Callable[[], Iterable[str] | None]) -> None:
         """Call `collector` at each scrape: it sets gauges and returns None, or yields ready lines."""
         self._collectors.append(collector)

@@ -74,6 +74,7 @@ def test_how_much_was_left_out_is_told_when_there_is_room_again(stream: io.Strin
     logs.tell_untold()
     told = stream.getvalue()[len(before) :]
     assert told.endswith(f"closing a connection  number={LINES * 3 - 1} more={LINES * 2}\n")
+    assert logs.left_out() == LINES * 2
     logs.tell_untold()
     clock.now += LINES
     logs.tell_untold()

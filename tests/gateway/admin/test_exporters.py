@@ -13,6 +13,7 @@ from gateway.admin import families, scrape, share_stats
 from gateway.broker import catalog
 from gateway.broker.broker import Broker
 from gateway.broker.subscriptions.rows import SubscriptionRow
+from gateway.clock import SystemClock
 from semantics.names import DEFAULT
 
 Admin = Any
@@ -111,6 +112,7 @@ def test_lag_of_groups(serve: Serve) -> None:
         await admin.commit("audit", "orders", 0, 0)
         await admin.join("idle", "orders")
         found = await lines(admin)
+        by_lag_exporter = 'cluster_name="standalone",group="billing",topic="orders"'
         for line in (
             'kafka_consumergroup_current_offset{consumergroup="billing",topic="orders",partition="0"} 1',
             'kafka_consumergroup_lag{consumergroup="billing",topic="orders",partition="0"} 2',
@@ -123,8 +125,79 @@ def test_lag_of_groups(serve: Serve) -> None:
             f'pulsar_subscriptions_count{{{TOPIC}orders-partition-0"}} 2',
             f'pulsar_msg_backlog{{{TOPIC}orders-partition-0"}} 5',
             f'pulsar_msg_backlog{{{TOPIC}orders-partition-1"}} 0',
+            f'pulsar_consumers_count{{{TOPIC}orders-partition-0"}} 0',
+            f'kafka_consumergroup_group_lag{{{by_lag_exporter},partition="0"}} 2',
+            f'kafka_consumergroup_group_lag_seconds{{{by_lag_exporter},partition="1"}} 0',
         ):
             assert line in found
+
+    serve(test)
+
+
+def value_of(found: Sequence[str], start: str) -> float:
+    (line,) = [line for line in found if line.startswith(start)]
+    return float(line.rsplit(" ", 1)[1])
+
+
+def test_how_long_groups_and_subscriptions_are_behind(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        for name, group in (("orders", "late"), ("payments", "later")):
+            await admin.plain(name)
+            await admin.produce(name, 0, [b"a", b"b"])
+            await admin.commit(group, name, 0, 1)
+            await admin.commit("both", name, 0, 2)
+            assert (await admin.ask("PUT", f"P/{name}/subscription/waiting", EARLIEST)).status == 204
+        assert (await admin.ask("PUT", "P/payments/subscription/nothing")).status == 204
+        began = admin.broker.clock.wall_ms()
+        # five minutes pass, and one of them has something new
+        monkeypatch.setattr(admin.broker, "clock", Later(300_000))
+        await admin.produce("orders", 0, [b"c"])
+        found = await lines(admin)
+        passed = (admin.broker.clock.wall_ms() - began) / 1000
+        lag = 'kafka_consumergroup_group_lag_seconds{cluster_name="standalone",group='
+        for start in (
+            f'{lag}"late",topic="orders"',
+            f'{lag}"later",topic="payments"',
+            f'pulsar_storage_backlog_age_seconds{{{TOPIC}orders"}}',
+            f'pulsar_storage_backlog_age_seconds{{{TOPIC}payments"}}',
+        ):
+            assert 300 <= value_of(found, start) <= passed + 1
+        assert value_of(found, f'{lag}"both",topic="orders"') <= passed - 300 + 1
+        assert value_of(found, f'{lag}"both",topic="payments"') == 0
+        slowest = 'kafka_consumergroup_group_max_lag_seconds{cluster_name="standalone",group='
+        assert value_of(found, f'{slowest}"both"') == value_of(found, f'{lag}"both",topic="orders"')
+        log = admin.broker.store.log(admin.broker.catalog.get("payments").partitions[0])
+        assert f'pulsar_storage_backlog_size{{{TOPIC}payments"}} {log.size}' in found
+        assert (await admin.ask("POST", "P/payments/subscription/waiting/skip_all")).status == 204
+        found = await lines(admin)
+        assert f'pulsar_storage_backlog_size{{{TOPIC}payments"}} 0' in found
+        assert f'pulsar_storage_backlog_age_seconds{{{TOPIC}payments"}} -1' in found
+
+    serve(test)
+
+
+class Later(SystemClock):
+    """The system's clock, so many ms ahead."""
+
+    def __init__(self, ahead: int) -> None:
+        self._ahead = ahead
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self._ahead
+
+
+def test_the_gateway_itself(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        found = await lines(admin)
+        assert "magnetar_ready 1" in found
+        assert 'pulsar_storage_write_rate{cluster="standalone"} 0.0' in found
+        admin.broker.turn.watch.produced(0.003, 1, 7, 70, 700)
+        admin.reasons.append("It stops.")
+        found = await lines(admin)
+        assert "magnetar_ready 0" in found
+        assert 'pulsar_storage_write_latency_le_5{cluster="standalone"} 7' in found
+        assert 'pulsar_storage_write_latency_le_10{cluster="standalone"} 0' in found
+        assert 'magnetar_storage_write_seconds_bucket{le="0.005"} 7' in found
 
     serve(test)
 
@@ -150,6 +223,11 @@ def test_backlogs_of_share_groups(serve: Serve) -> None:
             f"pulsar_subscription_unacked_messages{labels} 1",
             f"magnetar_subscription_backoff{labels} 1",
             f"pulsar_subscription_consumers_count{labels} 1",
+            f'pulsar_consumers_count{{{TOPIC}orders-partition-0"}} 1',
+            f"pulsar_subscription_out_messages_total{labels} 3",
+            f"magnetar_subscription_acknowledged_total{labels} 1",
+            f"magnetar_subscription_redelivered_total{labels} 0",
+            f"magnetar_subscription_dead_letters_total{labels} 0",
             f'pulsar_subscriptions_count{{{TOPIC}orders-partition-0"}} 2',
             f'pulsar_msg_backlog{{{TOPIC}orders-partition-0"}} 4',
             f'pulsar_msg_backlog{{{TOPIC}orders-partition-1"}} 0',

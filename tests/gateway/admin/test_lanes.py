@@ -105,6 +105,10 @@ def test_stats_tell_of_each_lane_who_has_it_and_what_is_open(serve: Serve) -> No
         assert ("member" in other, other["openDeliveries"], other["waits"]) == (False, 0, False)
         found = await stats(admin)
         assert (found["msgBacklog"], found["magnetar"]["groupMembers"]) == (80, 1)
+        scraped = (await admin.ask("GET", "/metrics")).body.decode().splitlines()
+        assert [line[-2:] for line in scraped if line.startswith("pulsar_subscription_consumers_count{")] == [
+            " 1"
+        ]
         # to the cursor a lane is a consumer
         holds, idle = found["consumers"]
         assert (holds["consumerName"], holds["unackedMessages"], holds["address"]) == (
