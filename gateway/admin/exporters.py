@@ -129,6 +129,8 @@ class _Walk:
         self._totals: dict[str, list[int]] = {}
         # the same: the store's id, and where the slowest of the subscriptions with cursors stands
         self._slowest: dict[str, tuple[int, int]] = {}
+        # dead letter topics of those subscriptions, which may not be there
+        self._letters: set[str] = set()
         # partitions whose backlog their quota has measured
         self._measured: set[str] = set()
         # what is kept beyond the policies; and the labels of those, which all have a backlog and so are looked at
@@ -225,6 +227,7 @@ class _Walk:
         if self._shown is not Shown.NONE:
             await self._subscriptions()
             await self._backlogs()
+            await self._dead_letters()
         for pulsar, (count, waiting, consumers) in self._totals.items():
             if count:
                 families.add("pulsar_subscriptions_count", pulsar, count)
@@ -329,6 +332,7 @@ class _Walk:
 
     async def _subscriptions(self) -> None:
         """Subscriptions of share groups; one by one, since the loop is let go in between."""
+        configs = self._broker.subscriptions.configs
         async for row in self._broker.subscriptions.every():
             topic = self._broker.catalog.by_id(row.topic_id)
             place = await self._where(topic)
@@ -337,6 +341,8 @@ class _Walk:
             indexes = [index for index, span in enumerate(place.spans) if span is not None]
             try:
                 found = share_stats.of_subscription(self._broker, row, indexes)
+                base = configs.base_of(row) or row.topic
+                self._letters.add(configs.of(row).dead_letters_of(row.group, base))
             except (KafkaError, StoreError):
                 # deleted while we walked, or not to be read at present: the log says so
                 continue
@@ -370,6 +376,22 @@ class _Walk:
             age = await self._age_at(number, start) if waits else -1
             families.add("pulsar_storage_backlog_age_seconds", labels, age)
             await families.pause()
+
+    async def _dead_letters(self) -> None:
+        """How many letters wait for a person: of topics that mostly nobody uses, so they are shown all the same."""
+        for name in sorted(self._letters):
+            topic = self._broker.catalog.get(name)
+            if topic is None:
+                continue
+            await loaded(self._broker, topic.partitions)
+            spans = [span_of(self._broker.store, partition) for partition in topic.partitions]
+            full = self._broker.catalog.namespaces.full(name)
+            self._families.add(
+                "magnetar_dead_letter_topic_messages",
+                f'{_labels_of(full.namespace)},topic="{escape(str(full))}"',
+                sum(span.end - span.start for span in spans if span is not None),
+            )
+            await self._families.pause()
 
     def _shared(
         self, labels: str, subscription: int, partition: int, stats: share_stats.Stats, consumers: int

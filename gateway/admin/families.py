@@ -76,6 +76,7 @@ SHARED = {
     "magnetar_subscription_acknowledged_total": "Messages acknowledged since the gateway started.",
     "magnetar_subscription_redelivered_total": "Messages delivered again since the gateway started.",
     "magnetar_subscription_dead_letters_total": "Messages put into the dead letter topic since the gateway started.",
+    "magnetar_dead_letter_topic_messages": "Messages in a dead letter topic, idle or not, over its partitions.",
     "magnetar_subscription_backoff": "Messages that were nacked or timed out and wait.",
     "magnetar_subscription_dying": "Messages on their way to the dead letter topic.",
     "magnetar_subscription_draining_hashes": "Slots of keys whose holder does not own them any more.",

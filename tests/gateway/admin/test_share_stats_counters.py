@@ -27,10 +27,17 @@ def let_go(admin: Admin) -> None:
     assert not list(admin.broker.subscriptions.live())
 
 
-async def shared_metrics(admin: Admin) -> dict[str, int]:
-    lines = (await admin.ask("GET", "/metrics")).body.decode().splitlines()
-    found = [line.rsplit(" ", 1) for line in lines if line.startswith("magnetar_share_")]
+async def shown(admin: Admin, prefix: str) -> dict[str, int]:
+    """What the metrics say under names that begin so."""
+    lines = [
+        line for piece in await admin.server._scrape._make() for line in piece.data().decode().splitlines()
+    ]
+    found = [line.rsplit(" ", 1) for line in lines if line.startswith(prefix)]
     return {name: int(float(value)) for name, value in found}
+
+
+async def shared_metrics(admin: Admin) -> dict[str, int]:
+    return await shown(admin, "magnetar_share_")
 
 
 @pytest.mark.parametrize("kind", ["shared", "key_shared"])
@@ -48,7 +55,11 @@ def test_counters_stay_when_an_idle_subscription_is_let_go(serve: Serve, kind: s
         first = {"delivered": 4, "acknowledged": 3, "rejected": 1, "buried": 1}
         assert await counters(admin) == first
         metrics = await shared_metrics(admin)
+        where = 'cluster="standalone",namespace="public/default",topic="persistent://public/default/orders-billing-DLQ"'
+        letters = {f"magnetar_dead_letter_topic_messages{{{where}}}": 1}
+        assert await shown(admin, "magnetar_dead_letter") == letters
         let_go(admin)
+        assert await shown(admin, "magnetar_dead_letter") == letters
         assert await counters(admin) == first
         assert not list(admin.broker.subscriptions.live()), "asking does not bring it to life"
         assert await shared_metrics(admin) == metrics
