@@ -416,7 +416,6 @@ class _Walk:
             ("pulsar_subscription_msg_rate_out", rates.out),
             ("pulsar_subscription_msg_rate_redeliver", rates.redelivered),
             ("magnetar_subscription_acknowledged_total", states["acknowledged"]),
-            ("magnetar_subscription_redelivered_total", states["redelivered"]),
             ("magnetar_subscription_dead_letters_total", states["buried"]),
             ("magnetar_subscription_backoff", states["backoff"]),
             ("magnetar_subscription_dying", states["dying"]),

@@ -74,7 +74,6 @@ SHARED = {
     "pulsar_subscription_msg_rate_redeliver": "Messages delivered again a second.",
     "pulsar_subscription_total_msg_expired": "Messages that retention took before they were acknowledged.",
     "magnetar_subscription_acknowledged_total": "Messages acknowledged since the gateway started.",
-    "magnetar_subscription_redelivered_total": "Messages delivered again since the gateway started.",
     "magnetar_subscription_dead_letters_total": "Messages put into the dead letter topic since the gateway started.",
     "magnetar_dead_letter_topic_messages": "Messages in a dead letter topic, idle or not, over its partitions.",
     "magnetar_subscription_backoff": "Messages that were nacked or timed out and wait.",

@@ -226,7 +226,6 @@ def test_backlogs_of_share_groups(serve: Serve) -> None:
             f'pulsar_consumers_count{{{TOPIC}orders-partition-0"}} 1',
             f"pulsar_subscription_out_messages_total{labels} 3",
             f"magnetar_subscription_acknowledged_total{labels} 1",
-            f"magnetar_subscription_redelivered_total{labels} 0",
             f"magnetar_subscription_dead_letters_total{labels} 0",
             f'pulsar_subscriptions_count{{{TOPIC}orders-partition-0"}} 2',
             f'pulsar_msg_backlog{{{TOPIC}orders-partition-0"}} 4',
