@@ -201,6 +201,11 @@ def test_nothing_is_exported_that_no_list_names(watched: Watched) -> None:
     assert set(LINTED) <= names
 
 
+def test_no_series_is_there_twice(watched: Watched) -> None:
+    series = [line.rpartition(" ")[0] for line in watched.text().splitlines() if not line.startswith("#")]
+    assert len(series) == len(set(series))
+
+
 def test_promtool_finds_fault_with_others_names_alone(watched: Watched) -> None:
     """What Pulsar and kafka_exporter called so; they are gauges there, too."""
     done = promtool("check", "metrics", text=watched.text())
