@@ -5,7 +5,8 @@ What a consumer group has still to read is moved by a commit, as `kafka-consumer
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, done, json
@@ -27,6 +28,7 @@ from gateway.admin.places import (
 )
 from gateway.admin.subscriptions import clear, unsubscribe
 from gateway.admin.topics import Found, found_by, namespace_of
+from gateway.broker.loading import until_loaded
 from gateway.broker.message_ids import id_at
 from gateway.broker.namespaces import prefix_of
 from gateway.wire.batch import BatchError
@@ -147,6 +149,40 @@ async def id_by_time(context: Context, call: Call) -> Reply:
     if offset >= partition.high_watermark:
         return json(_id_before(partition, offset).to_json())
     return json(id_at(partition, offset).to_json())
+
+
+# -- ended
+
+
+async def terminate(context: Context, call: Call) -> Reply:
+    """A plain topic, or one partition, takes no more messages; the id of its last one."""
+    found = keeping(await found_by(context.broker, call), "terminate")
+    if found.index < 0 and found.topic.partitioned:
+        raise RefusedError(
+            405,
+            f"Topic {found.name} is partitioned: end all of it with partitioned-terminate, or one of its partitions.",
+        )
+    ids = await _terminated(context.broker, found.topic, [max(found.index, 0)])
+    return json(next(iter(ids.values())))
+
+
+async def terminate_all(context: Context, call: Call) -> Reply:
+    """All partitions of a topic take no more messages; by partition, the id of its last one."""
+    found = keeping(await found_by(context.broker, call), "partitioned-terminate")
+    whole(found)
+    if not found.topic.partitioned:
+        raise RefusedError(405, f"Topic {found.name} has no partitions: use terminate.")
+    return json(await _terminated(context.broker, found.topic, range(len(found.topic.partitions))))
+
+
+async def _terminated(broker: Broker, topic: Topic, indexes: Iterable[int]) -> dict[str, object]:
+    wanted = list(indexes)
+    await broker.topics.terminate(topic.name, wanted)
+    found: dict[str, object] = {}
+    for index in wanted:
+        partition = await until_loaded(partial(broker.partition, topic, index))
+        found[str(index)] = _id_before(partition, partition.high_watermark).to_json()
+    return found
 
 
 def _of_one(broker: Broker, found: Found, verb: str) -> Partition:

@@ -136,6 +136,8 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("POST", "topic", "all_subscription/expireMessages/*"): backlogs.expire_all,
     ("POST", "topic", "trim"): trimming.trim,
     ("DELETE", "topic", "truncate"): trimming.truncate,
+    ("POST", "topic", "terminate"): backlogs.terminate,
+    ("POST", "topic", "terminate/partitions"): backlogs.terminate_all,
     ("PUT", "topic", "unload"): backlogs.unload,
     ("PUT", "namespace", "unload"): backlogs.unload,
     ("POST", "namespace", "clearBacklog"): backlogs.clear_namespace,

@@ -154,7 +154,7 @@ def internal(context: Context, topic: Topic, index: int) -> Stats:
         "currentLedgerEntries": current.entries if current else 0,
         "currentLedgerSize": current.size if current else 0,
         "lastConfirmedEntry": _last_entry(log, current.ledger if current else -1),
-        "state": "LedgerOpened",
+        "state": "Terminated" if index in topic.terminated else "LedgerOpened",
         "ledgers": [
             {"ledgerId": ledger.ledger, "entries": ledger.entries, "size": ledger.size, "offloaded": False}
             for ledger in ledgers

@@ -46,8 +46,6 @@ _VERBS: dict[tuple[str, str], dict[str, str]] = {
     },
     ("topic", "POST"): {
         "replication": "set-replication-clusters",
-        "terminate": "terminate",
-        "terminate/partitions": "partitioned-terminate",
     },
     ("topic", "DELETE"): {
         "replication": "remove-replication-clusters",

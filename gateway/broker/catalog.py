@@ -68,6 +68,8 @@ class Topic(msgspec.Struct, omit_defaults=True):
     properties: dict[str, str] = {}
     # by role, what it may do; kept until there are users
     permissions: dict[str, list[str]] = {}
+    # partitions that take no more messages, by number
+    terminated: list[int] = []
 
 
 _encoder = msgspec.msgpack.Encoder()

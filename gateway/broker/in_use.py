@@ -210,6 +210,9 @@ class InUse:
                 activity = partition.bytes_in + partition.bytes_out
                 if partition.watchers or partition.next_offset != partition.high_watermark:
                     busy = True
+                elif partition.publishers and partition.most_producers:
+                    # they would lose their places
+                    busy = True
                 elif activity == partition.idle_mark:
                     partition.let_go()
                     runtime.partitions[index] = None

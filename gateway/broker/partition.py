@@ -150,6 +150,7 @@ class Partition:
         "rules",
         "stale",
         "store",
+        "terminated",
         "topic",
         "watchers",
     )
@@ -231,10 +232,18 @@ class Partition:
         self.dispatching = pace_of(before, self._home, config.dispatch_rate, self.published)
         if before is not None and self.dispatching is not before:
             before.end()
-        # False when batches must be looked at more closely, rewritten or counted before they are stored
-        self.plain = self.rules.plain and self.gate is None and self.publish_throttle is None
+        # it takes no more messages
+        self.terminated = self.index in self.topic.topic.terminated
+        # False when batches must be looked at more closely, rewritten, counted or refused before they are stored
+        self.plain = (
+            self.rules.plain and self.gate is None and self.publish_throttle is None and not self.terminated
+        )
         # True when it matters who sends them, or who sent them is to be told something
         self.asks_who = self.publish_throttle is not None or self.rules.deduplicates
+
+    def terminate(self) -> None:
+        """It takes no more messages."""
+        self.terminated, self.plain = True, False
 
     def _gate(self, quota: Quota) -> Gate:
         gate = Gate(
@@ -365,6 +374,11 @@ class Partition:
         if self.plain:
             batch = patch(batch, base_offset, self.leader_epoch)
         else:
+            if self.terminated:
+                raise KafkaError(
+                    Error.POLICY_VIOLATION,
+                    f"Partition {self.index} of topic {self.topic.name} is terminated: it takes no more messages.",
+                )
             gate = self.gate
             if gate is not None:
                 gate.queue_up(header, first=waited)

@@ -384,6 +384,29 @@ class Topics:
                 writes.append(self._catalog.write_granted(topic))
             await self._write(writes, name, topic)
 
+    async def terminate(self, name: str, indexes: Iterable[int]) -> None:
+        """Those partitions take no more messages from now on; what they have stays readable. Raises KafkaError."""
+        async with self.changing(name):
+            topic = self.get(name)
+            terminated = sorted({*topic.terminated, *indexes})
+            if terminated == topic.terminated:
+                return
+            runtime = self._in_use.topic(name.encode())
+            assert runtime is not None
+            # what is in the open turn is committed first; from here on nothing comes behind it
+            self._end_turn()
+            for index in terminated:
+                partition = runtime.partitions[index]
+                if partition is not None:
+                    partition.terminate()
+            changed = msgspec.structs.replace(topic, terminated=terminated)
+            try:
+                await self._write(self._catalog.writes_update(changed), name, changed)
+            except KafkaError:
+                self._in_use.topic_changed(name, topic)
+                raise
+            log.info("topic terminated", extra={"topic": name, "partitions": terminated})
+
     @step("trim.asked", "trim.done")
     async def delete_records(self, partition: Partition, offset: int) -> int:
         """Move the log start to `offset` (-1: to the high watermark). Returns the new log start. Raises KafkaError."""

@@ -90,6 +90,27 @@ def _count(did: dict[str, Any]) -> str:
     return counted(did["messages"]) if "messages" in did else "messages"
 
 
+# -- ended
+
+
+@topic_verbs.command(epilog="\b\nExample:\n  magnetar-admin topics terminate orders")
+@topic_argument
+@common
+@pass_options
+def terminate(options: Options, topic: str) -> None:
+    """Have a topic take no more messages; what it has stays. That cannot be undone. Its last message's id is shown."""
+    options.show(options.client().post(f"{topic_path(topic)}/terminate"))
+
+
+@topic_verbs.command(epilog="\b\nExample:\n  magnetar-admin topics partitioned-terminate orders")
+@topic_argument
+@common
+@pass_options
+def partitioned_terminate(options: Options, topic: str) -> None:
+    """The same of all partitions of a topic. The ids of their last messages are shown."""
+    options.show(options.client().post(f"{topic_path(topic)}/terminate/partitions"))
+
+
 # -- where messages are
 
 

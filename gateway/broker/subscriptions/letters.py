@@ -275,6 +275,8 @@ class Letters:
             raise Impossible(f"topic '{topic.name}' cannot be written: {error}") from error
         if target.log.refuses:
             raise Impossible(f"topic '{topic.name}' cannot be written: {target.log.refuses}")
+        if target.terminated:
+            raise Impossible(f"topic '{topic.name}' is terminated")
         if target.stale:
             raise Later
         if target.store is not at.store:

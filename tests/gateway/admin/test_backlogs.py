@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.errors import KafkaError
 from gateway.wire import records
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, made, stats, take
 from tests.gateway.admin.conftest import Admin, Answer
@@ -257,5 +258,43 @@ def test_a_queue_topic_has_no_backlog_of_its_own(serve: Serve) -> None:
         ):
             answer = await admin.ask(method, f"{queue}/{path}")
             assert (answer.status, "is a queue topic" in answer.json["reason"]) == (412, True), answer
+
+    serve(test)
+
+
+# -- ended -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_topic_is_ended_and_tells_its_last_id(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        last = (await old(admin, 5, 0))[-1]
+        answer = await admin.ask("POST", "P/orders/terminate")
+        assert (answer.status, answer.json) == (200, last)
+        assert (await admin.ask("POST", "P/orders/terminate")).json == last
+        with pytest.raises(KafkaError, match="is terminated: it takes no more messages"):
+            await old(admin, 0)
+        assert (await admin.ask("GET", "P/orders/internalStats")).json["state"] == "Terminated"
+        assert (await admin.ask("GET", "P/orders/lastMessageId")).json == last
+        answer = await admin.ask("POST", "P/orders/terminate/partitions")
+        assert (answer.status, answer.json["reason"]) == (405, answer.json["reason"])
+        assert (await admin.ask("POST", "P/none/terminate")).status == 404
+
+    serve(test)
+
+
+def test_partitions_are_ended_one_by_one_or_all(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.ask("PUT", "P/parted/partitions", "3")
+        assert (await admin.ask("POST", "P/parted/terminate")).status == 405
+        none = {"ledgerId": -1, "entryId": -1, "partitionIndex": 1, "batchIndex": -1}
+        assert (await admin.ask("POST", "P/parted-partition-1/terminate")).json == none
+        with pytest.raises(KafkaError):
+            await old(admin, 0, topic="parted", index=1)
+        (last,) = await old(admin, 0, topic="parted", index=2)
+        answer = await admin.ask("POST", "P/parted/terminate/partitions")
+        assert sorted(answer.json) == ["0", "1", "2"]
+        assert answer.json["2"] == {**last, "partitionIndex": 2}
+        assert (await admin.ask("POST", "P/parted-partition-1/terminate/partitions")).status >= 400
 
     serve(test)

@@ -22,12 +22,6 @@ from tests.gateway.admin.conftest import Admin
         ("GET", "/admin/v2/persistent/public", 404, "nothing"),
         ("GET", "/admin/v2/persistent/public/default/orders/persistence", 501, "`topics get-persistence`"),
         (
-            "POST",
-            "/admin/v2/persistent/public/default/o/terminate",
-            501,
-            "`topics terminate`",
-        ),
-        (
             "DELETE",
             "/admin/v2/persistent/public/default/o/persistence",
             501,

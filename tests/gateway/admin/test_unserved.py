@@ -11,8 +11,6 @@ from gateway.admin.unserved import verb_name
     ("method", "kind", "rest", "name"),
     [
         ("PUT", "topic", "compaction", "compact"),
-        ("POST", "topic", "terminate", "terminate"),
-        ("POST", "topic", "terminate/partitions", "partitioned-terminate"),
         ("GET", "subscription", "replicatedSubscriptionStatus", "get-replicated-subscription-status"),
         ("GET", "namespace", "persistence/bookieAffinity", "get-bookie-affinity-group"),
         ("GET", "broker-stats", "allocator-stats/default", "allocator-stats"),

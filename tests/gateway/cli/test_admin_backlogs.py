@@ -26,6 +26,8 @@ DID = {"X-Magnetar-Result": '{"messages":3}'}
             "topics expire-messages-all-subscriptions orders -t 90", "POST",
             f"{ORDERS}/all_subscription/expireMessages/90", None,
         ),
+        ("topics terminate orders", "POST", f"{ORDERS}/terminate", None),
+        ("topics partitioned-terminate orders", "POST", f"{ORDERS}/terminate/partitions", None),
         ("topics last-message-id orders", "GET", f"{ORDERS}/lastMessageId", None),
         (
             "topics get-message-id orders -d 2026-01-31T12:00:00Z", "GET", f"{ORDERS}/messageid/1769860800000", None,
