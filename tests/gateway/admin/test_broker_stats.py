@@ -38,7 +38,7 @@ def test_topics_in_memory_by_namespace(serve: Serve, monkeypatch: pytest.MonkeyP
         for name in ("plain", "orders-partition-1"):
             alone = (await admin.ask("GET", f"P/{name}/stats")).json
             # rates change from moment to moment
-            passing = ("msgRateIn", "msgThroughputIn")
+            passing = ("averageMsgSize", "msgRateIn", "msgThroughputIn")
             assert here[full + name] == {**alone, **{key: here[full + name][key] for key in passing}}
         assert here[f"{full}orders-partition-1"]["subscriptions"]["billing"]["msgBacklog"] == 2
         assert list(here[f"{full}plain"]["subscriptions"]) == ["readers"]
