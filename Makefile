@@ -69,6 +69,9 @@ powercut: $(VENV)/.dev ## the power fails at 3,000 moments: nothing acknowledged
 simulate: $(VENV)/.dev ## thousands of consumers under virtual time: every promise of subscriptions; ARGS="--seeds 50"
 	$(BIN)/python -m tests.proofs.simulate $(ARGS)
 
+interplay: $(VENV)/.dev ## policies that change under a topic in use, against an oracle: minutes; ARGS="--first 17 --seeds 1"
+	$(BIN)/python -m tests.proofs.interplay $(ARGS)
+
 drain: $(VENV)/.dev ## Spark drains a queue topic and is killed at every step: acknowledged means written; ARGS="--kills 6"
 	$(BIN)/python -m tests.proofs.drain $(ARGS)
 
@@ -89,4 +92,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate topics explore pythons drain
+.PHONY: compare help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain
