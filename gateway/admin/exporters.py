@@ -104,6 +104,7 @@ def _traffic(families: Families, labels: str, partition: Partition, context: Con
     families.add("pulsar_in_messages_total", labels, partition.high_watermark)
     families.add("pulsar_in_bytes_total", labels, bytes_in)
     families.add("pulsar_out_bytes_total", labels, bytes_out)
+    families.add("pulsar_producers_count", labels, len(partition.publishers))
 
 
 class _Walk:

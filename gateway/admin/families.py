@@ -48,6 +48,7 @@ PULSAR = {
     "pulsar_in_messages_total": "Messages that ever came in.",
     "pulsar_in_bytes_total": "Bytes that came in since the gateway started.",
     "pulsar_out_bytes_total": "Bytes that went out since the gateway started.",
+    "pulsar_producers_count": "Connections that have published to the partition.",
 }
 GROUPS = {
     "kafka_consumergroup_members": "Members of the group.",

@@ -12,8 +12,10 @@ import pytest
 from gateway.admin import families, scrape, share_stats
 from gateway.broker import catalog
 from gateway.broker.broker import Broker
+from gateway.broker.publishers import Publishing
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.clock import SystemClock
+from gateway.peer import Peer
 from semantics.names import DEFAULT
 
 Admin = Any
@@ -98,6 +100,27 @@ def test_topics_under_the_names_of_kafka_exporter_and_pulsar(serve: Serve) -> No
         ]
         # nobody uses it: no traffic lines, as for a topic that Pulsar has not loaded
         assert not [line for line in found if line.startswith(f'pulsar_in_messages_total{{{TOPIC}plain"')]
+
+    serve(test)
+
+
+def test_producers_are_those_that_have_published_and_are_there(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"a"])
+        runtime = admin.broker.topic(b"orders")
+        assert runtime is not None
+        partition = runtime.partitions[0]
+        assert partition is not None
+        connections = [
+            Publishing(Peer(number, "/127.0.0.1", "PLAINTEXT"), admin.broker.clock) for number in (1, 2)
+        ]
+        for each in connections:
+            each.begin(partition)
+        assert f'pulsar_producers_count{{{TOPIC}orders"}} 2' in await lines(admin)
+        for each in connections:
+            each.close()
+        assert not partition.publishers
 
     serve(test)
 
