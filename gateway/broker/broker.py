@@ -182,6 +182,7 @@ class Broker:
             catalog=self.catalog,
             subscriptions=self.subscriptions,
             ttl_of=lambda topic: policies.longest_wait(self, self.catalog, topic),
+            from_publish=lambda topic: self.effective(topic).ttl_from_publish,
             load_lanes=self.load_lanes,
         )
         self.subscription_expiry = SubscriptionExpiry(

@@ -65,6 +65,8 @@ class _Old(NamedTuple):
     """of delays, in ms"""
     retry: bool
     """it is a RETRY topic, whose records have delays of their own"""
+    from_publish: bool
+    """what is due later goes as well"""
 
 
 class MessageTtl:
@@ -78,9 +80,11 @@ class MessageTtl:
         catalog: Catalog,
         subscriptions: Subscriptions,
         ttl_of: Callable[[Topic], int],
+        from_publish: Callable[[Topic], bool],
         load_lanes: Callable[[Topic, str], None],
     ) -> None:
-        """`ttl_of` says a topic's time to live in ms, 0 for none; `load_lanes` has the lanes that serve a group's
+        """`ttl_of` says a topic's time to live in ms, 0 for none; `from_publish` whether it counts from when a message
+        was sent, due or not; `load_lanes` has the lanes that serve a group's
         subscription on a topic say what they hold of it.
         """
         self._node = node
@@ -88,6 +92,7 @@ class MessageTtl:
         self._catalog = catalog
         self._subscriptions = subscriptions
         self._ttl_of = ttl_of
+        self._from_publish = from_publish
         self._load_lanes = load_lanes
         # what there was (versions of catalog and namespaces, the settings) when no topic had a time to live
         self._without: tuple[int, int, Settings] | None = None
@@ -158,7 +163,9 @@ class MessageTtl:
                 continue
             seen.add(partition)
             self.delays.forget(partition, self._node.store.log(partition).start_offset)
-            old = _Old(index, partition, end, since, begin, longest, retry)
+            old = _Old(
+                index, partition, end, since, begin, longest, retry, not retry and self._from_publish(topic)
+            )
             taken = 0
             for row in subscribed:
                 taken += await self._subscription(topic, row, old)
@@ -209,7 +216,7 @@ class MessageTtl:
             if not self._valid(at, cursor) or cursor.needs_due is not None or first > cursor.known:
                 break
             if plain:
-                taken += cursor.expire_open(first, end)
+                taken += cursor.expire_open(first, end, delayed=old.from_publish)
                 at.touch()
                 continue
             some = await self._slowly(at, cursor, first, end, old)
@@ -229,6 +236,9 @@ class MessageTtl:
         for segment in self._node.store.log(old.partition).segments():
             first, end = max(segment.base_offset, cursor.start), min(segment.next_offset, old.end)
             if first >= end:
+                continue
+            if old.from_publish:
+                yield first, end, True
                 continue
             latest = self._latest(segment, old)
             if latest is None or not (latest.complete or latest.due >= old.since):

@@ -291,6 +291,16 @@ _ROWS = [
         dynamic=True,
     ),
     Setting(
+        "pulsar.ttl.from",
+        Kind.STRING,
+        "available",
+        "What the age counts from by which messages expire: available, when a message was sent or is due, the later; "
+        "publish, when it was sent, as in Pulsar: then a delayed message may expire before it is due. A topic may set "
+        "its own.",
+        one_of("available", "publish"),
+        dynamic=True,
+    ),
+    Setting(
         "min.insync.replicas",
         Kind.INT,
         1,

@@ -85,6 +85,8 @@ class TopicConfig(NamedTuple):
     min_insync_replicas: int
     # readers are led past damaged batches
     skip_corrupt: bool
+    # messages expire by when they were sent, due or not
+    ttl_from_publish: bool
     quota: Quota
     # messages that were taken before are passed over
     deduplicate: bool
@@ -244,6 +246,7 @@ def effective(
         delete="delete" in policy,
         min_insync_replicas=integer("min.insync.replicas"),
         skip_corrupt=text("corrupt.message.policy") == "skip",
+        ttl_from_publish=text("pulsar.ttl.from") == "publish",
         quota=_quota(configs, settings, namespace),
         deduplicate=bool(number_in_force(DEDUPLICATION, configs, settings, namespace)),
         max_producers=number_in_force(MAX_PRODUCERS, configs, settings, namespace),

@@ -201,6 +201,10 @@ _ROWS = [
         "Whether segment files are made in full size at once.",
         broker="log.preallocate",
     ),
+    _own(
+        "pulsar.ttl.from",
+        "What the age counts from by which messages expire: available, sent or due, the later; publish, sent.",
+    ),
     _kept("remote.log.copy.disable", Kind.BOOLEAN, False, "Stops copying to tiered storage."),
     _kept(
         "remote.log.delete.on.disable", Kind.BOOLEAN, False, "Deletes tiered data when that is switched off."

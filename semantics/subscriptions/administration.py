@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from semantics.subscriptions.chunks import DELIVERABLE_RUN, HELD_RUN
+from semantics.subscriptions.chunks import DELIVERABLE_RUN, HELD_RUN, NOT_SETTLED_RUN
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.records import Records
 from semantics.subscriptions.states import ACQUIRED, DELAYED, DONE, DYING, NAMES
@@ -48,20 +48,22 @@ class Administration:
         records.totals["expired"] += taken
         return taken
 
-    def expire_open(self, first: int, end: int, keep: Sequence[int] = ()) -> int:
+    def expire_open(self, first: int, end: int, keep: Sequence[int] = (), *, delayed: bool = False) -> int:
         """Their time to live is over: what of [first, end) is AVAILABLE, in BACKOFF or was never read is settled, but
-        for the offsets in `keep`, ascending, of which all were read. Returns how many there were. What is in hand,
-        delayed or dying stays as it is. What lies below `first` was read.
+        for the offsets in `keep`, ascending, of which all were read. Returns how many there were. What is in hand or
+        dying stays as it is, and so does what is DELAYED, unless `delayed` says otherwise. What lies below `first` was
+        read.
         """
         records = self._records
         window = records.window
         n, known = window.n, window.known
-        if first <= window.start and not (keep or n[ACQUIRED] or n[DELAYED] or n[DYING]):
+        if first <= window.start and not (keep or n[ACQUIRED] or (n[DELAYED] and not delayed) or n[DYING]):
             return self.expire(end) if end > window.start else 0
         log_end = max(end, known)
         was, waiting = records.backlog(log_end), records.waiting
         # chunks of which all is settled leave the window
-        for chunk, at, stop in list(window.runs(first, end, DELIVERABLE_RUN)):
+        expiring = NOT_SETTLED_RUN if delayed else DELIVERABLE_RUN
+        for chunk, at, stop in list(window.runs(first, end, expiring)):
             for begin, last in _without(chunk.base + at, chunk.base + stop, keep):
                 window.settle(chunk, begin - chunk.base, last - chunk.base)
         if end > known:

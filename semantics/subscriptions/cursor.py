@@ -462,9 +462,9 @@ class Cursor:
         """
         return self._administration.expire(before)
 
-    def expire_open(self, first: int, end: int, keep: Sequence[int] = ()) -> int:
+    def expire_open(self, first: int, end: int, keep: Sequence[int] = (), *, delayed: bool = False) -> int:
         """The time to live of [first, end) is over: see `Administration`."""
-        return self._administration.expire_open(first, end, keep)
+        return self._administration.expire_open(first, end, keep, delayed=delayed)
 
     def first_held(self, end: int) -> tuple[int, str] | None:
         """The first offset below `end` that is ACQUIRED, DELAYED, in BACKOFF or DYING, and which; None for none."""

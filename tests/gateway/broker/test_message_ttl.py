@@ -120,6 +120,38 @@ def test_what_is_in_hand_goes_when_it_comes_back(folder: Path | None, kind: str)
 
 
 @KINDS
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("by", ["topic", "broker"])
+def test_age_may_count_from_when_a_message_was_sent(
+    folder: Path | None, kind: str, read: bool, by: str
+) -> None:
+    async def test(world: World) -> None:
+        at = await subscribed(world, kind, pulsar__ack__timeout__ms="0")
+        if by == "topic":
+            await world.broker.topics.configure("t", lambda old: {**old, "pulsar.ttl.from": "publish"})
+        else:
+            await world.broker.broker_configs.alter("", lambda old: {"pulsar.ttl.from": "publish"})
+        await world.produce(b"0", key=b"0", headers=later(world, 3 * TTL))
+        await world.produce(b"1", key=b"1")
+        if read:
+            assert await take(world, at) == [1]
+        await world.pass_time(TTL // 2)
+        await world.produce(b"2", key=b"2", headers=later(world, 3 * TTL))
+        await world.pass_time(TTL // 2 + 1)
+        await apply(world)
+        assert states(at)[:1] == ["DONE"], "it is not due before two minutes"
+        assert states(at)[1:] == ["ACQUIRED" if read else "DONE", "UNREAD"]
+        assert expired(at) == (1 if read else 2)
+        await world.crash()
+        at = world.at()
+        await world.pass_time(3 * TTL)
+        # the one that was given up and the one that was young then
+        assert await take(world, at) == ([1, 2] if read else [2])
+
+    run(test, folder)
+
+
+@KINDS
 @pytest.mark.parametrize("codec", [0, 1, 3])
 @pytest.mark.parametrize("read", [False, True])
 def test_a_delayed_message_lives_from_when_it_is_due(

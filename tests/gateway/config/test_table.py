@@ -155,6 +155,7 @@ OURS = {
     "metrics.topics",
     # Kafka has it, and keeps it to itself
     "producer.id.expiration.check.interval.ms",
+    "pulsar.ttl.from",
     "shutdown.timeout.ms",
     "store.driver",
     "store.page.cache.bytes",
@@ -182,6 +183,7 @@ def test_topic_configs() -> None:
         "corrupt.message.policy",
         "durability",
         "internal.segment.bytes",
+        "pulsar.ttl.from",
         *(each.name for each in policies.TABLE if policies.Level.TOPIC in each.levels),
     }
     for name, (kind, default) in kafka.items():

@@ -24,6 +24,8 @@ class Rules:
     quota_bytes: int = -1
     quota_ms: int = -1
     action: str = "producer_request_hold"
+    from_publish: bool = False
+    """age counts from when a message was sent, due or not"""
 
     @property
     def evicts(self) -> bool:
@@ -173,7 +175,8 @@ class Oracle:
 
     def _old(self, its: Subscription, offset: int, now: int, limit: int) -> bool:
         message = self.log[offset]
-        return bool(limit) and offset not in its.hands and max(message.sent, message.due) < now - limit
+        since = message.sent if self.rules.from_publish else max(message.sent, message.due)
+        return bool(limit) and offset not in its.hands and since < now - limit
 
     def bounded(self, size: int) -> None:
         """A message of so many bytes was taken: a quota that evicts leaves no more than itself, and that one."""

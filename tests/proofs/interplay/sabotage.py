@@ -17,24 +17,27 @@ from semantics.subscriptions.states import ACQUIRED
 def _takes_what_is_in_hand() -> Any:
     honest = Administration.expire_open
 
-    def expire_open(self: Administration, first: int, end: int, keep: Any = ()) -> int:
-        return honest(self, first, end, keep) if not self._records.window.n[ACQUIRED] else self.expire(end)
+    def expire_open(self: Administration, first: int, end: int, keep: Any = (), **how: Any) -> int:
+        held = self._records.window.n[ACQUIRED]
+        return self.expire(end) if held else honest(self, first, end, keep, **how)
 
     return patch.object(Administration, "expire_open", expire_open)
 
 
 def _forgets_delays() -> Any:
     honest = Administration.expire_open
-    return patch.object(
-        Administration, "expire_open", lambda self, first, end, keep=(): honest(self, first, end)
-    )
+
+    def expire_open(self: Administration, first: int, end: int, keep: Any = (), **how: Any) -> int:
+        return honest(self, first, end, **how)
+
+    return patch.object(Administration, "expire_open", expire_open)
 
 
 def _counts_twice() -> Any:
     honest = Administration.expire_open
 
-    def expire_open(self: Administration, first: int, end: int, keep: Any = ()) -> int:
-        taken = honest(self, first, end, keep)
+    def expire_open(self: Administration, first: int, end: int, keep: Any = (), **how: Any) -> int:
+        taken = honest(self, first, end, keep, **how)
         self._records.totals["expired"] += taken
         return taken
 

@@ -153,6 +153,8 @@ class Interplay:
         dice, broker = self._random, self.world.broker
         said = self._drawn()
         if dice.random() < 0.5:
+            if dice.random() < 0.3:
+                said["pulsar.ttl.from"] = "publish"
             self._topic = said
             fixed = {"internal.segment.bytes": "400"}
             await broker.topics.configure("t", lambda old: {**fixed, **said})
@@ -189,6 +191,7 @@ class Interplay:
             number("pulsar.backlog.quota.bytes", -1),
             number("pulsar.backlog.quota.ms", -1),
             said.get("pulsar.backlog.quota.bytes.policy", ACTIONS[0]),
+            said.get("pulsar.ttl.from") == "publish",
         )
 
     # -- compared ---------------------------------------------------------------------------------------------------
