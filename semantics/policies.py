@@ -38,6 +38,7 @@ class Kind(enum.Enum):
 
 BOTH = frozenset([Level.TOPIC, Level.NAMESPACE])
 NAMESPACES = frozenset([Level.NAMESPACE])
+TOPICS = frozenset([Level.TOPIC])
 
 MOST_INT = 2**31 - 1
 """Pulsar's numbers have 32 bits."""
@@ -221,6 +222,12 @@ MAX_PRODUCERS = Policy(
 )
 
 
+MAX_MESSAGE_SIZE = Policy(
+    "pulsar.max.message.size",
+    "The largest record batch that is taken, in bytes, compressed. Goes before max.message.bytes; 0 leaves it to that.",
+    kafka="max.message.bytes",
+    levels=TOPICS,
+)
 SUBSCRIPTION_EXPIRATION = Policy(
     "pulsar.subscription.expiration.ms",
     "After how many {} without consumers a Shared or Key_Shared subscription is deleted; 0 is never.",
@@ -395,6 +402,7 @@ TABLE = (
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     DEDUPLICATION,
+    MAX_MESSAGE_SIZE,
     MAX_PRODUCERS,
     *[each for each in PUBLISH_RATE if each is not None],
     *[each for each in DISPATCH_RATE if each is not None],

@@ -25,6 +25,7 @@ from semantics.policies import (
     INACTIVE_MS,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
+    MAX_MESSAGE_SIZE,
     MAX_PRODUCERS,
     MAX_SUBSCRIPTIONS,
     MAX_TOPICS,
@@ -392,6 +393,21 @@ FORMS = (
         "what is in hand already stays there.",
         topic_segment="maxUnackedMessagesOnSubscription",
         topic_example="--maxNum 1000",
+    ),
+    Form(
+        "max-message-size",
+        "maxMessageSize",
+        "max_message_size",
+        (
+            Field(
+                MAX_MESSAGE_SIZE, "", ("-m", "--max-message-size"), "Bytes; 0 leaves it to max.message.bytes.",
+                none="what max.message.bytes says", unit_name="bytes",
+            ),
+        ),
+        "Limit how large a batch of messages for {} may be.",
+        "How large a batch of messages for {} may be, in bytes",
+        "--max-message-size 100000",
+        "Kafka's clients send messages in batches, and it is these that are limited.",
     ),
     Form(
         "deduplication",

@@ -18,6 +18,7 @@ from gateway.admin.context import CLUSTER
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import found_by, namespace_of
 from gateway.config.policy_settings import CONFIGS
+from gateway.config.topic_table import TOPIC_CONFIGS
 from semantics.backlog_quota import against_retention
 from semantics.policies import (
     MOST_INT,
@@ -238,7 +239,10 @@ async def of_topic(context: Context, call: Call) -> Reply:
             if found is None or (form is TTL and value and not found.value):
                 # Kafka's settings of the broker, or nobody at all
                 kafka = field.policy.kafka
-                level, name = Level.BROKER, f"log.{kafka}" if kafka is not None else "its default"
+                level, name = (
+                    Level.BROKER,
+                    TOPIC_CONFIGS[kafka].broker if kafka is not None else "its default",
+                )
             else:
                 level, name = found.level, found.name
             kind = {"type": form.type} if form.type else {}

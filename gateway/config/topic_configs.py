@@ -28,6 +28,7 @@ from semantics.backlog_quota import Action, Quota
 from semantics.policies import (
     DEDUPLICATION,
     DISPATCH_RATE,
+    MAX_MESSAGE_SIZE,
     MAX_PRODUCERS,
     PUBLISH_RATE,
     QUOTA_BYTES,
@@ -223,6 +224,8 @@ def effective(
     kept_bytes = integer("retention.bytes") if size is None else size.value
     assert isinstance(kept_ms, int)
     assert isinstance(kept_bytes, int)
+    own_size = own(MAX_MESSAGE_SIZE.name)
+    assert own_size is None or isinstance(own_size, int)
     before = integer("message.timestamp.before.max.ms")
     small = get("internal.segment.bytes")
     compression = text("compression.type")
@@ -236,7 +239,7 @@ def effective(
         retention_bytes_evict=size is None or size.name == RETENTION_BYTES.kafka,
         segment_bytes=small if isinstance(small, int) else integer("segment.bytes"),
         segment_ms=integer("segment.ms"),
-        max_message_bytes=integer("max.message.bytes"),
+        max_message_bytes=own_size or integer("max.message.bytes"),
         log_append_time=text("message.timestamp.type") == "LogAppendTime",
         timestamp_before_max_ms=None if before == LONG_MAX else before,
         timestamp_after_max_ms=integer("message.timestamp.after.max.ms"),

@@ -179,6 +179,13 @@ class TestEffective:
         assert effective({}, settings).retention_ms == 5
 
 
+def test_the_size_of_messages_by_pulsars_name_goes_before_kafkas() -> None:
+    kafkas = {"max.message.bytes": "5000"}
+    assert effective(kafkas, DEFAULTS).max_message_bytes == 5000
+    assert effective({**kafkas, "pulsar.max.message.size": "70"}, DEFAULTS).max_message_bytes == 70
+    assert effective({**kafkas, "pulsar.max.message.size": "0"}, DEFAULTS).max_message_bytes == 5000
+
+
 class TestDescribe:
     def test_policies_are_listed_where_somebody_has_said_them(self) -> None:
         name = "pulsar.retention.ms"
