@@ -500,4 +500,6 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
             f"It comes behind the records that were looked at so far, those before offset {cursor.read}: what its"
             " headers say of a delay is not known yet. Consumers that ask for more come to it."
         )
+    if at.pacing.shut:
+        return f"It can be delivered, and waits for its turn within the dispatch rate.{failed}"
     return f"It can be delivered: the next consumer that asks, and whose turn it is, gets it.{failed}"

@@ -43,6 +43,19 @@ def test_why_a_message_does_not_arrive(serve: Serve) -> None:
     serve(test)
 
 
+def test_what_waits_for_the_dispatch_rate_says_so(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=4)
+        rate = {"pulsar.dispatch.rate.messages": "2", "pulsar.dispatch.rate.seconds": "3600"}
+        await admin.broker.topics.configure("orders", lambda old: {**old, **rate})
+        assert await take(admin, "c1", 4) == [0, 1]
+        assert "within the dispatch rate" in (await explain(admin, 3))["explanation"]
+        await admin.broker.topics.configure("orders", lambda old: {})
+        assert "next consumer" in (await explain(admin, 3))["explanation"]
+
+    serve(test)
+
+
 def test_a_dead_letter_that_cannot_be_written_says_so(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin)
