@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from compat.bench import generator, machine, pulsar, report, results, runner, share_clients
+from compat.bench.administration import ADMIN
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
 from compat.bench.queue import QUEUE
@@ -32,13 +33,14 @@ SECTIONS = (
     report.Section(LOADS),
     report.Section([load for load in SHARE if load not in QUEUE], report.SHARE_GROUPS, pulsar=True),
     report.Section(QUEUE, report.QUEUE_TOPICS, pulsar=True),
+    report.Section(ADMIN, report.ADMINISTRATION, pulsar=True),
     report.Section(GROWTH, report.GROWTH),
 )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat.bench", description=__doc__)
-    every = (*LOADS, *SHARE, *GROWTH)
+    every = (*LOADS, *SHARE, *ADMIN, *GROWTH)
     names = [load.name for load in every]
     parser.add_argument(
         "--only", action="append", choices=names, metavar="NAME", help="this load (repeatable)"
@@ -73,6 +75,7 @@ def main() -> int:
         "--growth", action="store_true", help="only how cost grows with partitions, topics, connections"
     )
     parser.add_argument("--share", action="store_true", help="only the share groups")
+    parser.add_argument("--admin", action="store_true", help="only the admin API")
     parser.add_argument("--resume", action="store_true", help="only loads that have no figures yet")
     parser.add_argument(
         "--page", action="store_true", help="measure nothing, write the page from what is kept"
@@ -89,7 +92,11 @@ def main() -> int:
         parser.error("--set expects key=value")
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
-    parts = (*(SHARE if options.share else ()), *(GROWTH if options.growth else ()))
+    parts = (
+        *(SHARE if options.share else ()),
+        *(ADMIN if options.admin else ()),
+        *(GROWTH if options.growth else ()),
+    )
     chosen = options.only or [load.name for load in parts or every]
     commit = machine.commit()
     if options.resume:
@@ -109,7 +116,7 @@ def main() -> int:
     servers = (options.server,) if options.server else usual
     try:
         generator.build()
-        if needs_clients(chosen):
+        if needs_clients(chosen) or "admin-expire" in chosen:
             share_clients.build()
         ensure_jars()
         if "Pulsar" in servers and any(load.pulsar for load in loads):
@@ -148,7 +155,7 @@ def main() -> int:
 def write_page(output: Path, *, say: bool) -> int:
     """Write the page: rows that are kept from runs here, and for the others what the page has. With `say`, name those
     that have neither."""
-    every = (*LOADS, *SHARE, *GROWTH)
+    every = (*LOADS, *SHARE, *ADMIN, *GROWTH)
     rows = results.load(every)
     before = output.read_text() if output.exists() else ""
     have = {row.outcome.load.name for row in rows}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from compat.bench import servers
+from compat.bench.administration import ADMIN, Caller
+from compat.bench.clients import ClientError
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS, Load, Metric, Turn
 from compat.bench.runner import WITH_PULSAR
@@ -31,12 +37,12 @@ class Recorder(Turn):
 
 
 def test_names_are_unique_and_fit_the_command_line() -> None:
-    names = [load.name for load in (*LOADS, *GROWTH)]
+    names = [load.name for load in (*LOADS, *ADMIN, *GROWTH)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
 
 
-@pytest.mark.parametrize("load", [*LOADS, *GROWTH], ids=lambda load: load.name)
+@pytest.mark.parametrize("load", [*LOADS, *ADMIN, *GROWTH], ids=lambda load: load.name)
 def test_each_load_shows_something(load: Load) -> None:
     assert load.title
     assert load.metrics
@@ -115,3 +121,35 @@ def test_a_server_is_gone_after_its_turn_also_when_it_failed(
     with pytest.raises(KeyError), servers.removed(server):
         raise KeyError
     assert not server.directory.exists()
+
+
+@contextlib.contextmanager
+def speaking(*answers: bytes) -> Iterator[str]:
+    """A server that gives these answers, one behind the other, whatever it is asked; its address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            for answer in answers:
+                connection.recv(1 << 16)
+                # in pieces, as a network brings them
+                for at in range(0, len(answer), 7):
+                    connection.sendall(answer[at : at + 7])
+
+    with listening, ThreadPoolExecutor(1) as others:
+        others.submit(serve)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_the_caller_of_the_admin_api_reads_bodies_of_both_kinds() -> None:
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    none = b"HTTP/1.1 204 No Content\r\n\r\n"
+    refused = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"
+    with speaking(whole, chunked, none, whole, refused) as url:
+        caller = Caller(url)
+        assert [caller.call("GET", "x") for _ in range(4)] == [b"hello", b"abcde", b"", b"hello"]
+        with pytest.raises(ClientError, match="404 b'no'"):
+            caller.call("GET", "x")
+        caller.close()
