@@ -29,7 +29,6 @@ from semantics.policies import (
     SUBSCRIPTION_TYPES,
     Found,
     Level,
-    OfRate,
     Policy,
 )
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from gateway.broker.node import Node
     from gateway.config.schema import Value
     from semantics.names import Namespace
-    from semantics.rates import Rate
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -59,12 +57,6 @@ def number(node: Node, catalog: Catalog, policy: Policy, topic: Topic) -> int:
     """The same of a policy that is a number and has a default."""
     said = catalog.namespaces.policies_of(topic.name)
     return topic_configs.number_in_force(policy, topic.configs, node.settings, said)
-
-
-def rate(node: Node, catalog: Catalog, policies: OfRate, topic: Topic) -> Rate:
-    """The same of the policies of a rate."""
-    said = catalog.namespaces.policies_of(topic.name)
-    return topic_configs.rate_in_force(policies, topic.configs, node.settings, said)
 
 
 def message_ttl(node: Node, catalog: Catalog, topic: Topic) -> int:

@@ -50,15 +50,19 @@ class Place(Protocol):
 class Publishing:
     """Of one connection: where it is a producer."""
 
-    __slots__ = ("_clock", "_peer", "at")
+    __slots__ = ("_clock", "_closed", "_peer", "at")
 
     def __init__(self, peer: Peer, clock: Clock) -> None:
         self._peer = peer
         self._clock = clock
+        self._closed = False
         self.at: dict[Place, Publisher] = {}
 
     def begin(self, partition: Place) -> Publisher:
         """From now on it is one there. Raises KafkaError POLICY_VIOLATION where there are as many as may be."""
+        if self._closed:
+            # what it sent before is taken now
+            return Publisher(self._peer, self._clock.wall_ms())
         most, topic = partition.most_producers, partition.topic_name
         if most and len(partition.publishers) >= most:
             raise KafkaError(
@@ -76,6 +80,7 @@ class Publishing:
 
     def close(self) -> None:
         """The connection is closed."""
+        self._closed = True
         for partition in self.at:
             partition.publishers.pop(self, None)
         self.at.clear()

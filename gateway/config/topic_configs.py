@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from gateway.config.group_table import GROUP_CONFIGS
@@ -30,6 +30,7 @@ from semantics.policies import (
     DISPATCH_RATE,
     MAX_MESSAGE_SIZE,
     MAX_PRODUCERS,
+    POLICIES,
     PUBLISH_RATE,
     QUOTA_BYTES,
     QUOTA_BYTES_ACTION,
@@ -143,13 +144,29 @@ def policy_in_force(
     """What a policy comes to for a topic with these configs, in a namespace with these policies; None where nothing but
     Kafka's broker settings is left. In the units of the topic config.
     """
+    name, kafka = policy.name, policy.kafka
+    if name not in configs and name not in namespace and (kafka is None or kafka not in configs):
+        # nearly all of them
+        return _of_broker(name, settings)
+    return resolve(
+        policy, partial(_parsed, configs), partial(_parsed, namespace), partial(_of_settings, settings)
+    )
 
-    def broker(name: str) -> Value:
-        value = settings.value(name)
-        # -1 and 0 are no numbers of anything
-        return value * UNITS[name] if type(value) is int and value > 0 else value
 
-    return resolve(policy, partial(_parsed, configs), partial(_parsed, namespace), broker)
+@lru_cache(maxsize=1024)
+def _of_broker(policy: str, settings: Settings) -> Found[Value] | None:
+    """What a policy comes to where neither a topic nor a namespace says anything."""
+    return resolve(POLICIES[policy], _nothing, _nothing, partial(_of_settings, settings))
+
+
+def _of_settings(settings: Settings, name: str) -> Value:
+    value = settings.value(name)
+    # -1 and 0 are no numbers of anything
+    return value * UNITS[name] if type(value) is int and value > 0 else value
+
+
+def _nothing(name: str) -> Value:
+    return None
 
 
 def number_in_force(

@@ -84,6 +84,19 @@ def test_one_that_was_refused_is_no_producer() -> None:
     run(test)
 
 
+def test_what_comes_of_a_connection_that_is_closed_makes_no_producer() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", pulsar__max__producers="1")
+        assert await code(client) == 0
+        (publishing,) = partition_of(gateway).publishers
+        publishing.close()
+        assert publishing.begin(partition_of(gateway)).records == 0
+        assert not partition_of(gateway).publishers
+        assert not publishing.at
+
+    run(test)
+
+
 def test_retry_letters_are_taken_of_anybody() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")
