@@ -127,6 +127,13 @@ def new_topic(node: Node, catalog: Catalog, name: str) -> NewTopic | None:
     return NewTopic(-1 if partitions is None else partitions, kind == "partitioned")
 
 
+def makes_subscriptions(node: Node, catalog: Catalog, name: str) -> bool:
+    """Whether a topic of a name that none has yet would get subscriptions that nobody asks for."""
+    said = catalog.namespaces.policies_of(name)
+    its = topic_configs.policy_in_force(AUTO_SUBSCRIPTIONS, _NOTHING, node.settings, said)
+    return bool(its is not None and its.value)
+
+
 def check_auto_subscription(node: Node, catalog: Catalog, topic: Topic, group: str) -> None:
     """Whether a group that comes to a topic gets its subscription there. Raises KafkaError POLICY_VIOLATION."""
     if not in_force(node, catalog, AUTO_SUBSCRIPTIONS, topic):

@@ -27,6 +27,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.partition import first_carried
+from gateway.broker.policies import makes_subscriptions
 from gateway.broker.subscriptions.collecting import BYTES, Collected, Collector, Impossible
 from gateway.broker.subscriptions.letter_kinds import DEAD, LetterKind, Losing, Retry
 from gateway.broker.topics import check_name
@@ -309,6 +310,12 @@ class Letters:
             # when it was not stored, the cursor is read again and gives them once more
             made.tell(None)
 
+        reader = kind.reader(at.subscription) if kind is DEAD else None
+        if reader is not None and not makes_subscriptions(node, node.catalog, name):
+            raise Impossible(
+                f"topic '{name}' would be made with the subscription {reader}, and none is made there for who does not "
+                "ask (auto-subscription-creation): make both"
+            )
         try:
             check_name(name)
             if at.store is not node.store:

@@ -14,6 +14,7 @@ from gateway.wire.errors import Error
 from store.api import Append, Family, Refused, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import ACCEPT, REJECT, RELEASE, World, run, said
+from tests.gateway.broker.test_policies import say
 
 
 def test_after_n_plus_one_deliveries_a_record_is_a_dead_letter_with_its_history(folder: Path | None) -> None:
@@ -218,6 +219,29 @@ def test_dead_letters_skip_limits_and_go_where_the_group_says_with_a_first_reade
         assert not await world.ack(at, 1, kind=REJECT)
         mourner = world.at("mourner", "other")
         assert [value for value, _ in (await world.fetch(mourner)).values()] == [b"y"]
+
+    run(test, folder)
+
+
+def test_an_initial_subscription_that_nobody_may_make_keeps_the_letter_open_and_says_so(
+    folder: Path | None,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic()
+        at = await world.subscribe()
+        await world.configure("g", pulsar__dead__letter__initial__subscription="mourner")
+        await say(world, "namespace", "pulsar.auto.subscription.creation", "false")
+        await world.produce(b"y")
+        await world.fetch(at)
+        assert not await world.ack(at, 0, kind=REJECT)
+        await world.pass_time(1)
+        assert world.broker.catalog.get("t-g-DLQ") is None
+        state = at.ready().look(0)
+        assert state.state == "BACKOFF"
+        assert "'t-g-DLQ' would be made with the subscription mourner" in str(state.reason)
+        await say(world, "namespace", "pulsar.auto.subscription.creation", None)
+        await world.pass_time(600_000)
+        assert [value for value, _ in (await world.fetch(world.at("mourner", "t-g-DLQ"))).values()] == [b"y"]
 
     run(test, folder)
 
