@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import click
@@ -162,6 +163,26 @@ def add_to_topics(group: click.Group, noun: str) -> None:
     for form in FORMS:
         if Level.TOPIC in form.levels:
             _add(group, noun, Level.TOPIC, form)
+    if noun == "topics":
+        _add_old(group)
+
+
+_OLD = {
+    "max-producers": "maxProducers",
+    "max-subscriptions-per-topic": "max-subscriptions",
+    "max-unacked-messages-per-consumer": "max-unacked-messages-on-consumer",
+    "max-unacked-messages-per-subscription": "max-unacked-messages-on-subscription",
+}
+"""What `topics` called them before `topicPolicies` came."""
+
+
+def _add_old(topics: click.Group) -> None:
+    """Verbs by their old names, for old scripts: they work, and --help does not list them, as in pulsar-admin."""
+    for verb, old in _OLD.items():
+        for name in ("get", "set", "remove"):
+            command = copy(topics.commands[f"{name}-{verb}"])
+            command.hidden = True
+            topics.add_command(command, f"{name}-{old}")
 
 
 add_to_topics(topic_policies, "topicPolicies")

@@ -241,3 +241,31 @@ def test_all_that_is_in_force_is_a_table(peer: Peer) -> None:
     assert "60                namespace (pulsar.x)" in result.stdout
     assert "Shared, Failover  broker (y)" in result.stdout
     assert json.loads(peer.run("--output", "json", "topicPolicies", "list", "orders").stdout) == rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "segment", "sent"),
+    [
+        ("set-maxProducers orders -p 5", "POST", "maxProducers", 5),
+        ("get-max-subscriptions orders", "GET", "maxSubscriptionsPerTopic", None),
+        ("set-max-unacked-messages-on-consumer orders -m 7", "POST", "maxUnackedMessagesOnConsumer", 7),
+        (
+            "remove-max-unacked-messages-on-subscription orders",
+            "DELETE",
+            "maxUnackedMessagesOnSubscription",
+            None,
+        ),
+    ],
+)
+def test_old_names_of_topics_verbs_work_and_are_not_listed(
+    peer: Peer, arguments: str, method: str, segment: str, sent: Any
+) -> None:
+    result = peer.run("topics", *arguments.split())
+    assert result.exit_code == 0, result.stderr
+    asked, path, given = peer.asked[-1]
+    assert (asked, path.partition("?")[0]) == (
+        method,
+        f"/admin/v2/persistent/public/default/orders/{segment}",
+    )
+    assert (json.loads(given) if given else None) == sent
+    assert f"  {arguments.split()[0]} " not in peer.run("topics", "--help").stdout
