@@ -23,6 +23,7 @@ from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.damage import Damage
 from gateway.broker.fetch_sessions import FetchSessions
 from gateway.broker.group_configs import GroupConfigs
+from gateway.broker.group_holds import GroupHolds
 from gateway.broker.group_kinds import GroupKinds
 from gateway.broker.groups import Groups
 from gateway.broker.held_back import HeldBack
@@ -175,6 +176,7 @@ class Broker:
             in_use=self.in_use.runtimes,
             unfolds_to=self.decompression_limit,
             load_lanes=self.load_lanes,
+            groups=GroupHolds(self, lambda topic: self.effective(topic).groups_hold),
         )
         self.message_ttl_job = MessageTtl(
             self,

@@ -31,6 +31,7 @@ from store.api import StoreError, Trim, Write, of_partition
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
     from gateway.broker.clock_watch import ClockWatch
+    from gateway.broker.group_holds import GroupHolds
     from gateway.broker.node import Node
     from gateway.broker.partition import TopicRuntime
     from gateway.broker.subscriptions.partition import SubscriptionPartition
@@ -96,6 +97,7 @@ class Retention:
         in_use: Callable[[], list[TopicRuntime]],
         unfolds_to: int,
         load_lanes: Callable[[Topic, str], None],
+        groups: GroupHolds,
     ) -> None:
         """`effective` says how a topic is configured, `in_use` which topics are in memory; `load_lanes` has the lanes
         that serve a group's subscription on a topic say what they hold of it. A batch that is looked
@@ -109,6 +111,7 @@ class Retention:
         self._effective = effective
         self._in_use = in_use
         self._load_lanes = load_lanes
+        self._groups = groups
         self.kept: dict[int, Kept] = {}
         self.delays = DelaysAhead(lambda partition: node.store.log(partition), node.clock, unfolds_to)
 
@@ -123,7 +126,7 @@ class Retention:
                 await asyncio.sleep(0)
             try:
                 await self._topic(topic, there)
-            except (KafkaError, StoreError, KeyError, IndexError) as error:
+            except (KafkaError, StoreError, KeyError, IndexError, ValueError) as error:
                 # it was deleted meanwhile, or cannot be read or trimmed: others are not to wait for it
                 log.info("retention is put off", extra={"topic": topic.name, "reason": str(error)})
         self.kept = {partition: kept for partition, kept in self.kept.items() if partition in there}
@@ -167,17 +170,22 @@ class Retention:
         async for row in self._subscriptions.each_of_topic(topic.topic_id):
             subscribed.append(row)
             longest = max(longest, self._subscriptions.configs.of(row).subscription.max_sent_delay_ms)
+        # a limit of Kafka's own kind takes what groups have not read, as Kafka does
+        kafkas = policy.expires or (policy.evicts and policy.size >= 0)
+        groups = {} if kafkas else await self._groups.of(topic)
         points: dict[int, _Point] = {}
         for index, segments in found:
             partition = topic.partitions[index]
             there.add(partition)
             stored = self._log(topic, partition)
             if not subscribed:
-                verdict = decide(segments, policy, stored.end_offset, now)
+                verdict = decide(segments, policy, stored.end_offset, now, groups.get(index, ()))
                 self._tell(partition, stored, verdict)
                 points[partition] = _Point(verdict.point, [], now)
                 continue
-            places, verdict, read_at = await self._decide(topic, index, segments, policy, subscribed, longest)
+            places, verdict, read_at = await self._decide(
+                topic, index, segments, policy, subscribed, longest, groups.get(index, ())
+            )
             self._tell(partition, self._log(topic, partition), verdict)
             if verdict.point > stored.start_offset:
                 await self._expire(topic, index, verdict.point, subscribed, places)
@@ -205,9 +213,10 @@ class Retention:
         policy: Policy,
         subscribed: list[SubscriptionRow],
         longest: int,
+        groups: Sequence[Place],
     ) -> tuple[list[Place], Verdict, int]:
         """Where the subscriptions stand, what goes, and when they stood there (monotonic ms). No delay is longer than
-        `longest` ms.
+        `longest` ms. `groups`: consumer groups that hold what they have not read.
         """
         partition = topic.partitions[index]
         retry = self._subscriptions.configs.retries_into(topic.name) is not None
@@ -228,7 +237,7 @@ class Retention:
                 policy,
                 stored.end_offset,
                 now,
-                places,
+                [*places, *groups],
                 lambda segment, begin=first: self.delays.latest(partition, segment, begin, longest),  # type: ignore[misc]
             )
             if verdict.look is not None:

@@ -291,6 +291,14 @@ _ROWS = [
         dynamic=True,
     ),
     Setting(
+        "pulsar.group.holds.backlog",
+        Kind.BOOLEAN,
+        False,
+        "Whether retention keeps what a consumer group has not read, from its committed offset on, as it does for "
+        "subscriptions. A topic may set its own.",
+        dynamic=True,
+    ),
+    Setting(
         "pulsar.ttl.from",
         Kind.STRING,
         "available",

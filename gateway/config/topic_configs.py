@@ -87,6 +87,8 @@ class TopicConfig(NamedTuple):
     min_insync_replicas: int
     # readers are led past damaged batches
     skip_corrupt: bool
+    # consumer groups hold what they have not read
+    groups_hold: bool
     # messages expire by when they were sent, due or not
     ttl_from_publish: bool
     quota: Quota
@@ -266,6 +268,7 @@ def effective(
         delete="delete" in policy,
         min_insync_replicas=integer("min.insync.replicas"),
         skip_corrupt=text("corrupt.message.policy") == "skip",
+        groups_hold=get("pulsar.group.holds.backlog") is True,
         ttl_from_publish=text("pulsar.ttl.from") == "publish",
         quota=_quota(configs, settings, namespace),
         deduplicate=bool(number_in_force(DEDUPLICATION, configs, settings, namespace)),

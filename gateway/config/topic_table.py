@@ -202,6 +202,10 @@ _ROWS = [
         broker="log.preallocate",
     ),
     _own(
+        "pulsar.group.holds.backlog",
+        "Whether retention keeps what a consumer group has not read, from its committed offset on.",
+    ),
+    _own(
         "pulsar.ttl.from",
         "What the age counts from by which messages expire: available, sent or due, the later; publish, sent.",
     ),

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.broker import delays_ahead
 from gateway.broker.broker import Broker
+from gateway.broker.group_holds import GroupHolds
 from gateway.broker.retention import Retention
 from gateway.broker.subscriptions.positions import seek
 from semantics.retention import Hold
@@ -147,6 +148,7 @@ class Meanwhile(Retention):
             in_use=broker.runtimes,
             unfolds_to=broker.decompression_limit,
             load_lanes=broker.load_lanes,
+            groups=GroupHolds(broker, lambda topic: False),
         )
 
     async def _expire(self, *args: Any) -> None:

@@ -155,6 +155,7 @@ OURS = {
     "metrics.topics",
     # Kafka has it, and keeps it to itself
     "producer.id.expiration.check.interval.ms",
+    "pulsar.group.holds.backlog",
     "pulsar.ttl.from",
     "shutdown.timeout.ms",
     "store.driver",
@@ -183,6 +184,7 @@ def test_topic_configs() -> None:
         "corrupt.message.policy",
         "durability",
         "internal.segment.bytes",
+        "pulsar.group.holds.backlog",
         "pulsar.ttl.from",
         *(each.name for each in policies.TABLE if policies.Level.TOPIC in each.levels),
     }
