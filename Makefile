@@ -37,7 +37,7 @@ check: lint ## what lint does, and unit tests: a few minutes
 
 test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; some ten minutes on 2 cores
 	$(BIN)/python -m compat.tools
-	$(BIN)/pytest -n 2 --dist loadfile --durations 15
+	$(BIN)/pytest -n 3 --dist loadfile --durations 15
 
 demo: $(VENV)/.dev ## a tour of five minutes or less: produce, consume, queues, Spark, archive, replay
 	$(BIN)/python -m compat.demo
