@@ -276,6 +276,15 @@ TTL = Form(
     topic_query="messageTTL",
 )
 
+SUBSCRIPTION_RATE = _dispatch_form(
+    "subscription-dispatch-rate",
+    "subscriptionDispatchRate",
+    "subscriptionDispatchRate",
+    SUBSCRIPTION_DISPATCH_RATE,
+    "each Shared or Key_Shared subscription of {each}",
+    "Lanes of queue topics count as their subscription.",
+)
+
 FORMS = (
     RETENTION,
     TTL,
@@ -474,11 +483,7 @@ FORMS = (
         "dispatch-rate", "dispatchRate", "topicDispatchRate", DISPATCH_RATE,
         "all consumers of {each} together", "Plain consumer groups count, too.",
     ),
-    _dispatch_form(
-        "subscription-dispatch-rate", "subscriptionDispatchRate", "subscriptionDispatchRate",
-        SUBSCRIPTION_DISPATCH_RATE, "each Shared or Key_Shared subscription of {each}",
-        "Lanes of queue topics count as their subscription.",
-    ),
+    SUBSCRIPTION_RATE,
     Form(
         "delayed-delivery",
         "delayedDelivery",

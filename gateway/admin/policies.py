@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 def of_namespace(said: Mapping[str, str]) -> dict[str, object]:
     """What a namespace's row says, as Pulsar's Policies have it; nothing where nothing is set."""
-    shown = ((form, _set(form, said)) for form in FORMS if Level.NAMESPACE in form.levels)
+    shown = ((form, set_of(form, said)) for form in FORMS if Level.NAMESPACE in form.levels)
     quotas = _quotas(said)
     found = {
         form.key: {CLUSTER: value} if form.by_cluster else value for form, value in shown if value is not None
@@ -133,7 +133,7 @@ def _config(field: Field, value: Any) -> str:
     return str(value * field.unit if value > 0 else value)
 
 
-def _set(form: Form, configs: Mapping[str, str]) -> object:
+def set_of(form: Form, configs: Mapping[str, str]) -> object:
     """What is set by Pulsar's names, as bodies have it; None where nothing is."""
     found = [configs.get(field.policy.name) for field in form.fields]
     if all(text is None for text in found):
@@ -153,7 +153,7 @@ def _open(field: Field) -> object:
 
 def _quotas(configs: Mapping[str, str]) -> dict[str, object]:
     """The quotas that are set by Pulsar's names, by type."""
-    found = {form.type: _set(form, configs) for form in QUOTAS}
+    found = {form.type: set_of(form, configs) for form in QUOTAS}
     return {
         form.type: backlog_quota.shown(form, values)
         for form in QUOTAS
@@ -194,7 +194,7 @@ def _rounded(value: int, unit: int) -> int:
     return min(-(-value // unit), most) if value > 0 else max(value, -1)
 
 
-def _applied(context: Context, form: Form, topic: Topic) -> object:
+def applied_to(context: Context, form: Form, topic: Topic) -> object:
     """What is in force for a topic, whoever has set it."""
     if form.verb in _KAFKAS_COUNT:
         return _shown(form, _KAFKAS_COUNT[form.verb](context, topic))
@@ -232,7 +232,7 @@ async def of_topic(context: Context, call: Call) -> Reply:
     for form in ALL:
         if Level.TOPIC not in form.levels:
             continue
-        shown = _applied(context, form, topic)
+        shown = applied_to(context, form, topic)
         for field in form.fields:
             found = context.broker.policy(field.policy, topic)
             value = shown[field.json] if isinstance(shown, dict) else shown
@@ -272,16 +272,16 @@ async def remove_all(context: Context, call: Call) -> Reply:
 
 async def _of_namespace(form: Form, context: Context, call: Call) -> Reply:
     namespace = namespace_of(context.broker, *call.path[1:3])
-    return json(_set(form, context.broker.tenancy.namespace(namespace).policies))
+    return json(set_of(form, context.broker.tenancy.namespace(namespace).policies))
 
 
 async def _of_topic(form: Form, context: Context, call: Call) -> Reply:
     topic = (await found_by(context.broker, call)).topic
-    return json(_applied(context, form, topic) if call.flag("applied") else _set(form, topic.configs))
+    return json(applied_to(context, form, topic) if call.flag("applied") else set_of(form, topic.configs))
 
 
 async def _change_namespace(form: Form, context: Context, call: Call) -> Reply:
-    changes = _changes(form, call)
+    changes = changes_of(form, call)
     namespace = namespace_of(context.broker, *call.path[1:3])
 
     def change(row: NamespaceRow) -> NamespaceRow:
@@ -295,7 +295,7 @@ async def _change_namespace(form: Form, context: Context, call: Call) -> Reply:
 
 async def _change_topic(form: Form, context: Context, call: Call) -> Reply:
     topic = (await found_by(context.broker, call)).topic
-    changes = _changes(form, call)
+    changes = changes_of(form, call)
     below = context.broker.catalog.namespaces.policies_of(topic.name)
 
     def change(old: Mapping[str, str]) -> dict[str, str]:
@@ -321,7 +321,7 @@ async def _quotas_of_topic(context: Context, call: Call) -> Reply:
     topic = (await found_by(context.broker, call)).topic
     if not call.flag("applied"):
         return json(_quotas(topic.configs))
-    found = {form: _applied(context, form, topic) for form in QUOTAS}
+    found = {form: applied_to(context, form, topic) for form in QUOTAS}
     return json(
         {form.type: backlog_quota.shown(form, each) for form, each in found.items() if isinstance(each, dict)}
     )
@@ -338,7 +338,7 @@ async def _quota_of_topic(context: Context, call: Call) -> Reply:
 # -- what a call changes
 
 
-def _changes(form: Form, call: Call) -> Mapping[str, str | None]:
+def changes_of(form: Form, call: Call) -> Mapping[str, str | None]:
     if call.method == "DELETE":
         return {field.policy.name: None for field in form.fields}
     if form.topic_query and form.topic_query in call.query:

@@ -327,7 +327,11 @@ class Broker:
         ):
             self.queues.grown(topic)
         self.queues.topic_changed(name)
-        if before is not None and topic is not None and before.configs != topic.configs:
+        if (
+            before is not None
+            and topic is not None
+            and (before.configs, before.subscription_policies) != (topic.configs, topic.subscription_policies)
+        ):
             self.subscriptions.configs.policies_changed(topic)
 
     def _policies_changed(self, namespace: Namespace) -> None:

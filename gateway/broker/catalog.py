@@ -70,6 +70,8 @@ class Topic(msgspec.Struct, omit_defaults=True):
     permissions: dict[str, list[str]] = {}
     # partitions that take no more messages, by number
     terminated: list[int] = []
+    # policies of single subscriptions, by their names, whether they are there or not
+    subscription_policies: dict[str, dict[str, str]] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from gateway.cli import admin_backlog_quota
-from gateway.cli.admin_client import namespace_path, topic_path
+from gateway.cli.admin_client import namespace_path, segment, topic_path
 from gateway.cli.admin_options import HELP, Noun, Options, common, pass_options
 from gateway.cli.admin_output import columns
 from gateway.cli.policy_values import read
 from semantics.policies import Kind, Level
-from semantics.policy_forms import FORMS, Field, Form, Reads
+from semantics.policy_forms import FORMS, SUBSCRIPTION_RATE, Field, Form, Reads
 
 _EXAMPLES = {Level.NAMESPACE: "shop/eu", Level.TOPIC: "orders"}
 _ARGUMENTS = {Level.NAMESPACE: "namespace", Level.TOPIC: "topic"}
@@ -64,6 +64,7 @@ def _options(form: Form, level: Level) -> Callable[[Any], Any]:
                 *flags,
                 f"v{number}",
                 required=not field.optional,
+                default=None,
                 type=_type(field),
                 metavar=field.reads.value or None,
                 help=field.help,
@@ -79,15 +80,19 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
     shown = argument.upper()
     at = f"magnetar-admin {noun} {{}}-{verb} {example}"
 
-    def path(options: Options, named: str) -> str:
+    of_one = form is SUBSCRIPTION_RATE and level is Level.TOPIC
+
+    def path(named: str, subscription: str | None) -> str:
         place = f"namespaces/{namespace_path(named)}" if level is Level.NAMESPACE else topic_path(named)
+        if subscription is not None:
+            return f"{place}/{segment(subscription)}/dispatchRate"
         return f"{place}/{form.segment_at(level)}"
 
-    def get(options: Options, named: str, applied: bool = False) -> None:
+    def get(options: Options, named: str, applied: bool = False, subscription: str | None = None) -> None:
         query = {"applied": applied} if level is Level.TOPIC else {}
-        options.show(options.client().get(path(options, named), **query))
+        options.show(options.client().get(path(named, subscription), **query))
 
-    def put(options: Options, named: str, **given: Any) -> None:
+    def put(options: Options, named: str, subscription: str | None = None, **given: Any) -> None:
         values = {
             field.json: read(form, field, given[f"v{number}"])
             for number, field in enumerate(form.fields)
@@ -95,24 +100,27 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
         }
         body = values.get("", values)
         if level is Level.TOPIC and form.topic_query:
-            options.client().post(path(options, named), None, **{form.topic_query: str(body)})
+            options.client().post(path(named, subscription), None, **{form.topic_query: str(body)})
         else:
-            options.client().post(path(options, named), body)
+            options.client().post(path(named, subscription), body)
         facts = body if isinstance(body, dict) else {form.segment_at(level): body}
         options.told(
-            f"Set the {form.title_at(level)} of {argument} {named}. {_sentence(form, values)}",
+            f"Set the {form.title_at(level)} of {_whose(argument, named, subscription)}. {_sentence(form, values)}",
             action="set",
             **{argument: named},
+            **({"subscription": subscription} if subscription is not None else {}),
             **facts,
         )
 
-    def remove(options: Options, named: str) -> None:
-        options.client().delete(path(options, named))
+    def remove(options: Options, named: str, subscription: str | None = None) -> None:
+        options.client().delete(path(named, subscription))
         instead = "its namespace's counts" if level is Level.TOPIC else "the gateway's settings count"
         if level is Level.TOPIC and Level.NAMESPACE not in form.levels:
             instead = "the gateway's settings count"
+        if subscription is not None:
+            instead = "its topic's counts"
         options.told(
-            f"Removed the {form.title_at(level)} of {argument} {named}: {instead}.",
+            f"Removed the {form.title_at(level)} of {_whose(argument, named, subscription)}: {instead}.",
             action="removed",
             **{argument: named},
         )
@@ -140,8 +148,16 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
             )(command)
         if name == "set":
             command = _options(form, level)(command)
+        if of_one:
+            command = click.option(
+                "-s", "--subscription", metavar="NAME", help="Of this subscription, and not of all."
+            )(command)
         command = click.argument("named", metavar=shown)(command)
         group.command(f"{name}-{verb}", epilog=epilog, help=run.__doc__)(command)
+
+
+def _whose(argument: str, named: str, subscription: str | None) -> str:
+    return f"{argument} {named}" if subscription is None else f"subscription {subscription} of topic {named}"
 
 
 @click.group("topicPolicies", cls=Noun, context_settings=HELP)

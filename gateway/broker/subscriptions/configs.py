@@ -157,7 +157,8 @@ class SubscriptionConfigs:
         topic = node.catalog.get(row.topic)
         if topic is None:
             return config
-        return within_policies(node, node.catalog, topic, config, retries=self.base_of(row) is not None)
+        retries = self.base_of(row) is not None
+        return within_policies(node, node.catalog, topic, row.group, config, retries=retries)
 
     def _has_lanes(self, row: SubscriptionRow) -> bool:
         """Whether it is served by the lanes of a queue topic, its own or that of its base. Raises KafkaError."""

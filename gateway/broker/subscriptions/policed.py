@@ -50,13 +50,16 @@ _NOTHING: Mapping[str, str] = {}
 
 
 def within_policies(
-    node: Node, catalog: Catalog, topic: Topic, config: GroupConfig, *, retries: bool
+    node: Node, catalog: Catalog, topic: Topic, group: str, config: GroupConfig, *, retries: bool
 ) -> GroupConfig:
     """A subscription's configuration with the bounds of its topic's policies. `retries`: its topic has retry letters,
     which wait as their consumers have asked, and not as who sent the messages.
     """
     said = catalog.namespaces.policies_of(topic.name)
-    if _NAMES.isdisjoint(topic.configs) and _NAMES.isdisjoint(said):
+    own = topic.subscription_policies.get(group) if topic.subscription_policies else None
+    if own:
+        bounds = _bounds({**topic.configs, **own}, node.settings, said)
+    elif _NAMES.isdisjoint(topic.configs) and _NAMES.isdisjoint(said):
         # nearly all
         bounds = _of_settings(node.settings)
     else:

@@ -269,3 +269,28 @@ def test_old_names_of_topics_verbs_work_and_are_not_listed(
     )
     assert (json.loads(given) if given else None) == sent
     assert f"  {arguments.split()[0]} " not in peer.run("topics", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "sent", "said"),
+    [
+        ("get-subscription-dispatch-rate orders -s billing", "GET", None, ""),
+        (
+            "set-subscription-dispatch-rate orders -s billing -md 5", "POST", {"dispatchThrottlingRateInMsg": 5},
+            "of subscription billing of topic orders. It is up to 5 messages in 1 s.",
+        ),
+        (
+            "remove-subscription-dispatch-rate orders -s billing", "DELETE", None,
+            "of subscription billing of topic orders: its topic's counts.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_rate_of_one_subscription(peer: Peer, arguments: str, method: str, sent: Any, said: str) -> None:
+    result = peer.run("topicPolicies", *arguments.split())
+    assert result.exit_code == 0, result.stderr
+    asked, path, given = peer.asked[-1]
+    assert (asked, path.partition("?")[0]) == (
+        method, "/admin/v2/persistent/public/default/orders/billing/dispatchRate",
+    )  # fmt: skip
+    assert (json.loads(given) if given else None) == sent
+    assert said in result.stdout
