@@ -37,7 +37,7 @@ class GroupHolds:
         self._found: dict[bytes, dict[int, list[Place]]] = {}
 
     async def of(self, topic: Topic) -> Standing:
-        """Nothing where groups hold nothing. Raises StoreError, ValueError."""
+        """Nothing where groups hold nothing. Raises StoreError."""
         if not self._holds(topic):
             return {}
         now = self._node.clock.monotonic_ms()
@@ -51,7 +51,11 @@ class GroupHolds:
 
         def take(rows: Rows) -> Asking[bool]:
             for key, value in rows:
-                where, row = offsets.place(key), offsets.decode(value)
+                try:
+                    where, row = offsets.place(key), offsets.decode(value)
+                except ValueError:
+                    # who reads it for its group says so
+                    continue
                 of_topic = found.setdefault(row.topic_id, {})
                 # all behind it is known to be unread
                 of_topic.setdefault(where.partition, []).append(Place(where.group, row.offset, 1 << 62))

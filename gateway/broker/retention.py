@@ -126,7 +126,7 @@ class Retention:
                 await asyncio.sleep(0)
             try:
                 await self._topic(topic, there)
-            except (KafkaError, StoreError, KeyError, IndexError, ValueError) as error:
+            except (KafkaError, StoreError, KeyError, IndexError) as error:
                 # it was deleted meanwhile, or cannot be read or trimmed: others are not to wait for it
                 log.info("retention is put off", extra={"topic": topic.name, "reason": str(error)})
         self.kept = {partition: kept for partition, kept in self.kept.items() if partition in there}

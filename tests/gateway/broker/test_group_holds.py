@@ -96,3 +96,14 @@ def test_the_offsets_of_a_topic_that_was_deleted_hold_nothing() -> None:
         assert span(world)[1] == 6
 
     run(test)
+
+
+def test_an_offset_that_cannot_be_read_stops_no_round() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, **SMALL, **PULSARS, **HOLDS)
+        await put(world, 6)
+        await commit(world, "slow", 4)
+        await world.broker.write([Put(Family.OFFSET, offsets.key("broken", "t", 0), b"?")])
+        assert (await round_of(world))[0] == 4
+
+    run(test)
