@@ -4,10 +4,10 @@ Age counts from when a record was sent or is due, the later of both. What is in 
 it goes when it comes back, when its delay has been over for so long, to its dead letters. Plain consumer groups have
 no cursors here, and read what is in the log.
 
-Timestamps say where in a log the old end: everything before the first record that is young enough. A record without a
-timestamp is as old as those around it. Delays lie in headers, and nobody has looked at those of what no dispatcher has
-come to: so each segment is looked through once, and where it has delays that are not over for long enough the cursor is
-led through it batch by batch.
+Timestamps say where in a log the old end: everything before the first record that is young enough, among those that
+come behind what all subscriptions have settled. A record without a timestamp is as old as those around it. Delays lie
+in headers, and nobody has looked at those of what no dispatcher has come to: so each segment is looked through once,
+and where it has delays that are not over for long enough the cursor is led through it batch by batch.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class MessageTtl:
             since = self._node.clock.wall_ms() - ttl
             if begin >= self._node.store.log(partition).end_offset:
                 continue
-            end = await self._first_young(topic, index, since)
+            end = await self._first_young(topic, index, since, begin)
             if begin >= end:
                 continue
             seen.add(partition)
@@ -180,18 +180,18 @@ class MessageTtl:
     def _start(self, row: SubscriptionRow, index: int, partition: int) -> int:
         return start_of(self._node.store, self._subscriptions, row, index, partition)
 
-    async def _first_young(self, topic: Topic, index: int, since: int) -> int:
-        """The first record that is not older than that, or the end of the log. Raises KafkaError, StoreError,
-        BatchError, KeyError.
+    async def _first_young(self, topic: Topic, index: int, since: int, begin: int) -> int:
+        """The first record from `begin` on that is not older than that, or the end of the log: what all have settled
+        keeps nothing that comes behind it. Raises KafkaError, StoreError, BatchError, KeyError.
         """
         node = self._node
         partition = await until_loaded(partial(node.in_use.partition, topic, index))
         end = partition.high_watermark
-        found = await offsets_by_time.first_at_or_after(partition, since, node.decompression_limit)
+        found = await offsets_by_time.first_at_or_after(partition, since, node.decompression_limit, begin)
         if found is not None:
             end = min(end, found[1])
         for segment in partition.log.segments():
-            if segment.max_timestamp < 0 and segment.created_at >= since:
+            if segment.next_offset > begin and segment.max_timestamp < 0 and segment.created_at >= since:
                 # nothing says how old they are but their file
                 return min(end, segment.base_offset)
         return end

@@ -25,9 +25,9 @@ IN_A_THREAD = 5_000
 """A batch of more records is gone through in a thread: it takes longer than the event loop may be held up."""
 
 
-async def first_at_or_after(partition: Partition, timestamp: int, limit: int) -> Found | None:
-    """The first record stamped `timestamp` (ms) or later. Raises BatchError, StoreError."""
-    offset = 0
+async def first_at_or_after(partition: Partition, timestamp: int, limit: int, begin: int = 0) -> Found | None:
+    """The first record stamped `timestamp` (ms) or later, from offset `begin` on. Raises BatchError, StoreError."""
+    offset = begin
     while True:
         try:
             found = partition.log.batch_at_or_after(timestamp, offset)
@@ -40,11 +40,12 @@ async def first_at_or_after(partition: Partition, timestamp: int, limit: int) ->
             continue
         if batch is None:
             return None
-        answer = await _seen(batch, partial(_first, batch, partition.log_start, timestamp, limit))
+        first = max(begin, partition.log_start)
+        answer = await _seen(batch, partial(_first, batch, first, timestamp, limit))
         if answer is not None:
             return answer
         await asyncio.sleep(0)
-        # What matched lies below the log start, in a batch that was cut there: look at what follows it.
+        # What matched lies below where we begin, in a batch that reaches beyond it: look at what follows it.
         offset = records.header(batch).next_offset
         if offset >= partition.high_watermark:
             return None
@@ -66,10 +67,10 @@ async def _seen(batch: bytes, look: Callable[[], Found | None]) -> Found | None:
     return look()
 
 
-def _first(batch: bytes, log_start: int, timestamp: int, limit: int) -> Found | None:
+def _first(batch: bytes, begin: int, timestamp: int, limit: int) -> Found | None:
     base_offset, _, epoch = _BASE_EPOCH.unpack_from(batch)
     for delta, stamp, _ in records.skim(batch, limit):
-        if stamp >= timestamp and base_offset + delta >= log_start:
+        if stamp >= timestamp and base_offset + delta >= begin:
             return stamp, base_offset + delta, epoch
     return None
 

@@ -331,6 +331,26 @@ def test_a_topic_that_goes_meanwhile_disturbs_nobody(
     run(test, folder)
 
 
+def test_what_all_have_settled_keeps_nothing_that_comes_behind_it(folder: Path | None) -> None:
+    """A sender's clock was wrong once: its messages are acknowledged, and young for long."""
+
+    async def test(world: World) -> None:
+        at = await subscribed(world)
+        now = world.clock.wall_ms()
+        for stamps in ((now + 30 * TTL,), (now + 30 * TTL, now), (now,)):
+            stamped = [records.Record(n, stamp, None, b"x", []) for n, stamp in enumerate(stamps)]
+            await world.append(records.build_batch(stamped))
+        assert await take(world, at) == [0, 1, 2, 3]
+        for offset in (0, 1):
+            assert not await world.ack(at, offset)
+        at.detach("c", Ending.STOPPED)
+        await world.pass_time(TTL + 1)
+        await apply(world)
+        assert (at.ready().start, expired(at)) == (4, 2)
+
+    run(test, folder)
+
+
 # -- which time --------------------------------------------------------------------------------------------------------
 
 
