@@ -30,8 +30,8 @@ class Case(ABC):
 
     verb: ClassVar[str]
     type: ClassVar[str] = ""
-    at_namespace: ClassVar[tuple[str, ...]]
-    """flags of the command that sets it"""
+    at_namespace: ClassVar[tuple[str, ...]] = ()
+    """flags of the command that sets it. Nothing where namespaces do not have it"""
     at_topic: ClassVar[tuple[str, ...]] = ()
     """the same; another value. Nothing where topics do not have it"""
 
@@ -296,6 +296,17 @@ class Deduplication(Case):
             assert place.send(value, headers=headers) == []
         _, after = place.span()
         assert after - before == (1 if who is Said.NAMESPACE else 2)
+
+
+class MaxMessageSize(Case):
+    verb = "max-message-size"
+    at_topic = ("-m", "5000")
+
+    def shows(self, who: Said) -> None:
+        place = self.place
+        assert place.send(place.value(1_000)) == []
+        errors = [error.code() for error in place.send(place.value(10_000))]
+        assert errors == ([KafkaError.MSG_SIZE_TOO_LARGE] if who is Said.TOPIC else [])
 
 
 class MaxProducers(Case):
