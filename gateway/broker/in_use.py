@@ -203,7 +203,7 @@ class InUse:
     def release_idle(self) -> None:
         """Let go of partitions that nobody has used since the last call: an idle topic is a row on the disk."""
         for runtime in list(self._by_name.values()):
-            busy = runtime.deleting
+            busy = runtime.deleting or bool(runtime.ending)
             for index, partition in enumerate(runtime.partitions):
                 if partition is None:
                     continue

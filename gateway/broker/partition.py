@@ -91,7 +91,7 @@ class Home(Time, Protocol):
 class TopicRuntime:
     """A topic in use: its row, its effective configuration, and those of its partitions that are in use."""
 
-    __slots__ = ("config", "deleting", "name", "name_utf8", "partitions", "topic", "topic_id")
+    __slots__ = ("config", "deleting", "ending", "name", "name_utf8", "partitions", "topic", "topic_id")
 
     def __init__(self, topic: Topic, config: TopicConfig) -> None:
         self.topic = topic
@@ -102,6 +102,8 @@ class TopicRuntime:
         self.partitions: list[Partition | None] = [None] * len(topic.partitions)
         # True while its deletion is on its way to the disk: no partition is opened any more
         self.deleting = False
+        # partitions of which it is on its way to the disk that they take no more messages
+        self.ending: frozenset[int] = frozenset()
 
     def forget(self, partition: Partition) -> None:
         """The next user of this partition gets a fresh one."""
@@ -233,7 +235,7 @@ class Partition:
         if before is not None and self.dispatching is not before:
             before.end()
         # it takes no more messages
-        self.terminated = self.index in self.topic.topic.terminated
+        self.terminated = self.index in self.topic.topic.terminated or self.index in self.topic.ending
         # False when batches must be looked at more closely, rewritten, counted or refused before they are stored
         self.plain = (
             self.rules.plain and self.gate is None and self.publish_throttle is None and not self.terminated

@@ -395,6 +395,8 @@ class Topics:
             assert runtime is not None
             # what is in the open turn is committed first; from here on nothing comes behind it
             self._end_turn()
+            # also of a partition that somebody loads, or that gets other configs, before it is stored
+            runtime.ending = frozenset(terminated)
             for index in terminated:
                 partition = runtime.partitions[index]
                 if partition is not None:
@@ -403,8 +405,11 @@ class Topics:
             try:
                 await self._write(self._catalog.writes_update(changed), name, changed)
             except KafkaError:
+                runtime.ending = frozenset()
                 self._in_use.topic_changed(name, topic)
                 raise
+            finally:
+                runtime.ending = frozenset()
             log.info("topic terminated", extra={"topic": name, "partitions": terminated})
 
     @step("trim.asked", "trim.done")

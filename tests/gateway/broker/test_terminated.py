@@ -11,6 +11,7 @@ import pytest
 from gateway.broker.errors import KafkaError
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
+from semantics.names import DEFAULT
 from tests.gateway.broker.queues.test_lane_waits import failing
 from tests.gateway.broker.subscriptions.world import REJECT, World, run
 from tests.gateway.serving import batch
@@ -62,6 +63,24 @@ def test_an_idempotent_producer_hears_of_what_was_taken() -> None:
         await world.broker.topics.terminate("t", [0])
         assert await world.produce(b"a", **its) == 0
         await refused(world)
+
+    run(test)
+
+
+def test_nothing_comes_behind_it_while_that_is_stored() -> None:
+    """Neither where a namespace's policies change meanwhile, nor where somebody loads a partition."""
+
+    async def test(world: World) -> None:
+        await world.topic("t", 2)
+        await world.produce(b"a")
+        ending = asyncio.ensure_future(world.broker.topics.terminate("t", [0, 1]))
+        await asyncio.sleep(0)
+        world.broker._policies_changed(DEFAULT)
+        for index in (0, 1):
+            await refused(world, index=index)
+        await ending
+        for index in (0, 1):
+            await refused(world, index=index)
 
     run(test)
 
