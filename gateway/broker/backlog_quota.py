@@ -24,6 +24,7 @@ from gateway.wire.delivery import headers_of
 from semantics.backlog_quota import Quota, Usage, Verdict, judge
 from semantics.subscriptions.rows import RowError
 from store.api import StoreError
+from store.steps import step
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -165,6 +166,7 @@ class BacklogQuotas:
                 extra={"topic": topic.name, "partition": partition.index, "reason": str(error)},
             )
 
+    @step("evict.before", "evict.after")
     async def _evict_size(self, topic: Topic, partition: Partition, most: int) -> None:
         """Settle the oldest messages for those subscriptions that have more than so many bytes behind them, durably."""
         index = partition.index

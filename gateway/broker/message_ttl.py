@@ -29,6 +29,7 @@ from gateway.wire.batch import BatchError
 from semantics.retention import Latest, Look
 from semantics.subscriptions.rows import RowError
 from store.api import Corrupt, StoreError, of_partition
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -198,6 +199,7 @@ class MessageTtl:
 
     # -- one subscription -------------------------------------------------------------------------------------------
 
+    @step("expire.before", "expire.after")
     async def _subscription(self, topic: Topic, row: SubscriptionRow, old: _Old) -> int:
         """Settle what is old of a subscription, durably: how many there were."""
         if self._start(row, old.number, old.partition) >= old.end:

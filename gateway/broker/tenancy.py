@@ -14,6 +14,7 @@ from gateway.broker.namespaces import NamespaceRow, Namespaces, TenantRow, prefi
 from gateway.wire.errors import Error
 from semantics.names import DEFAULT, Namespace
 from store.api import StoreError, Write
+from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -175,6 +176,7 @@ class Tenancy:
             if prefix or self._there.full(topic.name).namespace == namespace:
                 yield topic
 
+    @step("namespace.before", "namespace.after")
     async def _write(self, writes: list[Write], namespace: Namespace | None = None) -> None:
         def shows() -> None:
             if namespace is not None:

@@ -34,6 +34,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
     assert checked.violations == []
     assert bool(checked.checked["batches"]) == (policy != "os")
     assert bool(checked.checked["acknowledgements"]) == (policy == "fsync")
+    assert bool(checked.checked["policies said"]) == (policy == "fsync")
     assert checked.checked[order.COMMITS]
     chosen = cuts.choose(made, 30, 7)
     tally = examined(made, chosen)
@@ -41,6 +42,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
     assert tally.failed == []
     assert tally.seen["dead letters"], "images with dead letters"
     assert tally.seen["settled by lanes"], "images with what lanes have settled"
+    assert tally.seen["ended topics"], "images with topics that have ended"
+    assert tally.seen["expired messages"], "images with messages that have expired"
     assert (tally.lossy == 0) == (policy == "fsync"), "under os some images lost something"
     assert served.look(made, served.some(chosen, 1)).failed == []
 
@@ -67,6 +70,17 @@ def test_a_gateway_that_stores_lanes_apart_from_cursors_is_found_out(tmp_path: P
     made = recording.record(tmp_path / "recording", "fsync", 0.7, 7, broken="lanes-in-two")
     tally = examined(made, worst(made, 10, 7))
     assert any("lane" in problem for _, problems in tally.failed for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"), [("halve-policies", "half said"), ("names-in-two", "is known to have sent")]
+)
+def test_a_gateway_that_stores_of_policies_in_two_commits_what_is_one_is_found_out(
+    tmp_path: Path, broken: str, words: str
+) -> None:
+    made = recording.record(tmp_path / "recording", "fsync", 0.7, 7, broken=broken)
+    tally = examined(made, worst(made, 10, 7))
+    assert any(words in problem for _, problems in tally.failed for problem in problems)
 
 
 def _made_again(made: recording.Recording, cut: Cut, target: Path) -> None:

@@ -71,6 +71,10 @@ class MagnetarPeer(Peer):
         return f"http://{self.host}:{self._admin_port}"
 
     @property
+    def admin_port(self) -> int:
+        return self._admin_port
+
+    @property
     def told(self) -> str:
         return f"{self.bootstrap}, admin {self.admin_url}"
 

@@ -15,8 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gateway.broker.broker import Broker
 from gateway.broker.commit import Commit
 from gateway.broker.participant import Gathered
+from gateway.broker.producer_names import ProducerNames
 from gateway.broker.queues.lane import LaneAtWork
 from gateway.cli.main import main
 from semantics.subscriptions import due
@@ -25,7 +27,7 @@ from store import limits, rocksdb
 from store.api import Append, Delete, Durability, Family, Outcome, Put, Write
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from tests.proofs.soak import sabotage
+from tests.proofs.soak import sabotage, sabotage_policies
 
 SMALL = {
     "memtable_bytes": 128 * 1024,
@@ -123,6 +125,33 @@ def lanes_in_two() -> None:
     LaneAtWork.writes = apart  # type: ignore[method-assign]
 
 
+def halve_policies() -> None:
+    """A policy of several values is two commits."""
+    sabotage_policies.APART = 0.02
+    sabotage_policies.halve_policies()
+
+
+def names_in_two() -> None:
+    """What a named producer has sent is one commit, and that it has another one, behind it."""
+    ahead = Broker.__init__
+    flush = ProducerNames.flush
+    brokers: list[Broker] = []
+
+    def known(self: Broker, *given: Any, **named: Any) -> None:
+        ahead(self, *given, **named)
+        brokers.append(self)
+
+    def apart(self: ProducerNames) -> list[Write]:
+        own = flush(self)
+        if own:
+            later = partial(brokers[-1].turn.write, own, lambda outcome: None)
+            brokers[-1].loop.call_later(0.05, later)
+        return []
+
+    Broker.__init__ = known  # type: ignore[method-assign]
+    ProducerNames.flush = apart  # type: ignore[method-assign]
+
+
 BREAKS = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -133,6 +162,8 @@ BREAKS = {
         answer_first,
         bury_in_two,
         lanes_in_two,
+        halve_policies,
+        names_in_two,
     )
 }
 

@@ -13,8 +13,10 @@ from typing import Any
 
 from gateway.wire import messages, records
 from gateway.wire.api_keys import ApiKey
+from tests.proofs.powercut import policy_load
 from tests.proofs.powercut.asking import Connection, check, produce_request
 from tests.proofs.powercut.lane_load import lanes
+from tests.proofs.powercut.policy_load import Http
 from tests.proofs.powercut.share_load import share
 from tests.proofs.powercut.world import Batch, Commit, Topic, Trim, World
 
@@ -251,17 +253,23 @@ async def trim(connection: Connection, topic: Topic, index: int, offset: int) ->
 class Load:
     """All of it against one gateway, for some seconds."""
 
-    def __init__(self, address: str, policy: str, seed: int) -> None:
+    def __init__(self, address: str, admin: str, policy: str, seed: int) -> None:
         self._address = address
+        self._admin = admin
         self._policy = policy
         self._chance = random.Random(seed)
         self.world = World(policy == "fsync", policy == "mixed")
-        self._open: list[Connection] = []
+        self._open: list[Connection | Http] = []
         self._enough = asyncio.Event()
         self._buried = asyncio.Event()
 
     async def _connection(self) -> Connection:
         made = await Connection.open(self._address)
+        self._open.append(made)
+        return made
+
+    async def _http(self) -> Http:
+        made = await Http.open(self._admin)
         self._open.append(made)
         return made
 
@@ -278,6 +286,17 @@ class Load:
         blobs = await create(control, world, "blobs", 2, either, internal__segment__bytes="400000", **also)
         tasks = await create(control, world, "tasks", 2, either, **also)
         pieces = await create(control, world, "pieces", 2, either, **also)
+        await policy_load.prepare(await self._http())
+        before = policy_load.BEFORE
+        rules = await create(control, world, f"{before}rules", 1, synced)
+        names = await create(control, world, f"{before}names", 2, synced, pulsar__deduplication="true")
+        lives = {"pulsar__message__ttl__ms": str(policy_load.TTL_MS)}
+        old = await create(control, world, f"{before}old", 2, synced, **lives)
+        quota = {
+            "pulsar__backlog__quota__bytes": str(policy_load.HEAP_BYTES),
+            "pulsar__backlog__quota__bytes__policy": "consumer_backlog_eviction",
+        }
+        heap = await create(control, world, f"{before}heap", 1, synced, **quota)
         parts = [
             self._produce(
                 [(orders, 0), (orders, 2), (orders, 4), (vital, 0), (vital, 1)], depth=5, known=True
@@ -292,6 +311,9 @@ class Load:
             self._trims(events),
             self._share(tasks),
             self._lanes(pieces),
+            self._policies(rules, names),
+            self._stale(old, heap),
+            self._ends(synced),
         ]
         running = [asyncio.ensure_future(part) for part in parts]
         ending = asyncio.ensure_future(self._until(seconds))
@@ -363,6 +385,28 @@ class Load:
 
     async def _lanes(self, topic: Topic) -> None:
         await lanes(await self._connection(), await self._connection(), self.world, topic, self._enough)
+
+    async def _policies(self, rules: Topic, names: Topic) -> None:
+        await asyncio.gather(
+            policy_load.say_of_topic(await self._connection(), self.world, rules, self._enough),
+            policy_load.say_of_namespace(await self._http(), self.world, self._enough),
+            policy_load.named(await self._connection(), self.world, names, self._enough),
+        )
+
+    async def _stale(self, old: Topic, heap: Topic) -> None:
+        connection, http = await self._connection(), await self._http()
+        await policy_load.stale(connection, http, self.world, old, heap, self._enough)
+
+    async def _ends(self, synced: bool) -> None:
+        """Topics come, are written to, and end."""
+        connection, http = await self._connection(), await self._http()
+        number = 0
+        while not self._enough.is_set():
+            number += 1
+            name = f"end-{number}"
+            topic = await create(connection, self.world, f"{policy_load.BEFORE}{name}", 1, synced)
+            await policy_load.ends(connection, http, self.world, topic, name)
+            await asyncio.sleep(0.05)
 
     async def _churn(self) -> None:
         """Topics come, get a batch and go; names come again."""

@@ -22,7 +22,7 @@ from store import rocksdb
 from store.api import Append, Durability, Family, StoreError
 from store.rocksdb import RocksStore
 from store.rocksdb.verify import verify
-from tests.proofs.powercut import lane_oracle, share_oracle
+from tests.proofs.powercut import lane_oracle, policy_oracle, share_oracle
 from tests.proofs.powercut.lane_load import queue_of
 from tests.proofs.powercut.world import Batch, Topic, World
 from tests.store.making import content
@@ -155,6 +155,7 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
         ends |= lane_oracle.ends(store, queue)
     _offsets(store, world, cut, ends, verdict)
     _chain(store, world, verdict)
+    policy_oracle.look(store, world, cut, rows, logs, verdict)
     if verdict.lost_batches + verdict.lost_commits > before and not store.notices and not told:
         verdict.wrong("acknowledged facts are gone, and the start has nothing to say")
     for notice in store.notices:

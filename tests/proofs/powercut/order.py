@@ -17,17 +17,20 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.broker.catalog import Topic as Row
+from gateway.broker.namespaces import NamespaceRow, Namespaces
 from gateway.coordinators import offsets
+from semantics.names import Namespace
 from store import batch as layout
-from store.api import Family
+from store.api import Delete, Family
 from store.rocksdb import logformat, powerloss, rows
 from store.rocksdb.logformat import varint
 from tests.proofs.powercut import share_order
 from tests.proofs.powercut.disk import Disk, File, Folder
+from tests.proofs.powercut.policy_load import SAID
 from tests.proofs.powercut.recorder import Kind
 from tests.proofs.powercut.recording import Recording
 from tests.proofs.powercut.share_order import Shares
-from tests.proofs.powercut.world import Batch, Key, Topic, Verdict
+from tests.proofs.powercut.world import Batch, Key, Saying, Topic, Verdict
 
 BLOCK = 32 * 1024
 COMMITS = "commits of a share group"
@@ -123,6 +126,8 @@ class Facts:
     by_name: dict[str, bytes] = field(default_factory=dict)
     deleted: set[bytes] = field(default_factory=set)
     stamps: set[tuple[bytes, str]] = field(default_factory=set)
+    # rows of tenants and namespaces
+    tenancy: dict[bytes, bytes] = field(default_factory=dict)
 
     def row(self, family: Family, key: bytes, value: bytes | None) -> None:
         if family is Family.CATALOG and key.startswith(b"t/"):
@@ -142,6 +147,8 @@ class Facts:
             self.starts[partition] = row.start
         elif family is Family.JOURNAL and len(value) > rows.JOURNAL_HEAD.size:
             self.payload(rows.JOURNAL_KEY.unpack(key)[1], value[rows.JOURNAL_HEAD.size :])
+        elif family is Family.POLICY:
+            self.tenancy[key] = value
         elif family is Family.OFFSET:
             self.stamps.add((key, offsets.decode(value).metadata))
 
@@ -257,6 +264,10 @@ class Order:
             for place, commits in world.commits.items():
                 for commit in commits:
                     yield commit.key, partial(self._committed, place, commit.stamp)
+            for saying in world.sayings:
+                yield saying.key, partial(self._said, saying)
+            for name, ended in world.ended.items():
+                yield ended.key, partial(self._ended, name)
             for key, index, verdict in share_order.promises(world):
                 yield key, partial(self._acknowledged, index, verdict)
 
@@ -291,6 +302,26 @@ class Order:
     def _committed(self, place: tuple[str, str, int], stamp: str) -> None:
         held = (offsets.key(*place), stamp) in self._facts.stamps
         self._check("offsets committed", held, f"commit {stamp} of {place} is not durable")
+
+    def _said(self, saying: Saying) -> None:
+        """Of a topic or a namespace."""
+        if "/" in saying.of:
+            gone = Namespaces.write(Namespace(*saying.of.split("/")), None)
+            assert isinstance(gone, Delete)
+            raw = self._facts.tenancy.get(gone.key)
+            said = msgspec.msgpack.decode(raw, type=NamespaceRow).policies if raw is not None else {}
+            found = said.get("pulsar.dispatch.rate.messages", "0")
+        else:
+            row = self._facts.topic(saying.of)
+            found = row.configs.get(SAID[0], "0") if row is not None else "0"
+        text = f"change {saying.number} of the policies of {saying.of} is not durable"
+        self._check("policies said", int(found) >= saying.number, text)
+
+    def _ended(self, name: str) -> None:
+        row = self._facts.topic(name)
+        self._check(
+            "topics ended", row is not None and bool(row.terminated), f"the end of {name} is not durable"
+        )
 
     def _acknowledged(self, index: int, verdict: Verdict) -> None:
         held = self._shares.kept(index, verdict)

@@ -54,10 +54,10 @@ def record(folder: Path, policy: str, seconds: float, seed: int, *, broken: str 
         "warning",
     )
     # a client of something else that finds this port must not leave topics here
-    flags += ("--set", "auto.create.topics.enable=false")
+    flags += ("--set", "auto.create.topics.enable=false", "--set", "message.expiry.check.interval.ms=30")
     process = MagnetarPeer(*flags, directory=root.parent, data=root, environ=environ, entry=ENTRY)
     with process:
-        world = asyncio.run(Load(process.bootstrap, policy, seed).run(seconds))
+        world = asyncio.run(Load(process.bootstrap, process.admin_url, policy, seed).run(seconds))
         assert process.stop() == 0, process.log()[-4000:]
     events = recorder.events(log)
     world.settle(answers(events))
@@ -94,7 +94,10 @@ def load(folder: Path) -> Recording:
 
 
 def answers(events: Sequence[Event]) -> dict[Key, int]:
-    """Where among the events the first byte of each answer left."""
+    """Where among the events the first byte of each answer left. Those of the admin API have their numbers, from 1 on,
+    for a correlation id.
+    """
+    numbers: dict[int, int] = {}
     found: dict[Key, int] = {}
     # by port: bytes that are not parsed yet, and where each piece of them left
     open_frames: dict[int, tuple[bytearray, list[tuple[int, int]]]] = {}
@@ -104,6 +107,14 @@ def answers(events: Sequence[Event]) -> dict[Key, int]:
         data, pieces = open_frames.setdefault(event.a, (bytearray(), []))
         pieces.append((len(data), index))
         data += event.first
+        if data.startswith(b"HTTP/"):
+            at = 0
+            while size := _http_answer(data, at):
+                numbers[event.a] = numbers.get(event.a, 0) + 1
+                found[event.a, numbers[event.a]] = max(i for start, i in pieces if start <= at)
+                at += size
+            _forget(data, pieces, at)
+            continue
         at = 0
         while len(data) - at >= 8:
             size = int.from_bytes(data[at : at + 4], "big")
@@ -112,12 +123,28 @@ def answers(events: Sequence[Event]) -> dict[Key, int]:
             correlation = int.from_bytes(data[at + 4 : at + 8], "big")
             found.setdefault((event.a, correlation), max(i for start, i in pieces if start <= at))
             at += 4 + size
-        if at:
-            rest = [(max(0, start - at), i) for start, i in pieces]
-            del data[:at]
-            # the piece in which the rest begins, and what came after it
-            pieces[:] = rest[-1:] if data else []
+        _forget(data, pieces, at)
     return found
+
+
+def _forget(data: bytearray, pieces: list[tuple[int, int]], at: int) -> None:
+    """The bytes below `at` are parsed."""
+    if at:
+        rest = [(max(0, start - at), i) for start, i in pieces]
+        del data[:at]
+        # the piece in which the rest begins, and what came after it
+        pieces[:] = rest[-1:] if data else []
+
+
+def _http_answer(data: bytearray, at: int) -> int:
+    """Bytes of the answer that begins there, 0 when it is not whole."""
+    end = data.find(b"\r\n\r\n", at) + 4
+    if end < 4:
+        return 0
+    head = bytes(data[at:end]).lower()
+    _, named, rest = head.partition(b"content-length:")
+    end += int(rest.split(b"\r\n")[0]) if named else 0
+    return end - at if end <= len(data) else 0
 
 
 def complete(recording: Recording) -> list[str]:

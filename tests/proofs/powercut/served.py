@@ -73,7 +73,7 @@ async def _one(
     again = [batch for batch in topic.batches[index] if batch.acked >= cut][:IN_FLIGHT]
     stored: list[Batch] = []
     for batch in again:
-        if batch.producer_id < 0:
+        if batch.producer_id < 0 and not batch.named:
             continue
         _, answer = await connection.ask(ApiKey.PRODUCE, produce_request([(topic.name, index, batch.data)]))
         code = answer.responses[0].partition_responses[0].error_code

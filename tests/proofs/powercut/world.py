@@ -25,6 +25,8 @@ class Batch:
     offset: int = -1
     # place of its answer among the events
     acked: int = -1
+    # its messages say who sent them and which they are
+    named: bool = False
 
     @property
     def next_offset(self) -> int:
@@ -64,6 +66,21 @@ class Said(NamedTuple):
     offset: int
     acked: tuple[tuple[int, int], ...]
     nacked: tuple[tuple[int, int], ...]
+    key: Key
+
+
+class Saying(NamedTuple):
+    """What was said of the policies of a topic or a namespace: the how manyth thing, from 1 on."""
+
+    of: str
+    number: int
+    key: Key
+
+
+class Ended(NamedTuple):
+    """Where a topic has ended, and when that was told."""
+
+    end: int
     key: Key
 
 
@@ -116,6 +133,13 @@ class World:
     queued: Key | None = None
     given: list[Given] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
+    # what was said of policies, in order; where topics have ended, by name
+    sayings: list[Saying] = field(default_factory=list)
+    ended: dict[str, Ended] = field(default_factory=dict)
+    # where a producer says its name; where messages live too long, and where they are too many
+    named: Topic | None = None
+    old: Topic | None = None
+    heap: Topic | None = None
     # place of each answer among the events
     answered: dict[Key, int] = field(default_factory=dict)
 

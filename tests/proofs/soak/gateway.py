@@ -10,6 +10,8 @@ from compat.peers import magnetar, process
 from compat.peers.magnetar import MagnetarPeer
 
 VICTIM = "tests.proofs.soak.victim"
+SETTINGS = ("--set=message.expiry.check.interval.ms=100",)
+"""What is old is looked for ten times a second."""
 
 
 class Gateway(MagnetarPeer):
@@ -29,7 +31,7 @@ class Gateway(MagnetarPeer):
         if sabotage:
             entry += ["--sabotage", sabotage]
         self.entry = tuple(entry)
-        self.flags = ["--durability", self.durability]
+        self.flags = ["--durability", self.durability, *SETTINGS]
         self.spawn()
 
     def answers(self) -> bool:

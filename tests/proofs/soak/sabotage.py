@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from gateway.apis.produce_slots import ProduceSlot
@@ -20,10 +19,11 @@ from semantics.lanes.lane import Lane
 from semantics.subscriptions import rows as cursor_rows
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import AVAILABLE, BACKOFF, DELAYED, DONE
-from store import rocksdb
 from store.api import Family
 from store.rocksdb import rows
 from store.rocksdb.database import Database
+from tests.proofs.soak.at_start import at_start
+from tests.proofs.soak.sabotage_policies import POLICIES
 
 
 def answer_early() -> None:
@@ -54,23 +54,6 @@ def answer_early() -> None:
     Turn.end = early  # type: ignore[method-assign]
 
 
-def _at_start(change: Callable[[Database, Any], None]) -> None:
-    """A start finds another database than was left: `change` gets it and a batch."""
-    opened = rocksdb.open
-
-    def changed(where: Path, **given: Any) -> Database:
-        database = Database(where, **given)
-        batch = database.batch()
-        change(database, batch)
-        database.write(batch)
-        return database
-
-    async def open_changed(path: Path, **given: Any) -> rocksdb.RocksStore:
-        return await opened(path, database=changed, **given)
-
-    rocksdb.open = open_changed
-
-
 def forget_producers() -> None:
     """A start drops what is known of idempotent producers: their retries are stored twice."""
 
@@ -78,7 +61,7 @@ def forget_producers() -> None:
         for key, _ in database.scan(Family.DEDUP):
             batch.delete(key, database.handles["dedup"])
 
-    _at_start(change)
+    at_start(change)
 
 
 def forget_offsets() -> None:
@@ -88,7 +71,7 @@ def forget_offsets() -> None:
         for key, _ in database.scan(Family.OFFSET):
             batch.delete(key, database.handles["offset"])
 
-    _at_start(change)
+    at_start(change)
 
 
 def same_epoch() -> None:
@@ -99,7 +82,7 @@ def same_epoch() -> None:
         if last:
             batch.put(rows.EPOCH_COUNTER, str(last - 1).encode(), database.handles["meta"])
 
-    _at_start(change)
+    at_start(change)
 
 
 def cut_logs() -> None:
@@ -111,7 +94,7 @@ def cut_logs() -> None:
             if row.end > row.start + 10:
                 batch.put(key, rows.LOG.pack(*row._replace(end=row.end - 10)), database.handles["log"])
 
-    _at_start(change)
+    at_start(change)
 
 
 # -- share groups ------------------------------------------------------------------------------------------------------
@@ -240,10 +223,11 @@ def forget_lanes() -> None:
         for key, _ in database.scan(Family.LANE):
             batch.delete(key, database.handles["lane"])
 
-    _at_start(change)
+    at_start(change)
 
 
 SABOTAGES = {
+    **POLICIES,
     "answer-early": answer_early,
     "ack-one-more": ack_one_more,
     "forget-lanes": forget_lanes,

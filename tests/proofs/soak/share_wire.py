@@ -144,8 +144,15 @@ class ShareWire(Wire):
 
     def configure(self, group: str, configs: dict[str, object]) -> None:
         """IncrementalAlterConfigs of a group. Raises Refused."""
-        settings = many(text(name) + b"\0" + text(str(value)) for name, value in configs.items())
-        answer = self._ask(44, 0, many([b"\x20" + text(group) + settings]) + b"\0")
+        self._alter(b"\x20", group, configs)
+
+    def alter(self, topic: str, configs: dict[str, object]) -> None:
+        """The same of a topic. Raises Refused."""
+        self._alter(b"\x02", topic, configs)
+
+    def _alter(self, kind: bytes, name: str, configs: dict[str, object]) -> None:
+        settings = many(text(each) + b"\0" + text(str(value)) for each, value in configs.items())
+        answer = self._ask(44, 0, many([kind + text(name) + settings]) + b"\0")
         answer.number("i"), answer.number("i")
         _refuse(answer.number("h"))
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.proofs.soak.admin import Admin
 from tests.proofs.soak.oracle import Oracle, Place, Producer
 from tests.proofs.soak.wire import Wire
 
@@ -30,6 +31,9 @@ KINDS = (
     "shares_librdkafka",
     "share_comings",
     "lanes",
+    "policy_desk",
+    "policy_till",
+    "policy_names",
 )
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "orders": (4, {"internal.segment.bytes": "200000"}),
@@ -45,6 +49,7 @@ class World:
 
     port: int
     seed: int
+    admin_port: int = 0
     # what has gone wrong with a client that should have gone on by itself
     failures: list[str] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -57,6 +62,10 @@ class World:
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    def admin(self) -> Admin:
+        """A connection to the admin API; it is made with the first request."""
+        return Admin("127.0.0.1", self.admin_port)
 
     def places(self) -> list[Place]:
         return [(name, each) for name, (count, _) in TOPICS.items() for each in range(count)]
