@@ -105,9 +105,9 @@ def expire_twice() -> None:
         self._records.totals["expired"] += taken
         return taken
 
-    def open_twice(self: Administration, first: int, end: int, *keep: Any) -> int:
+    def open_twice(self: Administration, first: int, end: int, *keep: Any, **how: Any) -> int:
         before = self._records.totals["expired"]
-        taken = expire_open(self, first, end, *keep)
+        taken = expire_open(self, first, end, *keep, **how)
         if self._records.totals["expired"] == before + taken:
             self._records.totals["expired"] += taken
         return taken
@@ -123,7 +123,7 @@ def expire_early() -> None:
     async def sooner(self: MessageTtl, topic: Topic, ttl: int, *rest: Any) -> int:
         return await of_topic(self, topic, ttl // 4, *rest)
 
-    MessageTtl._topic = sooner  # type: ignore[method-assign]
+    MessageTtl._topic = sooner  # type: ignore[method-assign, assignment]
 
 
 def forget_expired() -> None:
@@ -133,7 +133,7 @@ def forget_expired() -> None:
     def uncounted(*fields: Any) -> Any:
         return cursor(*fields[:-1])
 
-    cursor_rows.cursor = uncounted
+    cursor_rows.cursor = uncounted  # type: ignore[assignment]
 
 
 def forget_names() -> None:
