@@ -78,12 +78,14 @@ class ProducerTable:
         self._dirty: set[int] = set()
         self.names = ProducerNames(partition)
         """producers that say their names, where a topic has deduplication"""
+        named: list[tuple[bytes, bytes]] = []
         for key, value in rows:
             if producer_names.is_named(key):
-                self.names.load(key, value)
+                named.append((key, value))
                 continue
             _, producer_id = _KEY.unpack(key)
             self.producers[producer_id] = _decode(value)
+        self.names.load(named)
 
     def check(self, producer_id: int, epoch: int, first_sequence: int, count: int) -> int:
         """ACCEPT, INVALID_EPOCH, OUT_OF_ORDER, DUPLICATE, or the base offset of the batch this one repeats."""

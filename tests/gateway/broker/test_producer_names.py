@@ -42,8 +42,8 @@ def test_what_is_not_above_the_highest_is_a_duplicate() -> None:
     names.take(first, 100, 1)
     assert (names.last(A), names.last(B), names.last(b"c")) == (2, 5, -1)
     assert names.duplicates([(A, 1), (A, 2), (A, 3), None, (B, 5), (B, 6)]) == [0, 1, 4]
-    # within a batch, too
-    assert names.duplicates([(A, 9), (A, 9), (A, 8), (A, 10)]) == [1, 2]
+    # within a batch, too; what comes in another order is none
+    assert names.duplicates([(A, 9), (A, 9), (A, 8), (A, 10)]) == [1]
     assert names.duplicates([None, None]) == []
 
 
@@ -52,26 +52,65 @@ batch_of = st.lists(st.one_of(st.none(), st.tuples(names_of, st.integers(0, 30))
 
 
 @given(st.lists(st.tuples(batch_of, st.booleans()), max_size=20))
-def test_a_plain_list_of_all_that_was_taken_says_the_same(
-    batches: list[tuple[list[Named | None], bool]],
-) -> None:
+def test_nothing_is_taken_twice(batches: list[tuple[list[Named | None], bool]]) -> None:
     names, rows, offset = ProducerNames(7), dict[bytes, bytes](), 0
-    taken: dict[bytes, set[int]] = {}
+    taken: set[Named] = set()
     for batch, restart in batches:
         duplicates = names.duplicates(batch)
         for at, each in enumerate(batch):
             if each is None:
                 assert at not in duplicates
                 continue
-            before = taken.setdefault(each[0], set())
-            assert (at in duplicates) == (each[1] <= max(before, default=-1))
+            if each in taken:
+                assert at in duplicates
             if at not in duplicates:
-                before.add(each[1])
+                taken.add(each)
         kept = [each for at, each in enumerate(batch) if at not in duplicates]
         names.take(kept, offset, 1)
         offset += len(kept)
         apply(rows, names.flush())
         if restart:
+            names = loaded(rows)
+
+
+@given(
+    steps=st.lists(st.integers(1, 3), min_size=5, max_size=60),
+    sizes=st.lists(st.integers(1, 4), min_size=5, max_size=40),
+    picks=st.lists(st.integers(0, 4), min_size=200, max_size=200),
+    restarts=st.sets(st.integers(0, 60)),
+)
+def test_what_one_producer_sends_is_taken_once_in_whatever_order_its_requests_come(
+    steps: list[int], sizes: list[int], picks: list[int], restarts: set[int]
+) -> None:
+    """A producer whose sequence ids ascend, with gaps; of its last five batches any may come next, or come again."""
+    sequences, at = [], 0
+    for step in steps:
+        sequences.append(at)
+        at += step
+    batches: list[list[Named | None]] = []
+    while sequences:
+        size = sizes[len(batches) % len(sizes)]
+        batches.append([(A, each) for each in sequences[:size]])
+        del sequences[:size]
+    names, rows, offset = ProducerNames(7), dict[bytes, bytes](), 0
+    taken: set[int] = set()
+    waiting = list(range(len(batches)))
+    for number, pick in enumerate(picks):
+        under_way = waiting[:5]
+        if not under_way:
+            break
+        which = under_way[pick % len(under_way)]
+        duplicates = names.duplicates(batches[which])
+        assert bool(duplicates) == (which in taken)
+        if not duplicates:
+            names.take(batches[which], offset, 1)
+            offset += len(batches[which])
+            taken.add(which)
+            apply(rows, names.flush())
+        # its answer comes, or it does not and the batch comes again
+        if pick != 4:
+            waiting.remove(which)
+        if number in restarts:
             names = loaded(rows)
 
 
@@ -108,11 +147,30 @@ def test_after_a_power_cut_a_producer_stands_where_the_batch_before_ended() -> N
     for number in range(KEPT + 2):
         names.take([(A, 10 * number)], 100 + number, 1)
     (row,) = [each for each in names.flush() if isinstance(each, Put)]
+    assert loaded({row.key: row.value}).last(A) == 10 * (KEPT + 1)
     kept = producers.without(row.value, 105, 107)
     assert kept is not None
     assert loaded({row.key: kept}).last(A) == 40
     assert producers.without(row.value, 0, 1_000) is None
     assert producers.without(row.value, 107, 1_000) == row.value
+
+
+def test_after_a_power_cut_what_came_late_is_missing_where_it_belongs() -> None:
+    names = ProducerNames(7)
+    names.take([(A, 1)], 0, 1)
+    names.take([(A, 9)], 1, 1)
+    # sent before, and again
+    names.take([(A, 4), (A, 5)], 2, 1)
+    (row,) = [each for each in names.flush() if isinstance(each, Put)]
+    kept = producers.without(row.value, 2, 4)
+    assert kept is not None
+    again = loaded({row.key: kept})
+    assert again.duplicates([(A, each) for each in (1, 4, 5, 9, 10)]) == [0, 3]
+    # the newest goes, and with it what was known to be missing before it
+    kept = producers.without(row.value, 1, 2)
+    assert kept is not None
+    again = loaded({row.key: kept})
+    assert again.duplicates([(A, each) for each in (1, 4, 5, 6, 9)]) == [0, 1, 2]
 
 
 def test_those_who_are_silent_are_forgotten() -> None:
@@ -133,14 +191,18 @@ def test_those_who_are_silent_are_forgotten() -> None:
 def test_no_more_names_are_kept_than_there_is_memory_for() -> None:
     names, rows = ProducerNames(7), dict[bytes, bytes]()
     for number in range(MOST):
-        names.take([(b"%d" % number, 1)], number, 1)
+        names.take([(b"%d" % number, 1)], number, number)
     # the first has something to say, so the second goes
-    names.take([(b"0", 2)], MOST, 2)
+    names.take([(b"0", 2)], MOST, MOST)
     apply(rows, names.flush())
-    names.take([(b"new", 1)], MOST + 1, 3)
+    names.take([(b"new", 1)], MOST + 1, MOST + 1)
     apply(rows, names.flush())
     assert len(names) == len(rows) == MOST
     assert (names.last(b"0"), names.last(b"1"), names.last(b"new")) == (2, -1, 1)
+    # by age after a restart as well, and not by name
+    names = loaded(rows)
+    names.take([(b"newer", 1)], MOST + 2, MOST + 2)
+    assert (names.last(b"0"), names.last(b"2"), names.last(b"new")) == (2, -1, 1)
 
 
 def test_a_row_of_a_later_release_is_not_guessed_at() -> None:
@@ -148,5 +210,5 @@ def test_a_row_of_a_later_release_is_not_guessed_at() -> None:
     names.take([(A, 1)], 0, 1)
     (row,) = [each for each in names.flush() if isinstance(each, Put)]
     with pytest.raises(ValueError, match="version 9"):
-        names.load(row.key, b"\x09" + row.value[1:])
+        names.load([(row.key, b"\x09" + row.value[1:])])
     assert producer_names.is_named(row.key)
