@@ -121,6 +121,7 @@ class Connection(FlowControl):
         address = transport.get_extra_info("peername")
         self.peer = Peer(self.id, f"/{address[0]}" if address else "/unknown", self._listener.name)
         self.publishing = Publishing(self.peer, self._broker.clock)
+        self._broker.publishing.add(self.publishing)
         self.last_used = self._broker.clock.monotonic_ms()
         self._bound_writing()
         self._listener.opened(self)
@@ -137,6 +138,7 @@ class Connection(FlowControl):
             fetch.cancel()
         self._give_up()
         self.publishing.close()
+        self._broker.publishing.discard(self.publishing)
         self._broker.fetch_sessions.connection_lost(self.id)
         self._broker.share_sessions.connection_lost(
             self.id, stopping=bool(self._paused & STOPPING), idled=self.idled

@@ -28,17 +28,24 @@ class Rate(NamedTuple):
 class _Bucket:
     """Tokens of one kind, in 1/period of a token: whole numbers, so that nothing is lost by rounding."""
 
-    __slots__ = ("_at", "_level", "_period", "_rate")
+    __slots__ = ("_at", "_besides", "_besides_since", "_least", "_level", "_period", "_rate")
 
-    def __init__(self, rate: int, period_ms: int, now: int) -> None:
+    def __init__(self, rate: int, period_ms: int, now: int, most_debt_ms: int) -> None:
         self._rate = rate
+        self._least = -rate * most_debt_ms
+        # what was added besides, and since when
+        self._besides = 0
+        self._besides_since = now
         self._period = period_ms
         self._level = rate * period_ms
         self._at = now
 
     def _fill(self, now: int) -> None:
         passed, self._at = max(now - self._at, 0), now
-        self._level = max(min(self._level + passed * self._rate, self._rate * self._period), self._level)
+        if now - self._besides_since >= self._period:
+            self._besides = 0
+        most = self._rate * self._period + self._besides
+        self._level = min(self._level + passed * self._rate, most)
 
     def room(self, now: int) -> int:
         """Whole tokens that are there; 0 where there is debt."""
@@ -46,9 +53,13 @@ class _Bucket:
         return max(self._level // self._period, 0)
 
     def change(self, tokens: int, now: int) -> None:
-        """More of them, or fewer."""
+        """More of them, for as long as a period, or fewer."""
         self._fill(now)
-        self._level += tokens * self._period
+        if tokens > 0:
+            if not self._besides:
+                self._besides_since = now
+            self._besides += tokens * self._period
+        self._level = max(self._level + tokens * self._period, self._least)
 
     def wait(self, now: int) -> int:
         """ms until there is one."""
@@ -58,6 +69,8 @@ class _Bucket:
 
 
 NO_LIMIT = 1 << 62
+FOR_EVER = 1 << 62
+"""ms"""
 
 
 class Throttle:
@@ -65,10 +78,13 @@ class Throttle:
 
     __slots__ = ("_bytes", "_messages", "rate")
 
-    def __init__(self, rate: Rate, now: int) -> None:
+    def __init__(self, rate: Rate, now: int, most_debt_ms: int = FOR_EVER) -> None:
+        """`most_debt_ms`: what is more than can be paid in that time is forgiven."""
         self.rate = rate
-        self._messages = _Bucket(rate.messages, rate.period_ms, now) if rate.messages > 0 else None
-        self._bytes = _Bucket(rate.bytes, rate.period_ms, now) if rate.bytes > 0 else None
+        kinds = rate.messages, rate.bytes
+        self._messages, self._bytes = (
+            _Bucket(each, rate.period_ms, now, most_debt_ms) if each > 0 else None for each in kinds
+        )
 
     def room(self, now: int) -> tuple[int, int]:
         """(messages, bytes) that may go now, NO_LIMIT where nothing is said of them. Nothing may where one is 0."""

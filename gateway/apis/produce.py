@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 register_produce(wire.MIN_VERSION, wire.MAX_VERSION)
 
 
-MOST_THROTTLED = 10_000
-"""ms: whoever published too fast waits no longer than that. What it sends meanwhile is not read, and many clients give
-up after 30 s.
-"""
-
 Answer = ProduceSlot | bytes | None
 Place = tuple[bytes, int]
 """Topic, as the request names it, and partition."""
@@ -84,8 +79,12 @@ def produce(
                         broker, connection, version, correlation_id, request, end - position, work
                     )
                 publishing = connection.publishing
-                publisher = publishing.at.get(partition) or publishing.begin(partition)
+                publisher = publishing.at.get(partition)
+                if publisher is None:
+                    publishing.check(partition)
                 base_offset = partition.append(batch, found, now)
+                if publisher is None:
+                    publisher = publishing.begin(partition)
                 publisher.records += found.count
                 publisher.bytes += len(batch)
             except (Loading, HeldError, Unmeasured):
@@ -307,7 +306,7 @@ def _produce_many(
 
 
 def _debt(broker: Broker, runtime: TopicRuntime | None, index: int) -> int:
-    """For how many ms a partition has taken more than its rate allows; MOST_THROTTLED at most."""
+    """For how many ms a partition has taken more than its rate allows; its client is not read for so long."""
     partition = runtime.partitions[index] if runtime is not None else None
     throttle = partition.publish_throttle if partition is not None else None
-    return min(throttle.wait(broker.clock.monotonic_ms()), MOST_THROTTLED) if throttle is not None else 0
+    return throttle.wait(broker.clock.monotonic_ms()) if throttle is not None else 0

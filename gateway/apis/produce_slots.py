@@ -133,7 +133,9 @@ def take(
         raise KafkaError(
             Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} is older than zstd, which came with 7."
         )
-    publisher = publishing.at.get(partition) or publishing.begin(partition)
+    publisher = publishing.at.get(partition)
+    if publisher is None:
+        publishing.check(partition)
     base_offset = partition.append(
         batch,
         found,
@@ -141,8 +143,10 @@ def take(
         prepared,
         waited=waited,
         unmeasured=request.acks == 0 and contended(partition, now),
-        client=publisher.peer.client_id,
+        client=publishing.client,
     )
+    if publisher is None:
+        publisher = publishing.begin(partition)
     publisher.records += found.count
     publisher.bytes += len(batch)
     append_time = partition.append_time(found, base_offset, now) if partition.log_append_time else -1

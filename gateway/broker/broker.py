@@ -32,6 +32,7 @@ from gateway.broker.inactive_topics import InactiveTopics
 from gateway.broker.message_ttl import MessageTtl
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
+from gateway.broker.publishers import Publishing
 from gateway.broker.queues.registry import Queues
 from gateway.broker.quota_gate import Refusals
 from gateway.broker.receiving import Receiving
@@ -122,6 +123,8 @@ class Broker:
             settings.integer("node.id"), self.endpoints, settings.optional_text("broker.rack")
         )
         self.connection_numbers = Numbers()
+        # what those that there are have published to
+        self.publishing: set[Publishing] = set()
         # connections with answers ready, until the end of the group's callbacks
         self.answering: list[Answering] = []
         # one batch at a time is prepared in a thread: see preparing.py
@@ -200,6 +203,8 @@ class Broker:
             in_use=self.in_use,
             subscriptions=self.subscriptions,
             limit_of=lambda topic: policies.unused_topic(self, self.catalog, topic),
+            publishing=lambda: self.publishing,
+            read_by_members=lambda topic: self.groups.somebody_reads(topic.name),
             when_caught_up=lambda topic: policies.unused_when_caught_up(self, self.catalog, topic),
             effective=self.effective,
             delete=self.topics.delete,

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.broker.errors import KafkaError
 from gateway.broker.producer_names import MOST_NAME
 from gateway.wire.batch import Header
+from gateway.wire.errors import Error
 from gateway.wire.records import build_batch, records
 
 if TYPE_CHECKING:
@@ -32,8 +34,20 @@ class Left(NamedTuple):
     """how many of these come before all that are left"""
 
 
+MOST_NAMED = 20_000
+"""Messages of a batch that may say which they are: each is looked at while others wait."""
+
+
 def named_by(said: Sequence[Said | None], client: bytes) -> list[Named | None]:
-    """With the client's id as the name of those who say none. Nobody's messages are nobody's duplicates."""
+    """With the client's id as the name of those who say none. Nobody's messages are nobody's duplicates. Raises
+    KafkaError RECORD_LIST_TOO_LARGE for more than MOST_NAMED.
+    """
+    if len(said) > MOST_NAMED:
+        raise KafkaError(
+            Error.RECORD_LIST_TOO_LARGE,
+            f"A batch whose messages have sequence ids has {MOST_NAMED} of them at most where a topic has "
+            f"deduplication; this one has {len(said)}. Send smaller batches.",
+        )
     found: list[Named | None] = []
     for each in said:
         name = (each[0] or client) if each is not None else b""

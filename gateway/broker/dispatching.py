@@ -17,7 +17,17 @@ Woken = Callable[[], None]
 class Pace:
     """One rate: of a partition for all who read it, or of one subscription there."""
 
-    __slots__ = ("_published", "_seen", "_throttle", "_time", "_timer", "_waiting", "rate")
+    __slots__ = (
+        "_published",
+        "_rings",
+        "_seen",
+        "_throttle",
+        "_time",
+        "_timer",
+        "_turns",
+        "rate",
+        "waiting",
+    )
 
     def __init__(self, time: Time, rate: Rate, published: Callable[[], tuple[int, int]]) -> None:
         """`published`: (records, bytes) that have come into the partition, counted from anywhere."""
@@ -26,8 +36,11 @@ class Pace:
         self._throttle = Throttle(rate, time.clock.monotonic_ms())
         self._published = published
         self._seen = published()
-        # whose turn it is when something may go
-        self._waiting: dict[Woken, None] = {}
+        self.waiting: dict[Woken, None] = {}
+        """who is woken when something may go"""
+        # when each of those was the first that was woken; how often somebody was
+        self._turns: dict[Woken, int] = {}
+        self._rings = 0
         self._timer: object | None = None
 
     def room(self) -> tuple[int, int]:
@@ -51,18 +64,29 @@ class Pace:
         self._throttle.spend(records, size, self._time.clock.monotonic_ms())
 
     def _when_open(self, wake: Woken) -> None:
-        self._waiting[wake] = None
+        self.waiting[wake] = None
         if self._timer is None:
             now = self._time.clock.monotonic_ms()
-            self._timer = self._time.call_at(now + max(self._throttle.wait(now), 1), self._rings)
+            self._timer = self._time.call_at(now + max(self._throttle.wait(now), 1), self._ring)
 
-    def _rings(self) -> None:
+    def forget(self, wake: Woken) -> None:
+        """Who waits goes away."""
+        self.waiting.pop(wake, None)
+        self._turns.pop(wake, None)
+
+    def _ring(self) -> None:
         self._timer = None
         self.end()
 
     def end(self) -> None:
-        """Whoever waits looks again: something may go, or this rate counts no longer."""
-        waiting, self._waiting = self._waiting, {}
+        """Whoever waits looks again: something may go, or this rate counts no longer. Who was first before is the last
+        now, since there may be no more than one of them can have.
+        """
+        waiting = sorted(self.waiting, key=lambda wake: self._turns.get(wake, 0))
+        self.waiting = {}
+        self._rings += 1
+        turns = {wake: turn for wake in waiting if (turn := self._turns.get(wake))}
+        self._turns = turns | ({waiting[0]: self._rings} if waiting else {})
         for wake in waiting:
             wake()
 

@@ -76,12 +76,17 @@ class Wanted:
         state.parked.advanced(appended)
 
     def opened(self) -> None:
-        """What kept its partition from being read is over."""
-        if self.partition is not None:
-            self.wake(self.partition, 0)
+        """What kept its partition from being read is over, unless others were quicker."""
+        partition = self.partition
+        if partition is not None and (pace := partition.dispatching) is not None and pace.shut(self.opened):
+            return
+        if partition is not None:
+            self.wake(partition, 0)
 
     def unwatch(self) -> None:
         if self.partition is not None:
+            if self.partition.dispatching is not None:
+                self.partition.dispatching.forget(self.opened)
             self.partition.watchers.discard(self)
             self.partition = None
 

@@ -6,6 +6,7 @@ Offsets are not kept in memory: an OffsetCommit is one commit, an OffsetFetch re
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -158,6 +159,14 @@ class Groups(Machines[ClassicGroup]):
         if core is None or core.protocol_type != subscription.CONSUMER:
             return {}
         return {member.member_id: subscription.assignment(member.assignment) for member in core.roster}
+
+    def somebody_reads(self, topic: str) -> bool:
+        """Whether a member of any group reads a topic. Groups with members are in memory."""
+        for group_id in list(self._live):
+            with contextlib.suppress(KafkaError):
+                if self.reads(group_id, topic):
+                    return True
+        return False
 
     def members(self, group_id: str) -> int:
         """How many members it has; 0 for what is no classic group. Raises KafkaError; Loading."""

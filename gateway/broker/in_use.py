@@ -208,7 +208,7 @@ class InUse:
                 if partition is None:
                     continue
                 activity = partition.bytes_in + partition.bytes_out
-                if partition.watchers or partition.next_offset != partition.high_watermark:
+                if partition.watchers or not partition.quiet:
                     busy = True
                 elif partition.publishers and partition.most_producers:
                     # they would lose their places

@@ -9,7 +9,7 @@ at the earliest.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
     from gateway.broker.in_use import InUse
     from gateway.broker.node import Node
+    from gateway.broker.publishers import Publishing
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.config.topic_configs import TopicConfig
 
 log = logging.getLogger("magnetar.topics")
+
+LATELY_MS = 120_000
+"""For so long who has come to a partition's end counts as its reader: some clients ask only now and then."""
 
 Committed = Mapping[str, Mapping[int, int]]
 """By topic and partition, the lowest offset that a consumer group has committed."""
@@ -47,17 +51,22 @@ class InactiveTopics:
         subscriptions: Subscriptions,
         limit_of: Callable[[Topic], int],
         when_caught_up: Callable[[Topic], bool],
+        publishing: Callable[[], Iterable[Publishing]],
+        read_by_members: Callable[[Topic], bool],
         effective: Callable[[Topic], TopicConfig],
         delete: Callable[[str], Awaitable[None]],
     ) -> None:
         """`limit_of` says for how long a topic may be unused, in ms, 0 for ever; `when_caught_up` whether subscriptions
-        without a backlog do not count.
+        without a backlog do not count; `publishing` has the connections that there are; `read_by_members` says whether
+        members of a consumer group have partitions of it.
         """
         self._node = node
         self._limited = Limited(node, catalog, limit_of)
         self._in_use = in_use
         self._subscriptions = subscriptions
         self._when_caught_up = when_caught_up
+        self._publishing = publishing
+        self._read_by_members = read_by_members
         self._effective = effective
         self._delete = delete
         # since when each is unused: monotonic ms
@@ -107,11 +116,18 @@ class InactiveTopics:
         return False
 
     def _busy(self, topic: Topic) -> bool:
-        """Whether somebody publishes to it, or fetches from it."""
+        """Whether somebody is there who has published to it, or reads it."""
+        if any(topic.topic_id in each.topics for each in self._publishing()):
+            return True
+        if self._read_by_members(topic):
+            return True
         runtime = self._in_use.topic(topic.name.encode())
         partitions = [each for each in runtime.partitions if each is not None] if runtime is not None else []
+        now = self._node.clock.monotonic_ms()
         return any(
-            each.publishers or each.coming or any(isinstance(who, Wanted) for who in each.watchers)
+            each.coming
+            or now - each.asked_at < LATELY_MS
+            or any(isinstance(who, Wanted) for who in each.watchers)
             for each in partitions
         )
 

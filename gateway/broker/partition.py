@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.broker")
 
 
+MOST_DEBT_MS = 10_000
+"""Who publishes beyond a rate is not made to wait for longer at a time, and all that is beyond that is forgiven: one
+large burst is not to slow its partition for hours.
+"""
+
+
 class Home(Time, Protocol):
     """As much of a node as a partition needs."""
 
@@ -129,6 +135,7 @@ class Partition:
         "_sent",
         "_size",
         "_start_epoch",
+        "asked_at",
         "asks_who",
         "bytes_in",
         "bytes_out",
@@ -205,6 +212,8 @@ class Partition:
         self.idle_mark = -1
         # what its backlog quota lets in, if it has one
         self.gate: Gate | None = None
+        # monotonic ms: when somebody who reads was last at its end
+        self.asked_at = -1 << 40
         # connections that have published here
         self.publishers: dict[Publishing, Publisher] = {}
         # what its rates of publishing and dispatching are kept by, if it has such
@@ -229,7 +238,9 @@ class Partition:
         if not config.publish_rate.limits:
             self.publish_throttle = None
         elif self.publish_throttle is None or self.publish_throttle.rate != config.publish_rate:
-            self.publish_throttle = Throttle(config.publish_rate, self._home.clock.monotonic_ms())
+            self.publish_throttle = Throttle(
+                config.publish_rate, self._home.clock.monotonic_ms(), MOST_DEBT_MS
+            )
         before = self.dispatching
         self.dispatching = pace_of(before, self._home, config.dispatch_rate, self.published)
         if before is not None and self.dispatching is not before:
@@ -283,6 +294,11 @@ class Partition:
         return self.log.size
 
     @property
+    def quiet(self) -> bool:
+        """Whether nothing of it is in the open turn, or on its way to the disk."""
+        return not (self._batches or self._rows_only or self._sent)
+
+    @property
     def coming(self) -> int:
         """Bytes that are in the open turn, or on their way to the disk."""
         return self._size + sum([size for _, size in self._sent])
@@ -305,6 +321,10 @@ class Partition:
     @property
     def topic_name(self) -> str:
         return self.topic.name
+
+    @property
+    def topic_id(self) -> bytes:
+        return self.topic.topic_id
 
     @property
     def skips_damage(self) -> bool:
@@ -390,6 +410,8 @@ class Partition:
             if left is not None and left.dropped:
                 self._home.metrics.produced_duplicates.value += 1
                 if not left.batch:
+                    if gate is not None:
+                        gate.came(header)
                     self._pass_over(header, now)
                     return -1
                 batch, prepared = left.batch, None
@@ -524,6 +546,10 @@ class Partition:
 
     def failed(self, error: StoreError) -> None:
         self._sent.clear()
+        # what their producers sent behind these must not come in before them: of one that nobody knows any sequence
+        # number is good, and the first would be taken for a duplicate then
+        for producer_id, epoch, sequence in self.producers.from_offset(self.high_watermark):
+            self._home.refusals.note_sequence(self.topic_id, self.index, producer_id, epoch, sequence)
         self.retire()
         self.topic.forget(self)
 
@@ -582,6 +608,7 @@ class Partition:
 
     def at_end(self) -> None:
         """See `Readable`. More comes from producers."""
+        self.asked_at = self._home.clock.monotonic_ms()
 
     def unreadable(self, error: StoreError) -> None:
         """See `Readable`."""

@@ -36,6 +36,9 @@ class Place(Protocol):
     def topic_name(self) -> str: ...
 
     @property
+    def topic_id(self) -> bytes: ...
+
+    @property
     def index(self) -> int: ...
 
     @property
@@ -50,19 +53,23 @@ class Place(Protocol):
 class Publishing:
     """Of one connection: where it is a producer."""
 
-    __slots__ = ("_clock", "_closed", "_peer", "at")
+    __slots__ = ("_clock", "_closed", "_peer", "at", "topics")
 
     def __init__(self, peer: Peer, clock: Clock) -> None:
         self._peer = peer
         self._clock = clock
         self._closed = False
         self.at: dict[Place, Publisher] = {}
+        self.topics: set[bytes] = set()
+        """ids of those that it has ever published to"""
 
-    def begin(self, partition: Place) -> Publisher:
-        """From now on it is one there. Raises KafkaError POLICY_VIOLATION where there are as many as may be."""
-        if self._closed:
-            # what it sent before is taken now
-            return Publisher(self._peer, self._clock.wall_ms())
+    @property
+    def client(self) -> str:
+        """What the connection's client calls itself."""
+        return self._peer.client_id
+
+    def check(self, partition: Place) -> None:
+        """Whether it may become one there. Raises KafkaError POLICY_VIOLATION where there are as many as may be."""
         most, topic = partition.most_producers, partition.topic_name
         if most and len(partition.publishers) >= most:
             raise KafkaError(
@@ -70,8 +77,14 @@ class Publishing:
                 f"Partition {partition.index} of topic {topic} may have no more than {most} producers. The limit is "
                 f"set with: magnetar-admin topicPolicies set-max-producers {topic} -p N",
             )
+
+    def begin(self, partition: Place) -> Publisher:
+        """It has published there: from now on it is one."""
         publisher = Publisher(self._peer, self._clock.wall_ms())
-        partition.publishers[self] = self.at[partition] = publisher
+        # what it sent before it was closed is taken all the same
+        if not self._closed:
+            partition.publishers[self] = self.at[partition] = publisher
+            self.topics.add(partition.topic_id)
         return publisher
 
     def forget(self, partition: Place) -> None:

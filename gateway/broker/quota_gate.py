@@ -7,6 +7,7 @@ ever make a backlog smaller and younger. What keeps publishers out is measured a
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -58,21 +59,26 @@ class Refusals:
 
     def __init__(self) -> None:
         # (topic id, partition, producer id, epoch) -> the lowest sequence number that has not come again
-        self._lowest: dict[tuple[bytes, int, int, int], int] = {}
+        self._lowest: OrderedDict[tuple[bytes, int, int, int], int] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._lowest)
 
     def note(self, topic_id: bytes, index: int, header: Header) -> None:
         """This one is told so."""
-        if header.producer_id < 0:
-            return
-        key = topic_id, index, header.producer_id, header.producer_epoch
+        if header.producer_id >= 0:
+            self.note_sequence(
+                topic_id, index, header.producer_id, header.producer_epoch, header.base_sequence
+            )
+
+    def note_sequence(self, topic_id: bytes, index: int, producer_id: int, epoch: int, sequence: int) -> None:
+        """The same of a batch that begins with this sequence number."""
+        key = topic_id, index, producer_id, epoch
         lowest = self._lowest.get(key)
-        if lowest is None or header.base_sequence < lowest:
+        if lowest is None or sequence < lowest:
             if len(self._lowest) >= self.MOST:
-                del self._lowest[next(iter(self._lowest))]
-            self._lowest[key] = header.base_sequence
+                self._lowest.popitem(last=False)
+            self._lowest[key] = sequence
 
     def check(self, topic_id: bytes, index: int, header: Header) -> None:
         """Raises OutOfTurnError."""
@@ -184,5 +190,9 @@ class Gate:
     def take(self, size: int, header: Header) -> None:
         """A batch of so many bytes was let in."""
         self.room -= size
+        self.came(header)
+
+    def came(self, header: Header) -> None:
+        """One that was told to come again has come."""
         if self._refusals:
             self._refusals.came(*self._place, header)

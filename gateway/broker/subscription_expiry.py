@@ -68,6 +68,9 @@ class SubscriptionExpiry:
             elif now - self._unused.setdefault(row.id, now) >= limit:
                 expired.append(row)
         for row in expired:
+            if self._used(row):
+                # somebody has come while others were deleted
+                continue
             await self._delete(topic, row)
             log.info(
                 "a subscription was deleted that nobody has used",

@@ -50,10 +50,22 @@ def test_what_is_published_may_go_besides() -> None:
         assert throttle.wait(0) == 500
 
 
-def test_what_was_published_is_not_lost_to_a_full_bucket() -> None:
+def test_what_was_published_may_go_for_a_period_and_is_not_saved_up() -> None:
     throttle = Throttle(Rate(messages=2, relative=True), 0)
     throttle.published(5, 0, 0)
-    assert throttle.room(10_000) == (7, NO_LIMIT)
+    assert throttle.room(999) == (7, NO_LIMIT)
+    assert throttle.room(1_000) == (2, NO_LIMIT)
+    for now in range(1_000, 3_000, 100):
+        throttle.published(10, 0, now)
+    assert throttle.room(2_900)[0] <= 2 + 10 * 10
+    assert throttle.room(60_000) == (2, NO_LIMIT)
+
+
+def test_a_debt_that_takes_too_long_is_forgiven() -> None:
+    throttle = Throttle(Rate(bytes=10), 0, 5_000)
+    throttle.spend(0, 1_000_000, 0)
+    assert throttle.wait(0) == 5_100
+    assert throttle.room(5_100) == (NO_LIMIT, 1)
 
 
 def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing() -> None:

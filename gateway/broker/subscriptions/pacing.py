@@ -59,6 +59,12 @@ class Pacing:
                 records, size = map(min, (records, size), pace.room())
         return records, size
 
+    def close(self) -> None:
+        """The cursor is let go."""
+        for pace in (self._own, self._at.partition.dispatching):
+            if pace is not None:
+                pace.forget(self._at.parked.serve_soon)
+
     @property
     def shut(self) -> bool:
         """Whether nothing may be given now. Those who are parked are served when that is over."""

@@ -249,6 +249,7 @@ class SubscriptionPartition:
 
     def close(self) -> None:
         """Nobody uses it any more."""
+        self.pacing.close()
         self.discard()
         self.partition.watchers.discard(self)
 

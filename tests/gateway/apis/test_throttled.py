@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from gateway.apis.produce import MOST_THROTTLED
+from gateway.broker.partition import MOST_DEBT_MS
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from tests.gateway.apis.holding import body, only, run
@@ -72,11 +72,15 @@ def test_who_waits_for_no_answer_is_not_read_either() -> None:
     run(test)
 
 
-def test_nobody_waits_for_longer_than_clients_do() -> None:
+def test_nobody_waits_for_longer_than_clients_do_and_what_is_beyond_that_is_forgiven() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
-        await create(client, "t", pulsar__publish__rate__bytes="1")
-        Rings(gateway)
-        assert (await ask(client)).throttle_time_ms == MOST_THROTTLED
+        await create(client, "t", pulsar__publish__rate__bytes="100")
+        rings = Rings(gateway)
+        big = await ask(client, value=b"x" * 50_000)
+        assert MOST_DEBT_MS <= big.throttle_time_ms <= MOST_DEBT_MS + 1_000
+        rings.ring(big.throttle_time_ms)
+        # and not for minutes
+        assert (await ask(client)).throttle_time_ms <= 1_000
 
     run(test)
 

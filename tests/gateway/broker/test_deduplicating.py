@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.broker.errors import KafkaError
 from gateway.broker.partition import Partition
 from gateway.wire import records
 from gateway.wire.batch import admit
+from gateway.wire.errors import Error
 from semantics.names import DEFAULT
 from tests.gateway.broker.subscriptions.world import World, run
 
@@ -224,5 +226,52 @@ def test_a_failed_commit_leaves_nothing_known() -> None:
         assert await world.settled() is not None
         store.failing = False
         assert await send(world, batch(1)) == 0
+
+    run(test)
+
+
+def test_one_that_comes_again_and_was_there_holds_nobody_up() -> None:
+    """It was told to come again, for want of room; meanwhile the same messages came by another connection."""
+
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true", pulsar__backlog__quota__bytes="100000")
+        partition = partition_of(world)
+        its: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0}
+        data = batch(0, 1, base_sequence=0, **its)
+        world.broker.refusals.note(partition.topic_id, 0, admit(data))
+        assert partition.gate is not None
+        await world.broker.measure_backlog(partition, partition.gate)
+        await send(world, batch(0, 1))
+        assert await send(world, data) == -1
+        assert await send(world, batch(2, base_sequence=2, **its)) == 2
+
+    run(test)
+
+
+def test_a_partition_with_something_to_say_of_producers_stays(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true")
+        its: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
+        await send(world, batch(0, 1))
+        partition = partition_of(world)
+        data = batch(0, 1, base_sequence=0, **its)
+        assert partition.append(data, admit(data), world.clock.wall_ms()) == -1
+        for _ in range(3):
+            world.broker.in_use.release_idle()
+        assert partition_of(world) is partition
+        await world.settled()
+        await world.crash()
+        assert await send(world, batch(2, base_sequence=2, **its)) == 2
+
+    run(test, folder)
+
+
+def test_a_batch_with_too_many_messages_to_look_at_is_refused() -> None:
+    async def test(world: World) -> None:
+        await world.topic(pulsar__deduplication="true")
+        with pytest.raises(KafkaError, match="20000 of them at most") as error:
+            await send(world, batch(*range(20_001), codec=4))
+        assert error.value.code == Error.RECORD_LIST_TOO_LARGE
+        await send(world, batch(*[-1] * 20_001, codec=4))
 
     run(test)

@@ -113,3 +113,59 @@ def test_a_partition_without_a_rate_goes_on_beside() -> None:
         assert answer.responses[0].partitions[0].records
 
     run(test)
+
+
+def test_readers_that_wait_have_their_turns_and_are_told_nothing_before() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        rings = Rings(gateway)
+        await gateway.broker.topics.configure("t", lambda old: {"pulsar.dispatch.rate.messages": "3"})
+        assert await fetch(client, 0) == [0]
+        second = await Client.connect(gateway)
+        positions = {client: 3, second: 0}
+        waiting = {
+            each: asyncio.ensure_future(fetch(each, position, max_wait=90_000))
+            for each, position in positions.items()
+        }
+        pace = gateway.broker.topic(b"t").partitions[0].dispatching  # type: ignore[union-attr]
+        assert pace is not None
+        for _ in range(8):
+            # both wait before the next may come
+            while len(pace.waiting) < 2:
+                await asyncio.sleep(0.001)
+            rings.ring(1_000)
+            done, _ = await asyncio.wait(waiting.values(), return_when=asyncio.FIRST_COMPLETED)
+            (one,) = done
+            who = next(each for each, task in waiting.items() if task is one)
+            assert one.result() == [positions[who]], "no answer is empty"
+            positions[who] += 3
+            waiting[who] = asyncio.ensure_future(fetch(who, positions[who], max_wait=90_000))
+        assert sorted(positions.values()) == [12, 15]
+        for task in waiting.values():
+            task.cancel()
+        await asyncio.gather(*waiting.values(), return_exceptions=True)
+        second.close()
+
+    run(test)
+
+
+def test_who_goes_away_waits_no_longer() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await filled(client)
+        Rings(gateway)
+        rate = {"pulsar.dispatch.rate.messages": "3", "pulsar.dispatch.rate.seconds": "86400"}
+        await gateway.broker.topics.configure("t", lambda old: rate)
+        assert await fetch(client, 0) == [0]
+        partition = gateway.broker.topic(b"t").partitions[0]  # type: ignore[union-attr]
+        assert partition is not None
+        assert partition.dispatching is not None
+        for _ in range(5):
+            gone = await Client.connect(gateway)
+            gone.send(ApiKey.FETCH, 12, fetch_body("t", 3, max_wait=90_000))
+            while not partition.dispatching.waiting:
+                await asyncio.sleep(0.001)
+            gone.close()
+            while partition.dispatching.waiting:
+                await asyncio.sleep(0.001)
+
+    run(test)

@@ -74,8 +74,11 @@ async def produced(world: World) -> None:
 async def published(world: World) -> None:
     found = world.broker.catalog.get("t")
     assert found is not None
-    peer = Peer(1, "/127.0.0.1", "PLAINTEXT")
-    Publishing(peer, world.clock).begin(world.broker.partition(found, 1))
+    publishing = Publishing(Peer(1, "/127.0.0.1", "PLAINTEXT"), world.clock)
+    world.broker.publishing.add(publishing)
+    publishing.begin(world.broker.partition(found, 1))
+    # it is silent, and its partition leaves memory
+    world.broker.partition(found, 1).let_go()
 
 
 async def read(world: World) -> None:
@@ -83,6 +86,14 @@ async def read(world: World) -> None:
     assert found is not None
 
     world.broker.partition(found, 0).watchers.add(Wanted(FetchState(1, False), b"t", 0))
+
+
+async def asked(world: World) -> None:
+    """A reader that asks now and then, and waits nowhere."""
+    found = world.broker.catalog.get("t")
+    assert found is not None
+    partition = world.broker.partition(found, 0)
+    world.ask_again = partition.at_end  # type: ignore[attr-defined]
 
 
 async def subscribed(world: World) -> None:

@@ -72,6 +72,18 @@ def test_a_partition_has_so_many_producers_and_no_more(level: str) -> None:
     run(test)
 
 
+def test_one_whose_batches_were_all_refused_is_none_and_keeps_nobody_out() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", pulsar__max__producers="1", max__message__bytes="200")
+        large = await client.ask(ApiKey.PRODUCE, 9, body(value=b"x" * 1_000))
+        assert only(large).error_code == Error.MESSAGE_TOO_LARGE
+        second = await Client.connect(gateway)
+        assert await code(second) == 0
+        second.close()
+
+    run(test)
+
+
 def test_one_that_was_refused_is_no_producer() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t", pulsar__max__producers="1")

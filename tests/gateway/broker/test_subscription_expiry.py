@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -109,5 +110,24 @@ def test_subscriptions_of_a_pattern_stand_together() -> None:
         await say(world, 10)
         assert await after(world, 0) == {"g"}
         assert await after(world, 100) == {"g"}
+
+    run(test)
+
+
+def test_one_that_is_used_while_others_are_deleted_stays() -> None:
+    async def test(world: World) -> None:
+        await world.subscribed(b"a")
+        await world.subscribe("h")
+        await say(world, 10)
+        assert await after(world, 0) == {"g", "h"}
+        job = world.broker.subscription_expiry
+        delete = job._delete
+
+        async def meanwhile(topic: Any, row: Any) -> None:
+            await delete(topic, row)
+            world.at("h").attach("c")
+
+        job._delete = meanwhile
+        assert await after(world, 10) == {"h"}
 
     run(test)
