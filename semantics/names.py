@@ -109,7 +109,8 @@ class TopicName:
 def partition_named(local: str) -> tuple[str, int] | None:
     """("orders", 3) for `orders-partition-3`; None for what is no partition's name."""
     match = _PARTITION.match(local)
-    return (match[1], int(match[2])) if match else None
+    # ".." is no topic that could have partitions
+    return (match[1], int(match[2])) if match and is_local(match[1]) else None
 
 
 def check_part(what: str, text: str) -> str:

@@ -15,6 +15,7 @@ from semantics.names import (
     from_kafka,
     kafka_name,
     parse,
+    partition_named,
 )
 
 SHOP = Namespace("shop", "eu")
@@ -148,3 +149,18 @@ def test_any_text_is_a_topic_or_a_naming_error(text: str) -> None:
             assert parse(str(read(text))) == read(text)
         except NamingError:
             pass
+
+
+@pytest.mark.parametrize(
+    ("local", "named"),
+    [
+        ("orders-partition-3", ("orders", 3)),
+        ("a-partition-1-partition-2", ("a-partition-1", 2)),
+        ("orders", None),
+        ("orders-partition-x", None),
+        ("..-partition-0", None),
+        (".-partition-0", None),
+    ],
+)
+def test_which_partition_a_name_is_of(local: str, named: tuple[str, int] | None) -> None:
+    assert partition_named(local) == named
