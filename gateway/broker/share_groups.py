@@ -170,20 +170,21 @@ class ShareGroups(Machines[ShareGroup]):
             self._tidy(live)
         if not live.gone and (missing := self._topics.missing(group_id, core.topics, before, subscribed)):
             made = self._topics.ensure(group_id, missing)
-            return self._with_subscriptions(group_id, made, caller, response)
+            return self._with_subscriptions(beating, made, response)
         return response
 
-    async def _with_subscriptions(
-        self, group_id: str, made: Awaitable[None], caller: Caller, response: Any
-    ) -> Any:
+    async def _with_subscriptions(self, beating: Beating, made: Awaitable[None], response: Any) -> Any:
         """The response once the group has its subscriptions."""
         try:
             await made
         except KafkaError as error:
-            log.warning("share group %s has no subscription yet: %s", group_id, error)
+            log.warning("share group %s has no subscription yet: %s", beating.group_id, error)
             # what a policy forbids does not become right by trying again
             final = error.code == Error.POLICY_VIOLATION
-            return caller.build(Beat(error.code if final else Error.COORDINATOR_NOT_AVAILABLE, str(error)))
+            if final and beating.epoch == 0:
+                self._turn_away(beating)
+            code = error.code if final else Error.COORDINATOR_NOT_AVAILABLE
+            return beating.caller.build(Beat(code, str(error)))
         return await response if isinstance(response, Awaitable) else response
 
     def _missing_retries(self, beating: Beating, live: Live[ShareGroup] | None) -> list[tuple[str, str]]:
@@ -204,6 +205,15 @@ class ShareGroups(Machines[ShareGroup]):
         await self._topics.make_retries(beating.group_id, retries)
         response = self.heartbeat(beating, makes_retries=False)
         return await response if isinstance(response, Awaitable) else response
+
+    def _turn_away(self, beating: Beating) -> None:
+        """One that has come in vain is no member: its client gives up without a word, and would hold a place of others
+        for as long as its session lasts.
+        """
+        live = self._find(beating.group_id)
+        if live is not None and beating.member_id in live.core.members:
+            self._run(live, Leave(Caller(lambda beat: beat), beating.member_id))
+            self._tidy(live)
 
     def leave(self, beating: Beating) -> Any:
         """A heartbeat with epoch -1; the answer is a Beat."""

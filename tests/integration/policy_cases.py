@@ -441,7 +441,7 @@ class AutoSubscriptionCreation(Case):
     def shows(self, who: Said) -> None:
         place = self.place
         if who is Said.NAMESPACE:
-            with refused_member(place, "stranger", KafkaError.POLICY_VIOLATION):
+            with refused_member(place, "g", KafkaError.POLICY_VIOLATION):
                 assert not place.stats()["subscriptions"]
             return
         value = place.value()

@@ -132,6 +132,27 @@ class TestSubscriptions:
 
         run(test)
 
+    def test_who_comes_in_vain_is_no_member(self) -> None:
+        """Its client gives up: it would hold a consumer's place until its session is over."""
+
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            await say(gateway, "t", auto__subscription__creation="false", max__consumers="1")
+            refused = await beat(client, "g", "a", 0, "t")
+            assert refused.error_code == Error.POLICY_VIOLATION
+            await gateway.broker.subscriptions.ensure("g", "t")
+            assert (await beat(client, "g", "b", 0, "t")).error_code == 0
+            # who is there already goes on, whatever more is forbidden
+            await create(client, "u")
+            await create(client, "v")
+            await say(gateway, "u", auto__subscription__creation="false")
+            joined = await beat(client, "h", "c", 0, "v")
+            refused = await beat(client, "h", "c", joined.member_epoch, "u", "v")
+            assert refused.error_code == Error.POLICY_VIOLATION
+            assert (await beat(client, "h", "c", joined.member_epoch, "v")).error_code == 0
+
+        run(test)
+
     def test_a_type_that_is_not_allowed(self) -> None:
         async def test(gateway: Gateway, client: Client) -> None:
             await create(client, "t")
