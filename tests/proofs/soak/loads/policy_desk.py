@@ -126,7 +126,7 @@ class Desk(Load):
                     while not stop.is_set():
                         with self.lock:
                             self._step(admin)
-                        stop.wait(self.chance.random() * 0.03)
+                        stop.wait(self.chance.random() * 0.1)
             except OSError:
                 stop.wait(0.02)
 

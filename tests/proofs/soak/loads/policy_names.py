@@ -68,7 +68,7 @@ class Names(Load):
                             if self.chance.random() < 0.05:
                                 self._say(admin)
                             self._send(wire)
-                        stop.wait(self.chance.random() * 0.03)
+                        stop.wait(self.chance.random() * 0.1)
             except OSError:
                 time.sleep(0.02)
 

@@ -52,7 +52,7 @@ class Shop:
     """What all that belong together know."""
 
     def __init__(self, namespace: str, name: str, group: str, ways: tuple[str, ...]) -> None:
-        """`ways`: of what is said of it."""
+        """`ways`: what may be said of it, each with the same chance."""
         self.namespace, self.group, self.ways = namespace, group, ways
         self.topic = f"{namespace.replace('/', '.')}.{name}"
         self.path = f"persistent/{namespace}/{name}"
@@ -120,7 +120,7 @@ class Sender(Load):
                     on_delivery=self._told,
                 )
                 number += 1
-            producer.poll(self.chance.random() * 0.1)
+            producer.poll(self.chance.random() * 0.2)
         while len(producer) and not self.world.abandoned:
             producer.flush(0.5)
         self.shop.sending = False
@@ -153,7 +153,7 @@ class ByHand(Load):
                     while not stop.is_set():
                         number += 1
                         self._send(wire, number)
-                        stop.wait(self.chance.random() * 0.08)
+                        stop.wait(self.chance.random() * 0.15)
             except OSError:
                 stop.wait(0.02)
         self.shop.sending = False
@@ -441,7 +441,7 @@ def loads(world: World) -> list[Load]:
     shared = ("time", "seconds", "age", "hold", "evict", "rates", "nothing")
     goods = Shop("soak/till", "goods", "cashiers", shared)
     # the idempotent producer would give up what is refused
-    parts = Shop("soak/counter", "parts", "porters", (*shared, "refuse"))
+    parts = Shop("soak/counter", "parts", "porters", (*shared, "refuse", "evict", "evict", "evict"))
     found: list[Load] = []
     for shop, sender in ((goods, Sender(world, goods)), (parts, ByHand(world, parts))):
         found += [Changer(world, shop), sender, *[Member(world, shop, each) for each in range(2)]]
