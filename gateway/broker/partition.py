@@ -378,6 +378,9 @@ class Partition:
             if verdict != dedup.ACCEPT:
                 if verdict >= 0:
                     self._home.metrics.produced_duplicates.value += 1
+                    if self.gate is not None:
+                        # it was stored after all
+                        self.gate.came(header)
                     return verdict
                 if self.gate is not None:
                     # its sequence number may follow those that wait
@@ -546,9 +549,9 @@ class Partition:
 
     def failed(self, error: StoreError) -> None:
         self._sent.clear()
-        # what their producers sent behind these must not come in before them: of one that nobody knows any sequence
-        # number is good, and the first would be taken for a duplicate then
-        for producer_id, epoch, sequence in self.producers.from_offset(self.high_watermark):
+        # what producers that nobody knows then sent behind these must not come in before them: of such a one any
+        # sequence number is good, and the first would be taken for a duplicate then
+        for producer_id, epoch, sequence in self.producers.begun_from(self.high_watermark):
             self._home.refusals.note_sequence(self.topic_id, self.index, producer_id, epoch, sequence)
         self.retire()
         self.topic.forget(self)

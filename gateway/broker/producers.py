@@ -142,13 +142,12 @@ class ProducerTable:
             del batches[0]
         self._dirty.add(producer_id)
 
-    def from_offset(self, offset: int) -> Iterator[tuple[int, int, int]]:
-        """(producer id, epoch, sequence number) of each producer's first batch that lies at an offset or behind."""
+    def begun_from(self, offset: int) -> Iterator[tuple[int, int, int]]:
+        """(producer id, epoch, sequence number of its first batch) of those with nothing that lies before an offset."""
         for producer_id, producer in self.producers.items():
-            firsts = [first for first, _, base, _ in producer.batches if base >= offset]
-            if firsts:
+            if producer.batches and producer.batches[0][2] >= offset:
                 # the oldest stands first: sequence numbers begin anew at some point
-                yield producer_id, producer.epoch, firsts[0]
+                yield producer_id, producer.epoch, producer.batches[0][0]
 
     def flush(self) -> list[Write]:
         """Rows for what changed since the last call: they belong into the WriteBatch of the batches themselves."""

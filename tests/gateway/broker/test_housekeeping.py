@@ -139,6 +139,8 @@ def test_what_a_gateway_does_by_time_and_how_often() -> None:
             "lanes that nobody has": 1000,
             "idle groups": 60_000,
             "idle topics": 60_000,
+            "unused topics": 30_000,
+            "unused subscriptions": 30_000,
             "burials": 1000,
         }
         assert {job.name for job in jobs if job.first_ms == 0} == {"time of use", "groups"}
