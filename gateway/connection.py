@@ -119,7 +119,8 @@ class Connection(FlowControl):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
-        self.peer = Peer(self.id, f"/{address[0]}" if address else "/unknown", self._listener.name)
+        host = f"/{address[0]}" if address else "/unknown"
+        self.peer = Peer(self.id, host, self._listener.name, namespace=self._listener.namespace)
         self.publishing = Publishing(self.peer, self._broker.clock)
         self._broker.publishing.add(self.publishing)
         self.last_used = self._broker.clock.monotonic_ms()

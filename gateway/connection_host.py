@@ -45,6 +45,11 @@ class Host(Files, Protocol[C]):
     def name(self) -> str: ...
 
     @property
+    def namespace(self) -> str:
+        """The home of its clients."""
+        ...
+
+    @property
     def now(self) -> int:
         """Monotonic ms, near enough to tell an idle connection."""
         ...

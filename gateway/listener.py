@@ -37,6 +37,7 @@ class Listener:
         self.broker = broker
         self.senders = senders
         self.name = setting.name
+        self.namespace = str(setting.namespace)
         self.address = f"[{setting.host}]:{port}" if ":" in setting.host else f"{setting.host or '*'}:{port}"
         # what clients are told to come back to
         told_host, told_port = broker.endpoints[setting.name]

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from gateway.log_budget import LogBudget
+from semantics.group_names import shown
 
 # what logging itself puts on every record; the rest came in by `extra`
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -95,7 +96,7 @@ class TextFormatter(logging.Formatter):
         level = f"{record.levelname:<7}"
         if self._coloured and (colour := _COLOURS.get(record.levelname)):
             level = f"\x1b[{colour}m{level}\x1b[0m"
-        line = f"{timestamp(record.created)} {level} {_one_line(record.getMessage())}"
+        line = f"{timestamp(record.created)} {level} {_one_line(shown(record.getMessage()))}"
         extra = " ".join(f"{name}={_word(value)}" for name, value in fields(record))
         if extra:
             line = f"{line}  {extra}"
@@ -115,12 +116,14 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         # extra fields first, so that none can pass for one of ours
-        row: dict[str, object] = dict(fields(record))
+        row: dict[str, object] = {
+            name: shown(value) if isinstance(value, str) else value for name, value in fields(record)
+        }
         row |= {
             "time": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": shown(record.getMessage()),
         }
         if record.exc_info:
             row["exception"] = self.formatException(record.exc_info)
@@ -141,7 +144,7 @@ def _word(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = str(value)
+    text = shown(str(value))
     if text and text.isprintable() and not _QUOTED.intersection(text):
         return text
     return '"' + _one_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'

@@ -31,7 +31,17 @@ class Peer:
     new property of who asks reaches every API.
     """
 
-    __slots__ = ("client_id", "connection", "host", "listener", "named", "namespace", "principal", "software")
+    __slots__ = (
+        "client_id",
+        "connection",
+        "host",
+        "listener",
+        "named",
+        "namespace",
+        "prefix",
+        "principal",
+        "software",
+    )
 
     def __init__(
         self,
@@ -50,6 +60,10 @@ class Peer:
         """the name of the listener that it came in by"""
         self.principal = principal
         self.namespace = namespace
+        """its home: the one namespace that it sees"""
+        self.prefix = "" if namespace == HOME else namespace.replace("/", ".") + "."
+        """how the names of its topics begin in the catalog; "" where they are the client's own: then nothing it says
+        has to be translated"""
         self.software = ""
         """name and version of its client library, as it says (KIP-511)"""
         self.client_id = ""

@@ -17,15 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway import apis, heap, open_files, reserve
+from gateway.apis.homes import missing
 from gateway.apis.registry import APIS
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.housekeeping import jobs_of
 from gateway.broker.jobs import Jobs
+from gateway.broker.rehoming import rehome
 from gateway.clock import SystemClock, implausible
 from gateway.errors import StartError
 from gateway.listener import Listener
 from gateway.metrics_catalog import GatewayMetrics
+from gateway.peer import HOME
 from gateway.sending import Senders
 from gateway.version import VERSION
 from gateway.wire import codec
@@ -62,7 +65,8 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
         for listener in gateway.listeners:
             told = listener.advertised
             also = "" if told == listener.address else f", clients are told {told}"
-            announce(f"listening on {listener.address} ({listener.name}{also})")
+            home = "" if listener.namespace == HOME else f", for {listener.namespace}"
+            announce(f"listening on {listener.address} ({listener.name}{home}{also})")
         where = "memory: gone when the gateway stops" if gateway.data is None else str(gateway.data)
         announce(f"data in {where}, durability {gateway.broker.durability}")
         if gateway.data is not None:
@@ -114,6 +118,10 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     apis.load_all()
     store, data = await open_store(settings)
     stack.push_async_callback(store.close)
+    try:
+        await rehome(store, settings.homes)
+    except StoreError as error:
+        raise StartError(f"The data folder cannot be written: {error}") from error
     metrics = GatewayMetrics()
     broker = Broker(
         settings,
@@ -141,6 +149,9 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     backlog = settings.integer("socket.listen.backlog.size")
     for listener, sock in zip(listeners, sockets, strict=True):
         await listener.start(sock, backlog)
+    for setting in settings.listeners:
+        if not broker.catalog.namespaces.exists(setting.namespace):
+            log.warning(missing(setting.namespace), extra={"listener": setting.name})
     housekeeping = Jobs(broker, jobs_of(broker, listeners))
     housekeeping.start()
 

@@ -19,6 +19,7 @@ from gateway.admin.stats import traffic
 from gateway.admin.topics import loaded
 from gateway.broker.errors import KafkaError
 from gateway.metrics import escape
+from semantics import group_names
 from semantics.backlog_quota import Usage
 from semantics.names import DEFAULT, Namespace
 from semantics.subscriptions.rows import RowError
@@ -219,7 +220,7 @@ class _Walk:
         families = self._families
         families.open(GROUPS)
         async for group in views(self._broker):
-            name = escape(group.group_id)
+            name = escape(group_names.shown(group.group_id))
             families.add("kafka_consumergroup_members", f'consumergroup="{name}"', group.members)
             if self._shown is not Shown.NONE:
                 await self._group(group, name)
@@ -247,7 +248,7 @@ class _Walk:
             families.add("magnetar_retention_kept_bytes", labels, kept.size)
             families.add("magnetar_retention_kept_messages", labels, kept.records)
             for name, offset, state in kept.holds:
-                who = f'{labels},subscription="{escape(name)}",state="{state}"'
+                who = f'{labels},subscription="{escape(group_names.bare(name))}",state="{state}"'
                 families.add("magnetar_retention_hold_offset", who, offset)
             await families.pause()
 
@@ -356,7 +357,11 @@ class _Walk:
                     labels, number = place.labels[index], topic.partitions[index]
                     consumers = readers if readers is not None else len(stats["consumers"])
                     self._shared(
-                        f'{labels},subscription="{escape(row.group)}"', row.id, number, stats, consumers
+                        f'{labels},subscription="{escape(group_names.bare(row.group))}"',
+                        row.id,
+                        number,
+                        stats,
+                        consumers,
                     )
                     self._count(labels, place.active, stats["msgBacklog"], consumers)
                     start = stats["magnetar"]["markDeleteOffset"] + 1

@@ -108,9 +108,13 @@ async def subscriptions(
     """
     indexes = list(spans)
     found: dict[int, dict[str, Any]] = await share_stats.of_topic(broker, topic, indexes)
+    may_subscribe = broker.catalog.namespaces.may_subscribe
     for count, listed in enumerate(await listing(broker) if among is None else among):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
+        if not may_subscribe(listed.group_id, topic.name):
+            # of another home: Pulsar's subscriptions here are those of this one
+            continue
         await load(broker, listed.group_id)
         try:
             rows = broker.groups.committed(listed.group_id, topic, indexes)

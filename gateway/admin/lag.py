@@ -15,6 +15,7 @@ from gateway.admin.groups import backlog, span_of, views
 from gateway.admin.topics import found_by, loaded, namespace_of
 from gateway.broker.errors import KafkaError
 from gateway.broker.namespaces import prefix_of
+from semantics.group_names import bare
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ async def _groups(broker: Broker, wanted: str | None) -> dict[str, list[GroupVie
     """Consumer groups by the topics that they have committed offsets of."""
     by_topic: dict[str, list[GroupView]] = {}
     async for group in views(broker):
-        if wanted in (None, group.group_id):
+        if wanted in (None, group.group_id, bare(group.group_id)):
             for topic in group.offsets:
                 by_topic.setdefault(topic, []).append(group)
     return by_topic
@@ -104,10 +105,12 @@ async def _of_topic(
     spans = [span_of(broker.store, number) for number in topic.partitions]
     subscriptions: list[Lag] = []
     async for row in broker.subscriptions.each_of_topic(topic.topic_id):
-        if wanted in (None, row.group):
+        if wanted in (None, row.group, bare(row.group)):
             subscriptions.append(await _shared(context, topic, row))
     named = {one["name"] for one in subscriptions}
     for group in groups.get(topic.name, ()):
+        if not broker.catalog.namespaces.may_subscribe(group.group_id, topic.name):
+            continue
         if group.group_id in named:
             # lanes serve it: it stands where its cursors do
             continue

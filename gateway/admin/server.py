@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from gateway import logs
 from gateway.acceptor import Acceptor
-from gateway.admin import exchange
+from gateway.admin import exchange, group_ids
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
 from gateway.admin.hosts import check_host, check_origin, own_names
@@ -183,6 +183,7 @@ class AdminServer:
         except Exception:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
+        reply = group_ids.outward(self._broker, reply)
         headers = {"Server": "Magnetar", **reply.headers}
         if reply.content_type:
             headers["Content-Type"] = reply.content_type
@@ -203,7 +204,8 @@ class AdminServer:
             agent = request.headers.get("User-Agent", "")
             segments = _segments(path)[root.count("/") :]
             call = Call(method, segments, request.query, await _body(request), host, agent, root)
-            return await verb_of(call)(self._context, call)
+            verb = verb_of(call)
+            return await verb(self._context, group_ids.inward(self._broker, call))
         if path in _OTHERS:
             if method != "GET":
                 raise RefusedError(405, f"{path} can only be read (GET), not {method[:20]}.")

@@ -18,6 +18,7 @@ from gateway.broker.loading import until_loaded
 from gateway.broker.subscriptions import letter_names
 from gateway.wire import letters, properties, records
 from gateway.wire.batch import BatchError
+from semantics.group_names import bare
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ async def find_retry(at: SubscriptionPartition, offset: int, message_id: str) ->
 
 
 def _wanted(at: SubscriptionPartition, offset: int, message_id: str) -> _Record:
-    topic, group = at.subscription.topic, at.subscription.group
+    topic, group = at.subscription.topic, bare(at.subscription.group)
     return _Record(topic, at.index, group, offset, letter_names.full_name(at.node.catalog, topic), message_id)
 
 

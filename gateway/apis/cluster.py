@@ -12,6 +12,8 @@ from gateway.broker.loading import until_loaded
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics import group_names
+from semantics.names import Namespace
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ async def describe_log_dirs(
     """The data folder, and what the partitions asked for take of it."""
     topics = []
     if request.topics is None:
-        async for topic in broker.catalog.every():
+        async for topic in broker.catalog.every(context.peer.prefix):
             topics.append(await _sizes(broker, topic, list(range(len(topic.partitions)))))
     else:
         for asked in request.topics:
@@ -115,7 +117,11 @@ def list_config_resources(
     resource = messages.ListConfigResourcesResponse.ConfigResource
     found = []
     if TOPIC in asked:
-        found += [resource(resource_name=name, resource_type=TOPIC) for name in broker.catalog.names()]
+        found += [
+            resource(resource_name=name, resource_type=TOPIC)
+            for name in broker.catalog.names()
+            if name.startswith(context.peer.prefix)
+        ]
     for kind in (BROKER, BROKER_LOGGER):
         if kind in asked:
             found += [resource(resource_name=str(node), resource_type=kind) for node in broker.placement.ids]
@@ -126,5 +132,10 @@ def list_config_resources(
             return messages.ListConfigResourcesResponse(
                 error_code=Error.KAFKA_STORAGE_ERROR, config_resources=[]
             )
-        found += [resource(resource_name=name, resource_type=GROUP) for name in named]
+        home = Namespace.parse(context.peer.namespace)
+        found += [
+            resource(resource_name=name, resource_type=GROUP)
+            for name in named
+            if group_names.home_of(name) == home
+        ]
     return messages.ListConfigResourcesResponse(error_code=0, config_resources=found)

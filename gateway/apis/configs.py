@@ -153,7 +153,12 @@ async def alter_configs(
             if len({name for name, _ in given}) < len(given):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
             await _alter(
-                broker, resource.resource_type, resource.resource_name, replace, request.validate_only
+                broker,
+                context,
+                resource.resource_type,
+                resource.resource_name,
+                replace,
+                request.validate_only,
             )
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.text
@@ -184,7 +189,9 @@ async def incremental_alter_configs(
                 raise KafkaError(Error.INVALID_REQUEST, "A resource may appear once in a request.")
             if len({name for name, _, _ in changes}) < len(changes):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
-            await _alter(broker, resource.resource_type, resource.resource_name, apply, request.validate_only)
+            await _alter(
+                broker, context, resource.resource_type, resource.resource_name, apply, request.validate_only
+            )
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.text
     return messages.IncrementalAlterConfigsResponse(responses=responses)
@@ -221,6 +228,7 @@ def apply_changes(old: dict[str, str], changes: list[Alteration]) -> dict[str, s
 
 async def _alter(
     broker: Broker,
+    context: Context,
     kind: int,
     name: str,
     change: Callable[[dict[str, str]], dict[str, str]],
@@ -232,6 +240,11 @@ async def _alter(
         check_name(name)
         await broker.topics.configure(name, change, validate_only=validate_only)
     elif kind == BROKER:
+        if context.peer.prefix:
+            raise KafkaError(
+                Error.CLUSTER_AUTHORIZATION_FAILED,
+                f"This listener is for the namespace {context.peer.namespace}, and settings of the broker are for all.",
+            )
         if name:
             _check_node(broker, name)
         await broker.broker_configs.alter(name, change, validate_only=validate_only)

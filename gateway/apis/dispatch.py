@@ -6,6 +6,7 @@ import struct
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from gateway.apis.homes import Home
 from gateway.apis.metadata import shows_queues
 from gateway.apis.registry import APIS, Context, Handler
 from gateway.promise import Promise
@@ -41,9 +42,28 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
         if key == ApiKey.API_VERSIONS:
             return _unsupported_api_versions(broker, context)
         raise Malformed(f"API {key} version {version} is not served")
+    if context.peer.prefix:
+        return _in_home(broker, api.handler, context, frame, position)
     if key == ApiKey.METADATA:
         return _metadata(broker, api.handler, context, frame, position)
-    answer = api.handler(broker, context, codec.decode_request(key, version, frame, position))
+    return _answered(
+        context, api.handler(broker, context, codec.decode_request(key, version, frame, position))
+    )
+
+
+def _in_home(
+    broker: Broker, handler: Handler, context: Context, frame: bytes, position: int
+) -> Pending[bytes]:
+    """The same for a client whose home is another than public/default: what it says is read in the catalog's words, and
+    what it is told is put into its own. Answers are not kept.
+    """
+    request = codec.decode_request(context.api_key, context.api_version, frame, position)
+    home = context.home = Home(broker, context.peer)
+    home.inward(context.api_key, request)
+    return _answered(context, handler(broker, context, request))
+
+
+def _answered(context: Context, answer: Pending[Any]) -> Pending[bytes]:
     if type(answer) is Promise:
         return _promised(context, answer)
     if isinstance(answer, Awaitable):
@@ -78,6 +98,8 @@ async def _raise(error: Exception) -> bytes:
 def encode(context: Context, message: Any) -> bytes:
     """The answer with its header and length."""
     key, version = context.api_key, context.api_version
+    if context.home is not None:
+        context.home.outward(key, message)
     header = codec.encode_response_header(key, version, context.correlation_id)
     body = codec.encode_response(key, version, message)
     return _SIZE.pack(len(header) + len(body)) + header + body

@@ -6,12 +6,15 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gateway.apis.homes import names_within
 from gateway.apis.registry import SMALL_REQUEST, serves
 from gateway.apis.waiting import Answer, Asked
 from gateway.broker.fetch_one import fetch_again, fetch_one
-from gateway.broker.fetching import Fetch
+from gateway.broker.fetching import Encoder, Fetch
+from gateway.broker.requests import TopicTold
 from gateway.wire import fetch as wire
 from gateway.wire.fetch_one import FIRST_VERSION, decode_one, encode_one
+from semantics import names
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -25,6 +28,9 @@ def quick(broker: Broker, peer: Peer, data: bytes, position: int, stop: int) -> 
     """The answer to one that asks one partition of which the next records were just written, or follow those of a
     large answer; else None.
     """
+    if peer.prefix:
+        # the long way knows what it may reach
+        return None
     version, correlation_id, named = _HEAD.unpack_from(data, position + 6)
     body = position + 15 + (named if named > 0 else 0)
     if not FIRST_VERSION <= version <= wire.MAX_VERSION or data[body - 1]:
@@ -79,5 +85,28 @@ def fetch(broker: Broker, asked: Asked) -> Fetch:
     """Topics are named by their ids from version 13 on."""
     version = asked.version
     request = wire.decode(version, asked.data, asked.position, asked.stop)
-    encode = partial(wire.encode, version, asked.correlation_id, request.isolation)
-    return Fetch(broker, asked.peer, request, version >= 13, encode)
+    encode: Encoder = partial(wire.encode, version, asked.correlation_id, request.isolation)
+    by_id = version >= 13
+    if not asked.peer.prefix:
+        return Fetch(broker, asked.peer, request, by_id, encode)
+    start, within = names_within(broker, asked.peer)
+    if by_id:
+        return Fetch(broker, asked.peer, request, by_id, encode, within)
+    request.topics = [(_in_catalog(start, name), partitions) for name, partitions in request.topics]
+    request.forgotten = [(_in_catalog(start, name), indexes) for name, indexes in request.forgotten]
+    return Fetch(broker, asked.peer, request, by_id, partial(_bare, encode, asked.peer), within)
+
+
+def _in_catalog(start: bytes, name: bytes) -> bytes:
+    # what can be no topic of the client's is none of the catalog's
+    return (start if names.is_local(name.decode("utf-8", "replace")) else b"/") + name
+
+
+def _bare(encode: Encoder, peer: Peer, error: int, session_id: int, topics: list[TopicTold]) -> Answer:
+    """The answer with a client's own names, whichever its namespace was when it said them."""
+    starts = peer.prefix.encode(), f"{peer.namespace}/".encode(), b"/"
+    told = []
+    for name, partitions in topics:
+        start = next(each for each in starts if name.startswith(each))
+        told.append((name[len(start) :], partitions))
+    return encode(error, session_id, told)

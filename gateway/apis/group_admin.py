@@ -23,6 +23,8 @@ from gateway.coordinators.group_rows import State
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics import group_names
+from semantics.names import Namespace
 from store.api import StoreError
 from store.pending import Pending
 
@@ -95,23 +97,27 @@ def _described(
 def list_groups(
     broker: Broker, context: Context, request: messages.ListGroupsRequest
 ) -> Pending[messages.ListGroupsResponse]:
+    home = Namespace.parse(context.peer.namespace)
     try:
         found = broker.group_kinds.listing()
     except StoreError:
         return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
-    return _listed(request, found) if isinstance(found, list) else _listed_later(request, found)
+    return _listed(request, home, found) if isinstance(found, list) else _listed_later(request, home, found)
 
 
 async def _listed_later(
-    request: messages.ListGroupsRequest, groups: Awaitable[list[Listed]]
+    request: messages.ListGroupsRequest, home: Namespace, groups: Awaitable[list[Listed]]
 ) -> messages.ListGroupsResponse:
     try:
-        return _listed(request, await groups)
+        return _listed(request, home, await groups)
     except StoreError:
         return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
 
 
-def _listed(request: messages.ListGroupsRequest, groups: list[Listed]) -> messages.ListGroupsResponse:
+def _listed(
+    request: messages.ListGroupsRequest, home: Namespace, groups: list[Listed]
+) -> messages.ListGroupsResponse:
+    """Those of a home, by the ids that are kept: its clients' own names are `gateway.apis.homes`' business."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
     listed = messages.ListGroupsResponse.ListedGroup
@@ -124,6 +130,8 @@ def _listed(request: messages.ListGroupsRequest, groups: list[Listed]) -> messag
                 group_type=one.kind.shown,
             )
             for one in groups
+            # those of other homes
+            if group_names.home_of(one.group_id) == home
             if (not states or one.state.lower() in states) and (not types or one.kind.shown in types)
         ]
     )

@@ -74,7 +74,8 @@ def metadata(
         ),
     )
     if asked is None or (version == 0 and not asked):
-        response.topics = [_topic(broker, topic, asker) for topic in broker.catalog.topics()]
+        found = broker.catalog.topics_within(context.peer.prefix)
+        response.topics = [_topic(broker, topic, asker) for topic in found]
         return response
     create = version < 4 or request.allow_auto_topic_creation
     # a topic named twice is answered once; the order is that of the question
@@ -217,7 +218,8 @@ def describe_topic_partitions(
     if request.topics:
         names = sorted({topic.name for topic in request.topics if topic.name >= first})
     else:
-        names = [topic.name for topic in broker.catalog.topics(first, limit + 1)]
+        found = broker.catalog.topics_within(context.peer.prefix, first, limit + 1)
+        names = [topic.name for topic in found]
     left = limit
     for name in names:
         start = cursor.partition_index if cursor is not None and name == first else 0

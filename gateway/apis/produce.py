@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
+from gateway.apis.homes import find
 from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
 from gateway.apis.produce_slots import Client, ProduceSlot, refusal, take
 from gateway.apis.registry import register_produce
@@ -29,6 +30,7 @@ from store.pending import Pending
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.partition import TopicRuntime
+    from gateway.peer import Peer
 
 
 register_produce(wire.MIN_VERSION, wire.MAX_VERSION)
@@ -57,7 +59,9 @@ def produce(
     """
     now = broker.clock.wall_ms()
     # One batch for one partition: what nearly every request of a busy producer is.
-    one = decode_one(version, frame, position, end) if version >= FIRST_VERSION else None
+    # Clients of other homes are answered below, where names are looked up for them.
+    short = version >= FIRST_VERSION and not connection.peer.prefix
+    one = decode_one(version, frame, position, end) if short else None
     if one is not None:
         name, index, batch = one
         runtime = broker.topic_by_id(name) if version >= BY_ID else broker.topic(name)
@@ -122,7 +126,7 @@ def _produce_any(
     tries: int = TRIES,
 ) -> Pending[Answer]:
     """A request for whatever partitions, in whatever state; that they are loaded is waited for so often."""
-    long, loading = _look_ahead(broker, version, request)
+    long, loading = _look_ahead(broker, connection.peer, version, request)
     if loading and tries:
         broker.preparing_bytes += size
         return _produce_loaded(broker, connection, version, correlation_id, request, size, tries - 1, loading)
@@ -151,7 +155,7 @@ async def _produce_loaded(
 
 
 def _look_ahead(
-    broker: Broker, version: int, request: wire.ProduceRequest
+    broker: Broker, peer: Peer, version: int, request: wire.ProduceRequest
 ) -> tuple[Work | None, list[Loading | Unmeasured]]:
     """(what is to be prepared, if that takes long altogether; partitions that are being loaded, or whose backlogs are
     being measured)
@@ -163,7 +167,7 @@ def _look_ahead(
     work: Work = {}
     cost = 0
     for name, partitions in request.topics:
-        runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
+        runtime = find(broker, peer, name, by_id=version >= BY_ID)
         if runtime is None:
             continue
         for index, batch in partitions:
@@ -249,7 +253,7 @@ def _produce_many(
     throttle_ms = 0
     seen: set[Place] = set()
     for name, partitions in request.topics:
-        runtime = broker.topic_by_id(name) if version >= 13 else broker.topic(name)
+        runtime = find(broker, connection.peer, name, by_id=version >= BY_ID)
         answers: list[wire.PartitionResult] = []
         for index, batch in partitions:
             try:

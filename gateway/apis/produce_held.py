@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.apis.homes import find
 from gateway.apis.produce_slots import Client, ProduceSlot, refusal, take
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading
@@ -15,6 +16,7 @@ from gateway.broker.preparing import Prepared
 from gateway.broker.quota_gate import HeldError, OutOfTurnError, Unmeasured
 from gateway.wire import produce as wire
 from gateway.wire.batch import BatchError, header
+from gateway.wire.produce_one import BY_ID
 from store.api import Outcome
 
 if TYPE_CHECKING:
@@ -176,7 +178,7 @@ class HeldSlot(ProduceSlot):
                 name, partitions = self._request.topics[each[0]]
                 index, batch = partitions[each[1]]
                 self._tell(each, refusal(index, error))
-                runtime = self._broker.topic_by_id(name) if self._version >= 13 else self._broker.topic(name)
+                runtime = find(self._broker, self._connection.peer, name, by_id=self._version >= BY_ID)
                 if runtime is not None and batch is not None:
                     told_to_come_again(self._broker, (runtime.topic_id, index), batch)
         self._awaited -= 1

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from store.pending import Pending
 
 if TYPE_CHECKING:
+    from gateway.apis.homes import Home
     from gateway.apis.waiting import Again, Direct, Quick
     from gateway.broker.broker import Broker
     from gateway.peer import Peer
@@ -31,7 +32,7 @@ SMALL_REQUEST = 1024 * 1024
 class Context:
     """Who asks, and how: one per request that goes through the generated codec."""
 
-    __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "peer")
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "home", "peer")
 
     def __init__(
         self, peer: Peer, api_key: int, api_version: int, correlation_id: int, client_id: str | None
@@ -41,6 +42,8 @@ class Context:
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        # what names its answer for a client whose home is another than public/default; None for all others
+        self.home: Home | None = None
 
 
 Handler = Callable[["Broker", Context, Any], Pending[Any]]

@@ -9,6 +9,8 @@ from gateway.apis.registry import SMALL_REQUEST, serves
 from gateway.apis.waiting import Asked
 from gateway.broker.acknowledging import ShareAcknowledge
 from gateway.wire import share as wire
+from semantics import group_names
+from semantics.names import Namespace
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -19,5 +21,7 @@ def share_acknowledge(broker: Broker, asked: Asked) -> ShareAcknowledge:
     """The answer tells what came of each partition's acknowledgements, once that is durable."""
     client_id = asked.client_id.decode(errors="replace")
     request = wire.decode_acknowledge(asked.version, asked.data, asked.position, asked.stop)
+    if asked.peer.prefix and request.group_id is not None:
+        request.group_id = group_names.scoped(Namespace.parse(asked.peer.namespace), request.group_id)
     encode = partial(wire.encode_acknowledge, asked.version, asked.correlation_id)
     return ShareAcknowledge(broker, asked.peer, client_id, request, encode)

@@ -9,6 +9,8 @@ from gateway.apis.registry import SMALL_REQUEST, serves
 from gateway.apis.waiting import Asked
 from gateway.broker.sharing import ShareFetch
 from gateway.wire import share as wire
+from semantics import group_names
+from semantics.names import Namespace
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -22,5 +24,7 @@ def share_fetch(broker: Broker, asked: Asked) -> ShareFetch:
     """A session belongs to who opened it: the address and the client id."""
     client_id = asked.client_id.decode(errors="replace")
     request = wire.decode_fetch(asked.version, asked.data, asked.position, asked.stop)
+    if asked.peer.prefix and request.group_id is not None:
+        request.group_id = group_names.scoped(Namespace.parse(asked.peer.namespace), request.group_id)
     encode = partial(wire.encode_fetch, asked.version, asked.correlation_id)
     return ShareFetch(broker, asked.peer, client_id, request, encode)

@@ -26,6 +26,7 @@ from gateway.coordinators.share_events import Beat
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.group_names import bare
 from store.pending import Pending
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _wrong(request: messages.ShareGroupHeartbeatRequest) -> str | None:
     """What is wrong with a request by itself, in Kafka's words."""
     if not request.member_id.strip():
         return "MemberId can't be empty."
-    if not request.group_id.strip():
+    if not bare(request.group_id).strip():
         return "GroupId can't be empty."
     if request.rack_id is not None and not request.rack_id.strip():
         return "RackId can't be empty."

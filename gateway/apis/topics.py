@@ -15,6 +15,7 @@ from gateway.config import topic_configs
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.names import DEFAULT
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -46,6 +47,12 @@ async def create_topics(
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
             if (pattern := configs.pop(OVER_PATTERN, None)) is not None:
+                if context.peer.prefix:
+                    raise KafkaError(
+                        Error.INVALID_CONFIG,
+                        f"A queue topic over a pattern is over topics of {DEFAULT} so far, and this listener is for "
+                        f"{context.peer.namespace}.",
+                    )
                 partitions, topic_id = await _over_pattern(
                     broker, asked.name, pattern, partitions, configs, validate_only=request.validate_only
                 )

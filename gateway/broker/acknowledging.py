@@ -16,6 +16,7 @@ from gateway.broker.share_sessions import FINAL_EPOCH, Client, Key, Shared
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from gateway.wire.share import PlainAcks
+from semantics.group_names import bare, topic_prefix
 from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RENEW, wrong
 from semantics.subscriptions.states import Ending, Refusal
 from store.api import Durability, Outcome
@@ -48,7 +49,8 @@ class NoSubscription(KafkaError):
 
     def __init__(self, group: str, topic: str) -> None:
         super().__init__(
-            Error.UNKNOWN_SERVER_ERROR, f"The share group {group} has no subscription to {topic}."
+            Error.UNKNOWN_SERVER_ERROR,
+            f"The share group {bare(group)} has no subscription to {topic.removeprefix(topic_prefix(group))}.",
         )
 
 
@@ -59,12 +61,13 @@ def find(node: Sharing, group: str, topic_id: bytes, index: int) -> Subscription
         if subscription.config.subscription.lanes:
             raise KafkaError(
                 Error.INVALID_REQUEST,
-                f"Subscription {group} is served by the lanes of {subscription.row.queue or 'a queue topic'}: "
-                f"read that in the consumer group {group}. One is served by lanes or by share groups.",
+                f"Subscription {bare(group)} is served by the lanes of "
+                f"{subscription.row.queue.removeprefix(topic_prefix(group)) or 'a queue topic'}: read that in the "
+                f"consumer group {bare(group)}. One is served by lanes or by share groups.",
             )
         return subscription.partition(index)
     runtime = node.in_use.topic_by_id(topic_id)
-    if runtime is None:
+    if runtime is None or not node.catalog.namespaces.may_subscribe(group, runtime.name):
         raise KafkaError(Error.UNKNOWN_TOPIC_ID)
     if not 0 <= index < len(runtime.partitions):
         raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)

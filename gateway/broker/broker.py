@@ -108,6 +108,7 @@ class Broker:
         self.commit_watch = CommitWatch(metrics)
         self.turn = Turn(self, self.commit_watch, self.flush_connections)
         self.catalog = Catalog(store)
+        self.catalog.namespaces.homes = settings.homes
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))

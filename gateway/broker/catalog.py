@@ -152,6 +152,13 @@ class Catalog:
             name = key[len(_NAME) :].decode()
             yield self._by_name.get(name) or _decoder.decode(value)
 
+    def topics_within(self, prefix: str, start: str = "", limit: int | None = None) -> Iterator[Topic]:
+        """The same of those whose names begin with `prefix`."""
+        for topic in self.topics(max(prefix, start), limit):
+            if not topic.name.startswith(prefix):
+                return
+            yield topic
+
     def over_patterns(self) -> list[Topic]:
         """The queue topics over patterns."""
         skip = len(_OVER)

@@ -62,15 +62,25 @@ class Fetch:
         "_state",
         "_timer",
         "_told",
+        "_within",
     )
 
     def __init__(
-        self, node: Reading, peer: Peer, request: FetchRequest, by_id: bool, encode: Encoder
+        self,
+        node: Reading,
+        peer: Peer,
+        request: FetchRequest,
+        by_id: bool,
+        encode: Encoder,
+        within: str = "",
     ) -> None:
-        """`peer`: whose sessions it may use. `by_id`: topics are named by their ids."""
+        """`peer`: whose sessions it may use. `by_id`: topics are named by their ids. `within`: how the names of those
+        begin that it may read.
+        """
         self._node = node
         self._connection = peer.connection
         self._by_id = by_id
+        self._within = within
         self._encoder = encode
         self._request = request
         self._appended = 0
@@ -205,7 +215,7 @@ class Fetch:
             else:
                 runtime = in_use.topic(wanted.topic)
                 missing = Error.UNKNOWN_TOPIC_OR_PARTITION
-            if runtime is None:
+            if runtime is None or not runtime.name.startswith(self._within):
                 self._missing[wanted.topic] = missing
                 return _Found(wanted, missing)
             try:

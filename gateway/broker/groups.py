@@ -35,6 +35,7 @@ from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
 from gateway.promise import Promise
 from gateway.wire.errors import Error
+from semantics.group_names import topic_prefix
 from store.api import Delete as DeleteRow
 from store.api import Family, StoreError, Write, of_group
 from store.pending import Asking, Pending
@@ -106,7 +107,7 @@ class Groups(Machines[ClassicGroup]):
             return caller.result()
         if live is None:
             if type(event) is Join and not event.member_id:
-                live = self._enter(ClassicGroup(group_id, self._limits, self._node.clock.wall_ms()))
+                live = self._enter(self._new(group_id))
             else:
                 missing = Error.GROUP_ID_NOT_FOUND if type(event) is Delete else Error.UNKNOWN_MEMBER_ID
                 caller.answer(event.refused(missing))
@@ -117,6 +118,9 @@ class Groups(Machines[ClassicGroup]):
             self._arm(live)
             self._tidy(live)
         return response
+
+    def _new(self, group_id: str) -> ClassicGroup:
+        return ClassicGroup(group_id, self._limits, self._node.clock.wall_ms(), topic_prefix(group_id))
 
     def rebalance(self, group_id: str, reason: str) -> None:
         """Have the members of a group share out the partitions of its topics anew, if it has any. Raises KafkaError;
@@ -158,7 +162,14 @@ class Groups(Machines[ClassicGroup]):
         core = self.get(group_id)
         if core is None or core.protocol_type != subscription.CONSUMER:
             return {}
-        return {member.member_id: subscription.assignment(member.assignment) for member in core.roster}
+        prefix = topic_prefix(group_id)
+        found = {member.member_id: subscription.assignment(member.assignment) for member in core.roster}
+        if not prefix:
+            return found
+        return {
+            member: {prefix + topic: indexes for topic, indexes in topics.items()}
+            for member, topics in found.items()
+        }
 
     def somebody_reads(self, topic: str) -> bool:
         """Whether a member of any group reads a topic. Groups with members are in memory."""
@@ -243,7 +254,7 @@ class Groups(Machines[ClassicGroup]):
             if generation >= 0:
                 caller.answer(Plain(Error.GROUP_ID_NOT_FOUND))
                 return caller.result()
-            live = self._enter(ClassicGroup(group_id, self._limits, node.clock.wall_ms()))
+            live = self._enter(self._new(group_id))
         live.waiting[caller] = OffsetWrites(caller)
         code = live.core.check_commit(member_id, instance_id, generation, node.clock.monotonic_ms())
         if along is not None and not code:
@@ -378,7 +389,8 @@ class Groups(Machines[ClassicGroup]):
 
     def _load(self, group_id: str, row: bytes) -> ClassicGroup:
         now = self._node.clock.monotonic_ms()
-        return ClassicGroup.load(group_id, group_rows.classic(row), self._limits, now)
+        prefix = topic_prefix(group_id)
+        return ClassicGroup.load(group_id, group_rows.classic(row), self._limits, now, prefix)
 
     def close(self) -> None:
         """The gateway stops: nobody waits any longer for others to join or sync."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from semantics import names
+from semantics import group_names, names
 from semantics.names import DEFAULT, Namespace, TopicName
 from store.api import Delete, Family, Put, Store, Write
 
@@ -68,6 +68,8 @@ class Namespaces:
         self.version = 0
         # those that are on their way to the disk: no topic is made under their names meanwhile
         self.coming: set[Namespace] = set()
+        # those that have listeners of their own: their subscriptions are of the groups of those listeners' clients
+        self.homes: frozenset[Namespace] = frozenset()
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -126,6 +128,21 @@ class Namespaces:
     def kafka(self, topic: TopicName) -> str:
         """The name that a topic has in the catalog. Raises NamingError."""
         return names.kafka_name(topic, DEFAULT, self.exists)
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    def group_of(self, topic: str, subscription: str) -> str:
+        """The id of the group whose subscription of this name is the one on a topic of the catalog."""
+        return group_names.scoped(self._home_of(topic), subscription) if self.homes else subscription
+
+    def may_subscribe(self, group_id: str, topic: str) -> bool:
+        """Whether a group may have a subscription on a topic of the catalog: where its clients are at home, or where
+        nobody is."""
+        return not self.homes or group_names.home_of(group_id) == self._home_of(topic)
+
+    def _home_of(self, topic: str) -> Namespace:
+        namespace = self.full(topic).namespace
+        return namespace if namespace in self.homes else DEFAULT
 
     # -- changes ----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.broker.node import Node
 
 if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog
     from gateway.broker.fetch_sessions import FetchSessions
     from gateway.broker.group_configs import GroupConfigs
     from gateway.broker.in_use import InUse
@@ -44,6 +45,9 @@ class Reading(Answering, Protocol):
 
 class Sharing(Answering, Protocol):
     """For the fetches and acknowledgements of share groups."""
+
+    @property
+    def catalog(self) -> Catalog: ...
 
     @property
     def subscriptions(self) -> Subscriptions: ...

@@ -145,7 +145,7 @@ class ShareGroups(Machines[ShareGroup]):
             self._topics.tell_patterns(group_id, member_id, names)
         if names is not None or core.seen != version:
             subscribed = core.subscribed()
-            topics = self._topics.views(subscribed.union(names or ()))
+            topics = self._topics.views(group_id, subscribed.union(names or ()))
         host, client_id = client
         event = Heartbeat(
             caller,

@@ -15,6 +15,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
 from gateway.coordinators.share_events import TopicView
 from semantics import names as topic_names
+from semantics.group_names import bare
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -107,14 +108,14 @@ class ShareTopics:
         """A queue topic whose lanes serve a subscription of a group, if there is one. Raises KafkaError."""
         return self._subscriptions.lanes_of(group_id)
 
-    def views(self, names: Iterable[str]) -> dict[str, TopicView]:
-        """Those of the names that are topics."""
+    def views(self, group_id: str, names: Iterable[str]) -> dict[str, TopicView]:
+        """Those of the names that are topics on which the group may have subscriptions."""
         get = self._catalog.get
         found = ((name, get(name)) for name in names)
         return {
             name: TopicView(topic.topic_id, len(topic.partitions))
             for name, topic in found
-            if topic is not None
+            if topic is not None and self._catalog.namespaces.may_subscribe(group_id, name)
         }
 
     # -- subscriptions ----------------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ class ShareTopics:
         """(base topic, RETRY topic) for those of the names that are RETRY topics of the group and missing, while their
         base is there.
         """
-        suffix = f"-{group_id}{letter_names.RETRY}"
+        suffix = f"-{bare(group_id)}{letter_names.RETRY}"
         get = self._catalog.get
         for name in names:
             if name.endswith(suffix) and get(name) is None and get(name.removesuffix(suffix)) is not None:

@@ -12,7 +12,6 @@ import click
 
 from gateway.cli.interruptible import INTERRUPTED, Interruptible
 from gateway.cli.options import STARTED_BADLY, USED_BADLY, load, say, settings_options
-from gateway.config import SETTINGS
 from gateway.version import VERSION
 
 
@@ -50,6 +49,7 @@ def main() -> None:
       magnetar serve --set num.partitions=4 --set log.retention.hours=24
       magnetar serve --config magnetar.toml --durability fsync
       magnetar serve --listen 0.0.0.0:9092 --insecure --set advertised.listeners=kafka.example:9092
+      magnetar serve --listen 127.0.0.1:9092,SHOP://127.0.0.1:9094 --set listener.name.shop.pulsar.namespace=shop/eu
       MAGNETAR_NUM_PARTITIONS=4 magnetar serve
 
     Flags win over variables, variables over the file. "magnetar config" lists every setting with what it
@@ -131,16 +131,17 @@ def config(names: tuple[str, ...], defaults: bool, changed: bool, form: str, **f
         click.echo(show.example(), nl=False)
         return
     settings = load(**flags)
-    unknown = [name for name in names if name not in SETTINGS]
-    if unknown:
-        from gateway.config.sources import unknown as unknown_name
+    from gateway.config.sources import row_of
+    from gateway.config.sources import unknown as unknown_name
 
+    unknown = [name for name in names if row_of(name) is None]
+    if unknown:
         for name in unknown:
             say(unknown_name(name))
         sys.exit(USED_BADLY)
     rows = [
         name
-        for name in SETTINGS
+        for name in settings.names
         if (not names or name in names) and not (changed and settings.origin(name) == "default")
     ]
     if form == "toml":

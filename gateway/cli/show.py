@@ -6,7 +6,8 @@ import json
 import textwrap
 from collections.abc import Iterable
 
-from gateway.config import SETTINGS, Kind, Setting, Settings
+from gateway.config import SETTINGS, Kind, Setting, Settings, listener_settings
+from semantics.names import DEFAULT
 
 # what an example file shows for settings that are open by default
 _EXAMPLES: dict[str, int | str] = {
@@ -47,7 +48,7 @@ def explained(settings: Settings, names: Iterable[str]) -> str:
     """Each setting with what it does and how to give it."""
     blocks = []
     for name in names:
-        setting = SETTINGS[name]
+        setting = settings.row(name)
         default = setting.render(setting.default)
         ways = [f"--set {name}=...", setting.variable]
         if setting.flag:
@@ -66,7 +67,7 @@ def toml(settings: Settings, names: Iterable[str]) -> str:
     """A file that gives the same settings again. Open and sensitive ones are left out."""
     lines = []
     for name in names:
-        setting, value = SETTINGS[name], settings.value(name)
+        setting, value = settings.row(name), settings.value(name)
         if value is not None and not setting.sensitive:
             lines.append(f"{_key(setting)} = {_toml_value(value)}\n")
     return "".join(lines)
@@ -85,11 +86,16 @@ def example() -> str:
             value = _EXAMPLES[setting.name]
             doc += "# Open by default; for example:\n"
         blocks.append(f"{doc}#{_key(setting)} = {_toml_value(value)}\n")
+    doc = "".join(f"# {line}\n" for line in textwrap.wrap(listener_settings.DOC, 98))
+    blocks.append(
+        f"{doc}# Of the listener PLAINTEXT, as one without a name is called:\n"
+        f'#{listener_settings.EXAMPLE} = "{DEFAULT}"\n'
+    )
     return "\n".join(blocks)
 
 
 def _value(settings: Settings, name: str) -> str:
-    if SETTINGS[name].sensitive:
+    if settings.row(name).sensitive:
         return "(hidden)"
     return _open(settings.shown(name))
 

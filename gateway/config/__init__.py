@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from gateway.config import listener_settings
 from gateway.config.listeners import Address, Listener
 from gateway.config.schema import Described, Kind, Setting, Source, Synonym
 from gateway.config.settings import Settings, SettingsError
@@ -21,4 +22,5 @@ __all__ = [
     "SettingsError",
     "Source",
     "Synonym",
+    "listener_settings",
 ]

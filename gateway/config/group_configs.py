@@ -23,6 +23,7 @@ from gateway.config.schema import (
     quoted,
 )
 from gateway.config.settings import Settings
+from semantics.group_names import bare
 from semantics.rates import Rate
 from semantics.subscriptions.backoff import Backoff
 from semantics.subscriptions.config import SubscriptionConfig
@@ -63,11 +64,11 @@ class GroupConfig(NamedTuple):
 
     def dead_letters_of(self, group_id: str, topic: str) -> str:
         """The topic that dead letters of a subscription go to."""
-        return self.dead_letter_topic or f"{topic}-{group_id}-DLQ"
+        return self.dead_letter_topic or f"{topic}-{bare(group_id)}-DLQ"
 
     def retries_of(self, group_id: str, topic: str) -> str:
         """The topic whose records are delivered to a subscription again, later."""
-        return self.retry_letter_topic or f"{topic}-{group_id}-RETRY"
+        return self.retry_letter_topic or f"{topic}-{bare(group_id)}-RETRY"
 
 
 # -- what is taken ----------------------------------------------------------------------------------------------------

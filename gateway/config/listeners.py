@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.config.schema import Value
+from semantics.names import DEFAULT, Namespace
 
 _ADDRESS = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_.-]+)://)?(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:\[\]/\s]*)):(?P<port>\d{1,5})"
@@ -35,6 +36,8 @@ class Listener(NamedTuple):
     port: int
     advertised_host: str
     advertised_port: int
+    # whose topics have bare names there
+    namespace: Namespace = DEFAULT
 
     def __str__(self) -> str:
         return str(Address(self.host, self.port))
@@ -65,8 +68,16 @@ def named(texts: Sequence[str]) -> dict[str, Address]:
     return addresses
 
 
-def resolve(listeners: Sequence[str], advertised: Sequence[str]) -> list[Listener]:
-    """The listeners with what each advertises. Raises ValueError when the two lists do not go together.
+def plain(name: str) -> str:
+    """A listener's name as settings of one listener have it: in lower case, and as variables can say it."""
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def resolve(
+    listeners: Sequence[str], advertised: Sequence[str], homes: Mapping[str, Namespace] | None = None
+) -> list[Listener]:
+    """The listeners with what each advertises. Raises ValueError when the two lists do not go together. `homes`: by
+    `plain` of a listener's name, the namespace that its clients are in.
 
     A listener on every interface that advertises nothing gives the name of this machine, as Kafka does.
     """
@@ -82,7 +93,8 @@ def resolve(listeners: Sequence[str], advertised: Sequence[str]) -> list[Listene
         else:
             advertised_host = socket.gethostname() if host in EVERYWHERE else host
             advertised_port = port
-        result.append(Listener(name, host, port, advertised_host, advertised_port))
+        home = (homes or {}).get(plain(name), DEFAULT)
+        result.append(Listener(name, host, port, advertised_host, advertised_port, home))
     return result
 
 

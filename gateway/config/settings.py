@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.config import share_groups
+from gateway.config import listener_settings, share_groups
 from gateway.config.listeners import Address, Listener, is_loopback, parse, resolve
-from gateway.config.schema import Described, Source, Synonym, Value, complaint, quoted
-from gateway.config.sources import Given, Layer, from_environment, from_file, from_flags, unknown
+from gateway.config.schema import Described, Setting, Source, Synonym, Value, complaint, quoted
+from gateway.config.sources import Given, Layer, from_environment, from_file, from_flags, row_of, unknown
 from gateway.config.table import SETTINGS
+from semantics.names import DEFAULT, Namespace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,7 +126,7 @@ class Settings:
 
     def altered(self, name: str, text: str | None) -> str | None:
         """What is wrong with changing a setting at run time to this (None: back to what it was), or None."""
-        setting = SETTINGS.get(name)
+        setting = row_of(name)
         if setting is None:
             return unknown(name)
         if not setting.dynamic:
@@ -161,9 +162,22 @@ class Settings:
         """The value whatever its type. KeyError for a name that is not in the table."""
         return self._values[name]
 
+    @property
+    def names(self) -> list[str]:
+        """All settings there are: those of the table, and those of listeners that were given."""
+        return [*SETTINGS, *(name for name in self._values if name not in SETTINGS)]
+
+    @staticmethod
+    def row(name: str) -> Setting:
+        """What there is to know about a setting. KeyError for a name that is none."""
+        found = row_of(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
     def shown(self, name: str) -> str | None:
         """The value as text, as DescribeConfigs shows it; None when it is open or sensitive."""
-        setting = SETTINGS[name]
+        setting = self.row(name)
         return None if setting.sensitive else setting.render(self._values[name])
 
     def source(self, name: str) -> Source:
@@ -179,7 +193,7 @@ class Settings:
         names = (name, *_COARSER.get(name, ()))
         return tuple(
             Synonym(
-                each, None if SETTINGS[each].sensitive else SETTINGS[each].render(layer[each].value), source
+                each, None if self.row(each).sensitive else self.row(each).render(layer[each].value), source
             )
             for source, layer in self._layers
             for each in names
@@ -187,8 +201,9 @@ class Settings:
         )
 
     def describe(self) -> Iterator[Described]:
-        """All settings for DescribeConfigs of a broker, in the table's order."""
-        for name, setting in SETTINGS.items():
+        """All settings for DescribeConfigs of a broker, in the table's order; those of listeners behind them."""
+        for name in self.names:
+            setting = self.row(name)
             yield Described(
                 name,
                 self.shown(name),
@@ -203,7 +218,16 @@ class Settings:
     @property
     def listeners(self) -> list[Listener]:
         """Where to listen for Kafka clients, and what each listener advertises."""
-        return resolve(self._strings["listeners"], self._strings["advertised.listeners"])
+        return resolve(
+            self._strings["listeners"],
+            self._strings["advertised.listeners"],
+            listener_settings.homes(self._values),
+        )
+
+    @property
+    def homes(self) -> frozenset[Namespace]:
+        """The namespaces that have listeners of their own."""
+        return frozenset(each.namespace for each in self.listeners) - {DEFAULT}
 
     @property
     def admin(self) -> Address | None:
@@ -246,6 +270,13 @@ class Settings:
                 f"{self._where('advertised.listeners', 'listeners')}: advertised.listeners {error}."
             )
             bound = []
+        if bound:
+            there = [each.name for each in bound]
+            problems += [
+                f"{self.origin(name)}: {name} is of a listener that there is not, or is said twice; there "
+                f"{'is' if len(there) == 1 else 'are'} {', '.join(there)}."
+                for name in listener_settings.of_nobody(self._values, there)
+            ]
         admin = self.admin
         if admin is not None and admin.port and any((each.host, each.port) == admin for each in bound):
             problems.append(

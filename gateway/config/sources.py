@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.config import listener_settings
 from gateway.config.elsewhere import elsewhere
 from gateway.config.schema import Setting, Value, complaint, nearest
 from gateway.config.table import SETTINGS
@@ -45,11 +46,11 @@ def from_flags(flags: Iterable[str], options: Mapping[str, str], problems: list[
         name = name.strip()
         if not equals:
             problems.append(f"--set {flag}: a setting is given as name=value.")
-        elif name not in SETTINGS:
+        elif (setting := row_of(name)) is None:
             problems.append(f"--set {flag}: {unknown(name)}")
         else:
             named.add(name)
-            _parse(layer, SETTINGS[name], text, f"--set {name}", problems)
+            _parse(layer, setting, text, f"--set {name}", problems)
     for name, text in options.items():
         setting = SETTINGS[name]
         flag = setting.flag or f"--set {name}"
@@ -67,7 +68,7 @@ def from_environment(environ: Mapping[str, str], problems: list[str]) -> Layer:
     for variable, text in environ.items():
         if not variable.startswith(PREFIX):
             continue
-        setting = by_variable.get(variable)
+        setting = by_variable.get(variable) or listener_settings.of_variable(variable)
         if setting is not None:
             _parse(layer, setting, text, f"variable {variable}", problems)
         elif not _OTHER_VARIABLES.fullmatch(variable) and not _SERVICE_LINKS.fullmatch(variable):
@@ -105,15 +106,20 @@ def from_file(file: Path, problems: list[str]) -> Layer:
             continue
         line = _line_of(name, lines)
         origin = f"file {file}, line {line}" if line else f"file {file}"
-        setting = SETTINGS.get(name)
+        setting = row_of(name)
         if setting is None:
             problems.append(f"{origin}: {unknown(name)}")
             continue
         try:
-            layer[name] = Given(setting.accept(value), origin)
+            layer[setting.name] = Given(setting.accept(value), origin)
         except ValueError as error:
             problems.append(f"{origin}: {name} {complaint(error, _shown(value))}.")
     return layer
+
+
+def row_of(name: str) -> Setting | None:
+    """The setting of this name, of the gateway or of one listener; None for a name that is none."""
+    return SETTINGS.get(name) or listener_settings.row(name)
 
 
 def unknown(name: str) -> str:
@@ -121,7 +127,7 @@ def unknown(name: str) -> str:
     known = elsewhere(name)
     if known is not None:
         return known
-    near = nearest(name, list(SETTINGS))
+    near = nearest(name, [*SETTINGS, listener_settings.EXAMPLE])
     hint = f' Did you mean "{near}"?' if near else ' "magnetar config" lists them all.'
     return f'there is no setting "{name}".{hint}'
 

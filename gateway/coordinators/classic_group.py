@@ -107,8 +107,8 @@ class ClassicGroup(GroupState):
 
     __slots__ = ("_dirty", "_effects", "_now", "_wall", "_writes")
 
-    def __init__(self, group_id: str, limits: Limits, wall: int) -> None:
-        super().__init__(group_id, limits, wall)
+    def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
+        super().__init__(group_id, limits, wall, prefix)
         # of the step under way
         self._now = 0
         self._wall = wall

@@ -35,6 +35,7 @@ class GroupState:
         "group_id",
         "leader",
         "limits",
+        "prefix",
         "protocol_name",
         "protocol_type",
         "roster",
@@ -44,8 +45,11 @@ class GroupState:
         "subscribed",
     )
 
-    def __init__(self, group_id: str, limits: Limits, wall: int) -> None:
-        """A group that nobody has heard of yet: Empty, generation 0, no row."""
+    def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
+        """A group that nobody has heard of yet: Empty, generation 0, no row. `prefix`: how names of topics begin, where
+        members leave that out.
+        """
+        self.prefix = prefix
         self.group_id = group_id
         self.limits = limits
         self.state = State.EMPTY
@@ -69,9 +73,9 @@ class GroupState:
         self._sync_due: int | None = None
 
     @classmethod
-    def load(cls, group_id: str, row: ClassicRow, limits: Limits, now: int) -> Self:
+    def load(cls, group_id: str, row: ClassicRow, limits: Limits, now: int, prefix: str = "") -> Self:
         """The group as its row says, every member with a fresh session."""
-        group = cls(group_id, limits, row.since)
+        group = cls(group_id, limits, row.since, prefix)
         group.state = State(row.state)
         group.generation = row.generation
         group.protocol_type = row.protocol_type
@@ -222,7 +226,7 @@ class GroupState:
             if named is None:
                 return None
             every |= named
-        return frozenset(every)
+        return frozenset(self.prefix + name for name in every) if self.prefix else frozenset(every)
 
     def _expect_syncs(self, now: int) -> None:
         self._unsynced = set(self.roster.members)

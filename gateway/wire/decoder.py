@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from gateway.wire.generator import FIXED, Generator
+from gateway.wire.primitives import NO_GROUP_HAS
 from gateway.wire.schema import Field
 
 MAX_ELEMENTS = 100_000
@@ -138,6 +139,11 @@ class Decoder(Generator):
         self.refuse(f"{wrong} or q > e" if wrong else "q > e", field, "has no length that fits")
         if field.type == "string":
             self.line(f"{target} = str(b[p:q], 'utf-8')")
+            if field.entity == "groupId" and self.title.partition(" ")[0].endswith("Request"):
+                # no client names the group of another home
+                self.refuse(
+                    f"{NO_GROUP_HAS!r} in {target}", field, "has a control character that no group may have"
+                )
         else:
             self.line(f"{target} = {'m' if field.type == 'records' else 'b'}[p:q]")
         self.line("p = q")

@@ -12,6 +12,9 @@ from gateway.wire.varint import encode_uvarint
 _pack = struct.pack
 
 
+NO_GROUP_HAS = "\x1f"
+"""A control character that no id of a group may have: ids that are kept have it, for groups of other homes."""
+
 ONE_BYTE = tuple(bytes((n,)) for n in range(128))
 """The varints that fit one byte, ready to append."""
 

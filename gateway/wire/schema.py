@@ -9,8 +9,8 @@ holds the facts of the wire and nothing else:
      "response": [...],
      "request structs": {name: [fields]}, "response structs": {name: [fields]}}
 
-Options are `nullable` (versions), `tagged` (versions) with `tag`, and `default`. A file there wins over
-kafka-python's.
+Options are `nullable` (versions), `tagged` (versions) with `tag`, `default`, and `entity`: what the text names. A file
+there wins over kafka-python's.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Field(NamedTuple):
     tag: int
     default: Any
     fields: tuple[Field, ...] | None
+    # what a text names, in Kafka's words: "topicName", "groupId", "transactionalId"; "" where they say nothing
+    entity: str = ""
 
 
 class Message(NamedTuple):
@@ -163,6 +165,7 @@ def _kafka_message(schema: dict[str, Any]) -> Message:
                     row.get("tag", -1),
                     row.get("default", _UNSET),
                     None if inner is None else fields_of(inner),
+                    row.get("entityType", ""),
                 )
             )
         return tuple(made)
@@ -189,6 +192,7 @@ def _own_message(name: str, kind: str, schema: dict[str, Any]) -> Message:
                     options.get("tag", -1),
                     options.get("default", _UNSET),
                     None if inner is None else fields_of(inner),
+                    options.get("entity", ""),
                 )
             )
         return tuple(made)
@@ -214,11 +218,12 @@ def _field(
     tag: int,
     default: Any,
     fields: tuple[Field, ...] | None,
+    entity: str,
 ) -> Field:
     array = written_type.startswith("[]")
     kind = written_type.removeprefix("[]")
     value = _default(kind, array or fields is not None, default)
-    return Field(name, attribute(name), kind, array, present, nullable, tagged, tag, value, fields)
+    return Field(name, attribute(name), kind, array, present, nullable, tagged, tag, value, fields, entity)
 
 
 def _default(kind: str, many: bool, default: Any) -> Any:

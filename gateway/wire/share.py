@@ -16,6 +16,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, overload
 
 from gateway.wire.malformed import Malformed
+from gateway.wire.primitives import NO_GROUP_HAS
 from gateway.wire.varint import encode_uvarint, skip_tags, uvarint
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class ShareAcknowledgeRequest:
 def decode_fetch(version: int, data: bytes, position: int, stop: int) -> ShareFetchRequest:
     """Body of a ShareFetch request in `data[position:stop]`. Raises Malformed."""
     try:
-        group_id, position = _string(data, position, stop)
+        group_id, position = _group_id(data, position, stop)
         member_id, position = _string(data, position, stop)
         mode, renew = BATCH_OPTIMIZED, False
         if version >= 2:
@@ -218,7 +219,7 @@ def decode_fetch(version: int, data: bytes, position: int, stop: int) -> ShareFe
 def decode_acknowledge(version: int, data: bytes, position: int, stop: int) -> ShareAcknowledgeRequest:
     """Body of a ShareAcknowledge request in `data[position:stop]`. Raises Malformed."""
     try:
-        group_id, position = _string(data, position, stop)
+        group_id, position = _group_id(data, position, stop)
         member_id, position = _string(data, position, stop)
         renew = False
         if version >= 2:
@@ -242,6 +243,13 @@ def _string(data: bytes, position: int, stop: int) -> tuple[str | None, int]:
     if end > stop:
         raise Malformed("Share: a string reaches beyond the request")
     return str(data[position:end], "utf-8"), end
+
+
+def _group_id(data: bytes, position: int, stop: int) -> tuple[str | None, int]:
+    found, position = _string(data, position, stop)
+    if found is not None and NO_GROUP_HAS in found:
+        raise Malformed("Share: the group id has a control character that no group may have")
+    return found, position
 
 
 def _topics(data: bytes, position: int, stop: int) -> tuple[list[TopicAcks], int, int]:

@@ -9,6 +9,7 @@ from gateway.broker.catalog import QueueOf, Topic
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
 from gateway.wire.errors import Error
+from semantics.group_names import bare
 
 if TYPE_CHECKING:
     from gateway.broker.queues.patterned import PatternedQueues
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def name_of(topic: str, subscription: str) -> str:
     """What the queue topic of a subscription is called."""
-    return f"{topic}-{subscription}{letter_names.QUEUE}"
+    return f"{topic}-{bare(subscription)}{letter_names.QUEUE}"
 
 
 class Served:
@@ -53,7 +54,7 @@ class Served:
         over = self._patterned.serving(topic, group)
         if over is not None:
             return over
-        suffix = f"-{group}{letter_names.RETRY}"
+        suffix = f"-{bare(group)}{letter_names.RETRY}"
         if topic.name.endswith(suffix):
             base = catalog.get(topic.name.removesuffix(suffix))
             if base is not None and base.queue is None:

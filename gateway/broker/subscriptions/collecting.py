@@ -12,6 +12,7 @@ from gateway.broker.subscriptions.scanning import AT_ONCE
 from gateway.broker.subscriptions.stored import Stored, walk
 from gateway.wire import delivery, letters, properties
 from gateway.wire.batch import BatchError
+from semantics.group_names import bare
 from semantics.message_id import MessageId
 from semantics.subscriptions.states import Dying
 from store.api import Corrupt, StoreError
@@ -208,7 +209,7 @@ class Collector:
     def _source(self, at: Place, base: str) -> letters.Source:
         subscription = at.subscription
         full = letter_names.full_name(self._node.catalog, base)
-        return letters.Source(subscription.topic, at.index, subscription.group, full)
+        return letters.Source(subscription.topic, at.index, bare(subscription.group), full)
 
 
 def _base(at: Place, headers: properties.HeaderList | None, node: Collecting) -> str:

@@ -23,6 +23,7 @@ from gateway.broker.subscriptions.subscription import KEY_SHARED, Subscription
 from gateway.config import subscription_configs
 from gateway.config.group_configs import effective, validate
 from gateway.wire.errors import Error
+from semantics.group_names import bare
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -389,15 +390,15 @@ class SubscriptionConfigs:
         for base, group in found:
             # of several readings of the name, the one that is in use
             if self._known.get(group, base) is not None:
-                return letter_names.full_name(catalog, base), group
+                return letter_names.full_name(catalog, base), bare(group)
         if found:
-            return letter_names.full_name(catalog, found[0][0]), found[0][1]
+            return letter_names.full_name(catalog, found[0][0]), bare(found[0][1])
         named = self._retry_topics()
         if topic not in named:
             return None
         group = named[topic]
         read = [row.topic for row in self._known.of_group(group) if row.topic != topic]
-        return letter_names.full_name(catalog, read[0] if read else topic), group
+        return letter_names.full_name(catalog, read[0] if read else topic), bare(group)
 
     def _retry_topics(self) -> dict[str, str]:
         """Retry letter topics with names of their own -> the group that says so."""

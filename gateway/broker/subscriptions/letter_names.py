@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from semantics import names
+from semantics.group_names import bare
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
@@ -29,14 +30,15 @@ class Topics(Protocol):
 
 
 def bases(topics: Topics, name: str, suffix: str) -> Iterator[tuple[str, str]]:
-    """(topic, subscription) that a name may be made of, of topics that exist; the longest topic first."""
+    """(topic, subscription) that a name may be made of, of topics that exist; the longest topic first. The subscription
+    is told as the id of its group."""
     if not name.endswith(suffix):
         return
     stem = name[: -len(suffix)]
     end = stem.rfind("-")
     while end > 0:
         if end < len(stem) - 1 and topics.get(stem[:end]) is not None:
-            yield stem[:end], stem[end + 1 :]
+            yield stem[:end], topics.namespaces.group_of(stem[:end], stem[end + 1 :])
         end = stem.rfind("-", 0, end)
 
 
@@ -83,7 +85,7 @@ def base_of_retries(topics: Topics, config: GroupConfig, group: str, name: str) 
     """The topic whose records a subscription of `group` on `name` tries again, None when these are no retries."""
     if config.retry_letter_topic is not None:
         return name if name == config.retry_letter_topic else None
-    suffix = f"-{group}{RETRY}"
+    suffix = f"-{bare(group)}{RETRY}"
     if not name.endswith(suffix):
         return None
     base = name[: -len(suffix)]

@@ -34,6 +34,7 @@ from gateway.broker.topics import check_name
 from gateway.promise import Promise
 from gateway.wire import letters
 from gateway.wire.errors import Error
+from semantics.group_names import bare
 from semantics.subscriptions.states import Dying, Reason
 from store.api import Outcome, StoreError, Write
 from store.pending import drive
@@ -300,7 +301,8 @@ class Letters:
             more: list[Write] = [first_carried(partition, epoch, batch, len(collected.letters), newest)]
             reader = kind.reader(at.subscription)
             if reader is not None:
-                _, reading = self._writes_new(reader, topic, [0] * count)
+                group = node.catalog.namespaces.group_of(topic.name, bare(reader))
+                _, reading = self._writes_new(group, topic, [0] * count)
                 more += reading
             return more
 

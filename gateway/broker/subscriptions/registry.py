@@ -339,9 +339,15 @@ class Subscriptions:
         selector: bytes = b"",
     ) -> tuple[SubscriptionRow, list[Write]]:
         """What makes a subscription that begins at `starts`, an offset for each partition (0: its first record).
-        `queue`, `selector`: the queue topic that serves it, and what its lanes own.
+        `queue`, `selector`: the queue topic that serves it, and what its lanes own. Raises KafkaError POLICY_VIOLATION
+        for a group of another home.
         """
         node = self.node
+        if not node.catalog.namespaces.may_subscribe(group, topic.name):
+            raise KafkaError(
+                Error.POLICY_VIOLATION,
+                f"The namespace of {topic.name} has a listener of its own, and subscriptions of that one's clients.",
+            )
         number = self._next_id
         self._next_id += 1
         row = SubscriptionRow(

@@ -102,6 +102,15 @@ def writes_changed(row: SubscriptionRow) -> Write:
     return Put(Family.SUBSCRIPTION, _key(row.group, row.topic_id), _encoder.encode(row))
 
 
+def writes_renamed(row: SubscriptionRow, group: str) -> list[Write]:
+    """A subscription becomes that of another group, with all that it remembers. Nobody uses it."""
+    return [
+        Delete(Family.SUBSCRIPTION, _key(row.group, row.topic_id)),
+        Delete(Family.SUBSCRIPTION, _topic_key(row.topic_id, row.group)),
+        *writes_registered(msgspec.structs.replace(row, group=group)),
+    ]
+
+
 @step("selector.before")
 def writes_selector(row: SubscriptionRow) -> Write:
     """Who owns which slots has changed."""

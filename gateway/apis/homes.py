@@ -1,0 +1,316 @@
+"""Requests and answers of clients whose home is another namespace than public/default, in the catalog's words and back.
+
+|  | a client at home in shop/eu | the catalog, the handlers |
+|---|---|---|
+| a topic | `orders` | `shop.eu.orders` |
+| what can be no topic, or the namespace is not there | `a/b` | `shop/eu/a/b`: no topic is called so |
+| a topic's id, of another namespace | the id | an id that nobody has, for this request |
+| a group | `billing` | its id as `semantics.group_names` makes it |
+| what is said of others' topics and groups | nothing | their names |
+
+Which fields these are the schemas say (`entityType`), so an API that is added is translated as all are. Here stands
+only what no schema can say: names that are a topic's or a group's by the field beside them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gateway.wire import schema
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from semantics import group_names, names
+from semantics.names import Namespace
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.partition import TopicRuntime
+    from gateway.peer import Peer
+    from gateway.wire import messages
+
+log = logging.getLogger("magnetar.apis")
+
+NO_ID = bytes(16)
+TOPIC, GROUP = 2, 32
+"""Types of config resources that have names of a namespace."""
+TOPIC_VALUED = frozenset(
+    ("errors.deadletterqueue.topic.name", "pulsar.dead.letter.topic", "pulsar.retry.letter.topic")
+)
+"""Configs of groups whose values are names of topics."""
+
+
+class Role(Enum):
+    """What the text in a field is."""
+
+    TOPIC = "topicName"
+    GROUP = "groupId"
+    ID = "topic id"
+    TEXT = "sentence"
+
+
+class Plan(NamedTuple):
+    """What of a struct is translated: fields, whether each is an array, and structs inside."""
+
+    fields: tuple[tuple[str, Role, bool], ...]
+    inner: tuple[tuple[str, bool, Plan], ...]
+    # it names a resource by a type beside the name
+    resource: bool
+
+    @property
+    def named(self) -> str | None:
+        """The field that says whose an element is."""
+        return next(
+            (name for name, role, many in self.fields if role in (Role.TOPIC, Role.GROUP) and not many), None
+        )
+
+
+_BY_PLACE = {
+    ("FindCoordinatorRequest", "key"): Role.GROUP,
+    ("FindCoordinatorRequest", "coordinator_keys"): Role.GROUP,
+    ("FindCoordinatorResponse", "key"): Role.GROUP,
+}
+"""What the schemas leave open."""
+
+
+def role_of(message: str, field: schema.Field) -> Role | None:
+    """What a field of a message is; None for one that is as it is in every home."""
+    by_place = _BY_PLACE.get((message, field.attribute))
+    if by_place is not None:
+        return by_place
+    if field.type == "uuid" and field.attribute == "topic_id":
+        return Role.ID
+    if field.entity in ("topicName", "groupId"):
+        return Role(field.entity)
+    if field.type == "string" and field.attribute.endswith("error_message"):
+        return Role.TEXT
+    return None
+
+
+@cache
+def plan(message: str) -> Plan:
+    """Of a request or a response by its name."""
+    return _plan(message, schema.load(message).fields)
+
+
+def _plan(message: str, fields: tuple[schema.Field, ...]) -> Plan:
+    found = [
+        (each.attribute, role, each.array)
+        for each in fields
+        if each.fields is None and (role := role_of(message, each)) is not None
+    ]
+    inner = [
+        (each.attribute, each.array, its)
+        for each in fields
+        if each.fields is not None
+        and ((its := _plan(message, each.fields)).fields or its.inner or its.resource)
+    ]
+    here = {each.attribute for each in fields}
+    return Plan(tuple(found), tuple(inner), {"resource_type", "resource_name"} <= here)
+
+
+class Home:
+    """One request of such a client, and the names in it."""
+
+    __slots__ = ("_catalog", "_instead", "_masked", "_namespace", "_nowhere", "_prefix", "_scope", "there")
+
+    def __init__(self, broker: Broker, peer: Peer) -> None:
+        self._catalog = broker.catalog
+        self._namespace = Namespace.parse(peer.namespace)
+        self._prefix = peer.prefix
+        # a slash is in no topic's name
+        self._nowhere = peer.namespace + "/"
+        self._scope = peer.namespace + group_names.MARK
+        # ids of others' topics -> what stands for them, and back
+        self._masked: dict[bytes, bytes] = {}
+        self._instead: dict[bytes, bytes] = {}
+        self.there = is_there(broker, peer)
+        """whether the namespace is: else `shop.eu.orders` may be a topic of public/default"""
+
+    # -- what a client says -----------------------------------------------------------------------------------------
+
+    def inward(self, key: int, request: Any) -> None:
+        """Put a decoded request into the catalog's words, in place."""
+        self._walk(
+            plan(schema.api_name(key) + "Request"),
+            request,
+            {Role.TOPIC: self.topic, Role.GROUP: self.group, Role.ID: self.topic_id, Role.TEXT: _same},
+            inward=True,
+        )
+
+    def topic(self, name: str) -> str:
+        """The catalog's name of a topic."""
+        if not name:
+            return name
+        return (self._prefix if self.there and names.is_local(name) else self._nowhere) + name
+
+    def group(self, name: str) -> str:
+        """A group's id as it is kept."""
+        return group_names.scoped(self._namespace, name)
+
+    def topic_id(self, topic_id: bytes) -> bytes:
+        """An id, or one that nobody has where it is that of others' topic."""
+        if topic_id == NO_ID:
+            return topic_id
+        if topic_id in self._masked:
+            return self._masked[topic_id]
+        topic = self._catalog.by_id(topic_id)
+        if topic is None or (self.there and topic.name.startswith(self._prefix)):
+            return topic_id
+        instead = os.urandom(16)
+        self._masked[topic_id], self._instead[instead] = instead, topic_id
+        return instead
+
+    # -- what it is told --------------------------------------------------------------------------------------------
+
+    def outward(self, key: int, response: Any) -> None:
+        """Put a response into the client's words, in place, and leave out what is not of its home."""
+        self._walk(
+            plan(schema.api_name(key) + "Response"),
+            response,
+            {
+                Role.TOPIC: self.local,
+                Role.GROUP: group_names.bare,
+                Role.ID: lambda topic_id: self._instead.get(topic_id, topic_id),
+                Role.TEXT: self.sentence,
+            },
+            inward=False,
+        )
+        if key == ApiKey.METADATA and not self.there:
+            _unknown(response)
+
+    def local(self, name: str) -> str:
+        """A client's name of a topic of its home."""
+        return name.removeprefix(self._prefix).removeprefix(self._nowhere)
+
+    def sentence(self, text: str) -> str:
+        """Names in a text for people are the client's, too."""
+        if text and not self.there:
+            return missing(self._namespace)
+        text = text.replace(self._prefix, "").replace(self._scope, "")
+        # in a full name of Pulsar's it stays
+        return re.sub(rf"(?<![/\w-]){self._nowhere}", "", text)
+
+    def _told(self, name: str | None, *, group: bool) -> bool:
+        """Whether an element with this name is told: of its home, or a name that the client has said."""
+        if not name:
+            return True
+        if group:
+            return name.startswith(self._scope)
+        return name.startswith((self._prefix, self._nowhere) if self.there else self._nowhere)
+
+    # -- both -------------------------------------------------------------------------------------------------------
+
+    def _walk(self, its: Plan, message: Any, ways: dict[Role, Callable[[Any], Any]], *, inward: bool) -> None:
+        for attribute, role, many in its.fields:
+            value = getattr(message, attribute)
+            if value is None:
+                continue
+            way = ways[role]
+            if many:
+                if not inward:
+                    value = [
+                        each
+                        for each in value
+                        if role is Role.TEXT or self._told(each, group=role is Role.GROUP)
+                    ]
+                value = [way(each) for each in value]
+            else:
+                value = way(value)
+            setattr(message, attribute, value)
+        if its.resource:
+            _resource(message, ways)
+        for attribute, many, inner in its.inner:
+            value = getattr(message, attribute)
+            if value is None:
+                continue
+            if not many:
+                if not inward and not any(self._of_home(inner, [value])):
+                    setattr(message, attribute, None)
+                else:
+                    self._walk(inner, value, ways, inward=inward)
+                continue
+            if not inward:
+                value = list(self._of_home(inner, value))
+                setattr(message, attribute, value)
+            for each in value:
+                self._walk(inner, each, ways, inward=inward)
+
+    def _of_home(self, inner: Plan, elements: list[Any]) -> Iterator[Any]:
+        """Those elements of a response that are told."""
+        named = inner.named
+        group = any(name == named and role is Role.GROUP for name, role, _ in inner.fields)
+        for each in elements:
+            if inner.resource and each.resource_type in (TOPIC, GROUP):
+                told = self._told(each.resource_name, group=each.resource_type == GROUP)
+            else:
+                told = named is None or self._told(getattr(each, named), group=group)
+            if told:
+                yield each
+
+
+def _same(text: Any) -> Any:
+    return text
+
+
+def _resource(message: Any, ways: dict[Role, Callable[[Any], Any]]) -> None:
+    """A topic or a group whose configs are asked for, or told."""
+    if message.resource_type not in (TOPIC, GROUP):
+        return
+    role = Role.TOPIC if message.resource_type == TOPIC else Role.GROUP
+    message.resource_name = ways[role](message.resource_name)
+    if role is Role.TOPIC:
+        return
+    for config in getattr(message, "configs", ()):
+        if config.name in TOPIC_VALUED:
+            for each in (config, *getattr(config, "synonyms", ())):
+                if each.value:
+                    each.value = ways[Role.TOPIC](each.value)
+
+
+def _unknown(response: messages.MetadataResponse) -> None:
+    """Topics of a namespace that is not there are not there: clients ask again, and find them when they come."""
+    for topic in response.topics:
+        if topic.error_code == Error.INVALID_TOPIC_EXCEPTION and names.is_local(topic.name or ""):
+            topic.error_code = Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def is_there(broker: Broker, peer: Peer) -> bool:
+    """Whether the home of a client is there. Says in the log what is to be done where it is not."""
+    namespace = Namespace.parse(peer.namespace)
+    found = broker.catalog.namespaces.exists(namespace)
+    if not found:
+        log.warning(missing(namespace), extra={"listener": peer.listener, "client": peer.host})
+    return found
+
+
+def names_within(broker: Broker, peer: Peer) -> tuple[bytes, str]:
+    """(what makes names in UTF-8 that such a client says the catalog's, how names of topics begin that it reaches)."""
+    if is_there(broker, peer):
+        return peer.prefix.encode(), peer.prefix
+    nowhere = peer.namespace + "/"
+    return nowhere.encode(), nowhere
+
+
+def find(broker: Broker, peer: Peer, name: bytes, *, by_id: bool) -> TopicRuntime | None:
+    """The topic that a client calls so, or that has this id and is of its home."""
+    if not peer.prefix:
+        return broker.topic_by_id(name) if by_id else broker.topic(name)
+    start, within = names_within(broker, peer)
+    if not by_id:
+        # an empty name would be that of a topic that ends with a dot
+        return broker.topic(start + name) if names.is_local(name.decode("utf-8", "replace")) else None
+    runtime = broker.topic_by_id(name)
+    return runtime if runtime is not None and runtime.name.startswith(within) else None
+
+
+def missing(namespace: Namespace) -> str:
+    """What a client is told, and the log says, where the namespace of its listener is not there."""
+    return (
+        f"This listener is for {namespace}, and there is none: magnetar-admin namespaces create {namespace}."
+    )

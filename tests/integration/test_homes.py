@@ -1,0 +1,359 @@
+"""Listeners of namespaces: their clients have bare names there, and nothing of what others have."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+
+from compat.peers.magnetar import MagnetarPeer
+from compat.peers.process import free_port
+from tests.integration.sharing import (
+    REJECT,
+    acknowledge,
+    make_group,
+    make_topic,
+    member,
+    send,
+    some,
+    until,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+EU = "persistent://shop/eu/"
+Start = Callable[..., MagnetarPeer]
+
+
+class Places:
+    """A gateway with a listener of public/default, and one each of shop/eu and shop/us."""
+
+    def __init__(self, start: Start, *flags: str, made: bool = True) -> None:
+        self.eu, self.us = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.gateway = start(
+            *("--listen", f"EU://{self.eu}", "--listen", f"US://{self.us}"),
+            "--set=listener.name.eu.pulsar.namespace=shop/eu",
+            "--set=listener.name.us.pulsar.namespace=shop/us",
+            *flags,
+        )
+        self.home = self.gateway.bootstrap
+        if made:
+            self.make()
+
+    def make(self) -> None:
+        self.admin("tenants", "create", "shop")
+        self.admin("namespaces", "create", "shop/eu")
+        self.admin("namespaces", "create", "shop/us")
+
+    def admin(self, *words: str, code: int = 0) -> Any:
+        """What `magnetar-admin` answers, or says on stderr where it fails."""
+        command = [
+            *(sys.executable, "-m", "gateway.cli.admin", "--admin-url", self.gateway.admin_url),
+            *("--output", "json"),
+        ]
+        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=30)
+        assert done.returncode == code, done.stderr
+        if code:
+            return done.stderr
+        return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def client(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
+def topics(bootstrap: str) -> set[str]:
+    return set(client(bootstrap).list_topics(timeout=30).topics)
+
+
+def groups(bootstrap: str) -> set[str]:
+    # kept until it has answered
+    admin = client(bootstrap)
+    listed = admin.list_consumer_groups().result(30)
+    assert not listed.errors
+    return {each.group_id for each in listed.valid}
+
+
+def reading(bootstrap: str, group: str, *topics: str, **conf: Any) -> Consumer:
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "topic.metadata.refresh.interval.ms": 500,
+        "log_level": 0,
+    }
+    found = Consumer({**settings, **conf})
+    found.subscribe(list(topics))
+    return found
+
+
+def some_of(consumer: Consumer, count: int) -> list[Message]:
+    found: list[Message] = []
+
+    def more() -> bool:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append(message)
+        return len(found) >= count
+
+    until(more, f"{count} records")
+    return found
+
+
+def values(messages: list[Message]) -> list[bytes]:
+    return sorted(message.value() or b"" for message in messages)
+
+
+def refused(future: Any) -> int:
+    """The code that a call of the admin client fails with."""
+    with pytest.raises(KafkaException) as error:
+        future.result(30)
+    code: int = error.value.args[0].code()
+    return code
+
+
+def test_one_name_is_a_topic_and_a_group_in_each_place(own_gateway: Start) -> None:
+    places = Places(own_gateway)
+    for bootstrap, value in ((places.home, b"home"), (places.eu, b"eu"), (places.us, b"us")):
+        # made by the producer that asks for it
+        send(bootstrap, "orders", [(b"k", value)])
+    assert topics(places.eu) == topics(places.us) == {"orders"}
+    assert topics(places.home) == {"orders", "shop.eu.orders", "shop.us.orders"}
+    assert places.admin("topics", "list", "shop/eu") == [f"{EU}orders"]
+    open_ones = []
+    for bootstrap, value in ((places.home, b"home"), (places.eu, b"eu"), (places.us, b"us")):
+        # one group id at three homes at the same time: three groups, each with all that there is of its topic
+        consumer = reading(bootstrap, "billing", "orders")
+        (message,) = some_of(consumer, 1)
+        assert (message.topic(), message.value()) == ("orders", value)
+        consumer.commit(message, asynchronous=False)
+        open_ones.append(consumer)
+    for consumer in open_ones:
+        assert len(consumer.assignment()) == 1
+        consumer.close()
+    # a pattern of a consumer is over what it is told of
+    consumer = reading(places.eu, "all", "^.*", **{"auto.offset.reset": "earliest"})
+    send(places.us, "orders", [(b"k", b"2")])
+    send(places.eu, "orders", [(b"k", b"2")])
+    assert values(some_of(consumer, 2)) == [b"2", b"eu"]
+    assert {each.topic for each in consumer.assignment()} == {"orders"}
+    consumer.close()
+    assert groups(places.home) == groups(places.us) == {"billing"}
+    assert groups(places.eu) == {"billing", "all"}
+
+    admin = client(places.eu)
+    admin.delete_consumer_groups(["billing"])["billing"].result(30)
+    assert groups(places.eu) == {"all"}
+    assert groups(places.home) == groups(places.us) == {"billing"}
+    admin = client(places.home)
+    at = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("billing")])
+    assert [each.offset for each in at["billing"].result(30).topic_partitions] == [1]
+
+
+def test_administrators_reach_what_is_of_their_home(own_gateway: Start) -> None:
+    places = Places(own_gateway)
+    make_topic(places.home, "home-only")
+    make_topic(places.us, "orders", 3)
+    admin = client(places.eu)
+    admin.create_topics([NewTopic("orders", 1, 1, config={"retention.ms": "1000000"})])["orders"].result(30)
+    assert (
+        refused(admin.create_topics([NewTopic("orders", 1, 1)])["orders"]) == KafkaError.TOPIC_ALREADY_EXISTS
+    )
+    for others in ("home-only", "shop.us.orders", "public.default.home-only"):
+        assert refused(admin.delete_topics([others])[others]) == KafkaError.UNKNOWN_TOPIC_OR_PART
+        grown = admin.create_partitions([NewPartitions(others, 9)])
+        assert refused(grown[others]) == KafkaError.UNKNOWN_TOPIC_OR_PART
+        resource = ConfigResource(ConfigResource.Type.TOPIC, others)
+        assert refused(admin.describe_configs([resource])[resource]) == KafkaError.UNKNOWN_TOPIC_OR_PART
+        place = TopicPartition(others, 0)
+        assert refused(admin.list_offsets({place: OffsetSpec.latest()})[place]) != KafkaError.NO_ERROR
+    admin.create_partitions([NewPartitions("orders", 2)])["orders"].result(30)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "orders")
+    described = admin.describe_configs([resource])[resource].result(30)
+    assert described["retention.ms"].value == "1000000"
+    send(places.eu, "orders", [(b"k", b"1"), (b"k", b"2")], partition=0)
+    end = admin.list_offsets({TopicPartition("orders", 0): OffsetSpec.latest()})
+    assert next(iter(end.values())).result(30).offset == 2
+    deleted = admin.delete_records([TopicPartition("orders", 0, 1)])
+    assert next(iter(deleted.values())).result(30).low_watermark == 1
+    (found,) = admin.describe_topics(_names("orders")).values()
+    assert (found.result(30).name, len(found.result(30).partitions)) == ("orders", 2)
+
+    entry = ConfigEntry("num.partitions", "7", incremental_operation=AlterConfigOpType.SET)
+    broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    code = refused(admin.incremental_alter_configs([broker])[broker])
+    assert code == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+
+    # whatever a name looks like, it is one of this namespace
+    make_topic(places.eu, "shop.eu.orders")
+    assert topics(places.eu) == {"orders", "shop.eu.orders"}
+    assert "shop.eu.shop.eu.orders" in topics(places.home)
+    admin.delete_topics(["shop.eu.orders"])["shop.eu.orders"].result(30)
+    assert topics(places.eu) == {"orders"}
+    impossible = ("..", "a/b", "persistent://shop/us/orders", "x" * 250, "x" * 245)
+    for wrong in (*impossible, "public.default.x", "shop.us.x"):
+        with pytest.raises(KafkaException) as error:
+            admin.create_topics([NewTopic(wrong, 1, 1)])[wrong].result(30)
+        assert error.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
+        assert "shop.eu." not in error.value.args[0].str()
+    assert topics(places.home) == {"home-only", "shop.eu.orders", "shop.us.orders"}
+
+
+def _names(*names: str) -> Any:
+    from confluent_kafka import TopicCollection
+
+    return TopicCollection(list(names))
+
+
+def test_a_share_group_is_the_subscription_of_pulsars_admin_api(own_gateway: Start) -> None:
+    places = Places(own_gateway)
+    make_topic(places.eu, "orders")
+    send(places.eu, "orders", [(b"k", b"1"), (b"k", b"2")])
+    places.admin("topics", "create-subscription", f"{EU}orders", "-s", "billing", "-m", "earliest")
+    assert places.admin("topics", "subscriptions", f"{EU}orders") == ["billing"]
+    group = make_group(places.eu, "billing", pulsar__dead__letter__enable="true")
+    consumer = member(places.eu, group, "orders")
+    messages = some(consumer)
+    assert {message.topic() for message in messages} == {"orders"}
+    stats = places.admin("topics", "stats", f"{EU}orders")["subscriptions"]
+    assert [*stats] == ["billing"]
+    assert len(stats["billing"]["consumers"]) == 1
+    # the group of that name at home is another, and gets nothing of this one's
+    make_group(places.home, "billing")
+    other = member(places.home, "billing", "shop.eu.orders")
+    assert not [each for each in other.poll(1.0) if each.error() is None]
+    other.close()
+    while len(messages) < 2:
+        messages += some(consumer)
+    assert acknowledge(consumer, messages, REJECT) == {("orders", 0)}
+    consumer.close()
+    letters = reading(places.eu, "undertaker", "orders-billing-DLQ")
+    found = some_of(letters, 2)
+    assert values(found) == [b"1", b"2"]
+    headers = dict(found[0].headers() or [])
+    assert headers["REAL_SUBSCRIPTION"] == headers["__dlq.errors.group"] == b"billing"
+    letters.close()
+    assert set(places.admin("topics", "subscriptions", f"{EU}orders")) == {"billing"}
+    assert places.admin("topics", "list", "public/default") == []
+    places.admin("topics", "unsubscribe", f"{EU}orders", "-s", "billing")
+    assert places.admin("topics", "subscriptions", f"{EU}orders") == []
+
+
+def test_a_queue_topic_serves_the_group_of_its_home(own_gateway: Start) -> None:
+    places = Places(own_gateway)
+    make_topic(places.eu, "parts")
+    admin = client(places.eu)
+    queue = "parts-packing-QUEUE"
+    admin.create_topics([NewTopic(queue, 2, 1)])[queue].result(30)
+    send(places.eu, "parts", [(str(n).encode(), str(n).encode()) for n in range(6)])
+    consumer = reading(places.eu, "packing", queue)
+    found = some_of(consumer, 6)
+    assert values(found) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    consumer.commit(asynchronous=False)
+    stats = places.admin("topics", "stats", f"{EU}parts")["subscriptions"]
+    assert stats["packing"]["msgBacklog"] == 0
+    assert len(stats["packing"]["consumers"]) == 2
+    consumer.close()
+    # whoever has that name at home is not this queue's group
+    assert topics(places.us) == set()
+    pattern = NewTopic("billing-QUEUE", 2, 1, config={"pulsar.queue.pattern": "orders-.*"})
+    assert refused(admin.create_topics([pattern])["billing-QUEUE"]) == KafkaError.INVALID_CONFIG
+
+
+def test_a_namespace_that_is_not_there_and_one_that_goes(own_gateway: Start) -> None:
+    places = Places(own_gateway, made=False)
+    # while there is no namespace shop/eu, this is a topic of public/default, which clients of shop/eu do not reach
+    make_topic(places.home, "shop.eu.secret")
+    assert "magnetar-admin namespaces create shop/eu" in places.gateway.log()
+    assert topics(places.eu) == set()
+    admin = client(places.eu)
+    with pytest.raises(KafkaException) as error:
+        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(30)
+    assert "magnetar-admin namespaces create shop/eu" in error.value.args[0].str()
+    assert refused(admin.delete_topics(["secret"])["secret"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
+    at_home = client(places.home)
+    at_home.delete_topics(["shop.eu.secret"])["shop.eu.secret"].result(30)
+    places.make()
+    send(places.eu, "orders", [(b"k", b"1")])
+    consumer = reading(places.eu, "billing", "orders")
+    some_of(consumer, 1)
+    places.admin("namespaces", "delete", "shop/eu", "--force")
+    assert topics(places.eu) == set()
+    # and the same again, with a client that had read what was there
+    make_topic(places.home, "shop.eu.orders")
+    send(places.home, "shop.eu.orders", [(b"k", b"secret")])
+    assert [each for each in [consumer.poll(0.5) for _ in range(6)] if each and not each.error()] == []
+    consumer.close()
+    producer = Producer({"bootstrap.servers": places.eu, "message.timeout.ms": 2000, "log_level": 0})
+    told: list[Any] = []
+    producer.produce("orders", b"x", on_delivery=lambda error, message: told.append(error))
+    producer.flush(20)
+    assert told
+    assert told[0] is not None
+
+
+def test_subscriptions_follow_the_listeners(own_gateway: Start) -> None:
+    """What was made before its namespace had a listener is met by clients of that, and the other way round."""
+    gateway = own_gateway()
+    for words in (("tenants", "create", "shop"), ("namespaces", "create", "shop/eu")):
+        gateway.admin(*words)
+    make_topic(gateway.bootstrap, "shop.eu.orders")
+    make_topic(gateway.bootstrap, "shop.eu.parts")
+    gateway.admin("topics", "create-subscription", "shop/eu/orders", "-s", "billing", "-m", "earliest")
+    queue = "shop.eu.parts-packing-QUEUE"
+    admin = client(gateway.bootstrap)
+    admin.create_topics([NewTopic(queue, 1, 1)])[queue].result(30)
+    send(gateway.bootstrap, "shop.eu.orders", [(b"k", b"1"), (b"k", b"2")])
+    send(gateway.bootstrap, "shop.eu.parts", [(b"k", b"part")])
+    consumer = member(gateway.bootstrap, "billing", "shop.eu.orders")
+    acknowledge(consumer, some(consumer)[:1])
+    consumer.close()
+    gateway.kill()
+
+    eu = f"127.0.0.1:{free_port()}"
+    plain = list(gateway.flags)
+    gateway.flags += [f"--listen=EU://{eu}", "--set=listener.name.eu.pulsar.namespace=shop/eu"]
+    gateway.start()
+    assert json.loads(gateway.admin("topics", "subscriptions", "shop/eu/orders", "--output", "json")) == [
+        "billing"
+    ]
+    consumer = member(eu, "billing", "orders")
+    (message,) = some(consumer)
+    assert message.value() == b"2"
+    acknowledge(consumer, [message])
+    send(eu, "orders", [(b"k", b"3")])
+    assert values(some(consumer)) == [b"3"]
+    consumer.close()
+    lanes = reading(eu, "packing", "parts-packing-QUEUE")
+    assert values(some_of(lanes, 1)) == [b"part"]
+    lanes.close()
+    gateway.kill()
+
+    gateway.flags = plain
+    gateway.start()
+    consumer = member(gateway.bootstrap, "billing", "shop.eu.orders")
+    assert values(some(consumer)) == [b"3"]
+    consumer.close()
