@@ -6,6 +6,7 @@ import asyncio
 
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json, text
+from semantics.names import DEFAULT
 from store.api import Family, Put, StoreError
 
 HEALTH_SECONDS = 5.0
@@ -41,10 +42,15 @@ async def kafka(context: Context, call: Call) -> Reply:
 
 
 def listener_of(context: Context, call: Call) -> str:
-    """Of several Kafka listeners the one that is advertised by the host which the caller used for this server."""
-    endpoints = context.broker.endpoints
-    if not endpoints:
+    """Of several Kafka listeners the one that is advertised by the host which the caller used for this server. None
+    that is for one namespace: names of topics are others there.
+    """
+    if not context.broker.endpoints:
         raise RefusedError(503, "The gateway has no Kafka listener yet.")
+    bound = {each.name for each in context.broker.settings.listeners if each.namespace != DEFAULT}
+    endpoints = {name: at for name, at in context.broker.endpoints.items() if name not in bound}
+    if not endpoints:
+        raise RefusedError(503, "Each Kafka listener is for one namespace: there is none for all of them.")
     used = call.host.rpartition(":")[0].strip("[]") if ":" in call.host else call.host
     return next((name for name, (host, _) in endpoints.items() if host == used), next(iter(endpoints)))
 

@@ -42,28 +42,15 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
         if key == ApiKey.API_VERSIONS:
             return _unsupported_api_versions(broker, context)
         raise Malformed(f"API {key} version {version} is not served")
-    if context.peer.prefix:
-        return _in_home(broker, api.handler, context, frame, position)
-    if key == ApiKey.METADATA:
+    at_home = not context.peer.prefix
+    if key == ApiKey.METADATA and at_home:
         return _metadata(broker, api.handler, context, frame, position)
-    return _answered(
-        context, api.handler(broker, context, codec.decode_request(key, version, frame, position))
-    )
-
-
-def _in_home(
-    broker: Broker, handler: Handler, context: Context, frame: bytes, position: int
-) -> Pending[bytes]:
-    """The same for a client whose home is another than public/default: what it says is read in the catalog's words, and
-    what it is told is put into its own. Answers are not kept.
-    """
-    request = codec.decode_request(context.api_key, context.api_version, frame, position)
-    home = context.home = Home(broker, context.peer)
-    home.inward(context.api_key, request)
-    return _answered(context, handler(broker, context, request))
-
-
-def _answered(context: Context, answer: Pending[Any]) -> Pending[bytes]:
+    request = codec.decode_request(key, version, frame, position)
+    if not at_home:
+        # what it says is read in the catalog's words, and what it is told is put into its own
+        context.home = Home(broker, context.peer)
+        context.home.inward(key, request)
+    answer = api.handler(broker, context, request)
     if type(answer) is Promise:
         return _promised(context, answer)
     if isinstance(answer, Awaitable):

@@ -297,16 +297,21 @@ def names_within(broker: Broker, peer: Peer) -> tuple[bytes, str]:
     return nowhere.encode(), nowhere
 
 
-def find(broker: Broker, peer: Peer, name: bytes, *, by_id: bool) -> TopicRuntime | None:
-    """The topic that a client calls so, or that has this id and is of its home."""
+def finder(broker: Broker, peer: Peer, *, by_id: bool) -> Callable[[bytes], TopicRuntime | None]:
+    """What looks up topics as a client names them in Produce: by names in UTF-8, or by ids. Others' are not there."""
+    look = broker.topic_by_id if by_id else broker.topic
     if not peer.prefix:
-        return broker.topic_by_id(name) if by_id else broker.topic(name)
+        return look
     start, within = names_within(broker, peer)
-    if not by_id:
-        # an empty name would be that of a topic that ends with a dot
-        return broker.topic(start + name) if names.is_local(name.decode("utf-8", "replace")) else None
-    runtime = broker.topic_by_id(name)
-    return runtime if runtime is not None and runtime.name.startswith(within) else None
+
+    def found(name: bytes) -> TopicRuntime | None:
+        if not by_id:
+            # an empty name would be that of a topic which ends with a dot
+            return look(start + name) if names.is_local(name.decode("utf-8", "replace")) else None
+        runtime = look(name)
+        return runtime if runtime is not None and runtime.name.startswith(within) else None
+
+    return found
 
 
 def missing(namespace: Namespace) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.apis.homes import find
+from gateway.apis.homes import finder
 from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
 from gateway.apis.produce_slots import Client, ProduceSlot, refusal, take
 from gateway.apis.registry import register_produce
@@ -164,10 +164,11 @@ def _look_ahead(
     now = broker.clock.wall_ms()
     if request.transactional_id is not None or not -1 <= request.acks <= 1:
         return None, loading
+    look = finder(broker, peer, by_id=version >= BY_ID)
     work: Work = {}
     cost = 0
     for name, partitions in request.topics:
-        runtime = find(broker, peer, name, by_id=version >= BY_ID)
+        runtime = look(name)
         if runtime is None:
             continue
         for index, batch in partitions:
@@ -251,9 +252,10 @@ def _produce_many(
     stored: list[Where] = []
     failed = False
     throttle_ms = 0
+    look = finder(broker, connection.peer, by_id=version >= BY_ID)
     seen: set[Place] = set()
     for name, partitions in request.topics:
-        runtime = find(broker, connection.peer, name, by_id=version >= BY_ID)
+        runtime = look(name)
         answers: list[wire.PartitionResult] = []
         for index, batch in partitions:
             try:

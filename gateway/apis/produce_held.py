@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.apis.homes import find
+from gateway.apis.homes import finder
 from gateway.apis.produce_slots import Client, ProduceSlot, refusal, take
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading
@@ -178,7 +178,7 @@ class HeldSlot(ProduceSlot):
                 name, partitions = self._request.topics[each[0]]
                 index, batch = partitions[each[1]]
                 self._tell(each, refusal(index, error))
-                runtime = find(self._broker, self._connection.peer, name, by_id=self._version >= BY_ID)
+                runtime = finder(self._broker, self._connection.peer, by_id=self._version >= BY_ID)(name)
                 if runtime is not None and batch is not None:
                     told_to_come_again(self._broker, (runtime.topic_id, index), batch)
         self._awaited -= 1

@@ -215,7 +215,7 @@ class Fetch:
             else:
                 runtime = in_use.topic(wanted.topic)
                 missing = Error.UNKNOWN_TOPIC_OR_PARTITION
-            if runtime is None or not runtime.name.startswith(self._within):
+            if runtime is None or (self._within and not runtime.name.startswith(self._within)):
                 self._missing[wanted.topic] = missing
                 return _Found(wanted, missing)
             try:

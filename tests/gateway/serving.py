@@ -15,10 +15,10 @@ from gateway.wire.api_keys import ApiKey
 
 
 @contextlib.asynccontextmanager
-async def serving(*flags: str) -> AsyncIterator[Gateway]:
+async def serving(*flags: str, listeners: str = "127.0.0.1:0") -> AsyncIterator[Gateway]:
     """A started gateway; `flags` are name=value."""
     settings = Settings.load(
-        ["store.driver=memory", *flags], options={"listeners": "127.0.0.1:0", "admin.listen": ""}
+        ["store.driver=memory", *flags], options={"listeners": listeners, "admin.listen": ""}
     )
     async with contextlib.AsyncExitStack() as stack:
         yield await start(settings, stack)
@@ -37,8 +37,8 @@ class Client:
         self._asked: dict[int, tuple[int, int]] = {}
 
     @classmethod
-    async def connect(cls, gateway: Gateway, client_id: str = "test") -> Client:
-        host, port = gateway.broker.endpoints["PLAINTEXT"]
+    async def connect(cls, gateway: Gateway, client_id: str = "test", listener: str = "PLAINTEXT") -> Client:
+        host, port = gateway.broker.endpoints[listener]
         return cls(*await asyncio.open_connection(host, port), client_id)
 
     def send(self, key: int, version: int, body: bytes | object) -> int:

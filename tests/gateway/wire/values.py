@@ -32,6 +32,13 @@ class Values:
         self.classes = compiler.classes(name)
         return self.struct(self.classes[""], message.fields)
 
+    def struct_of(self, name: str, version: int, field: Field) -> Any:
+        """One struct of a message."""
+        assert field.fields is not None
+        self.version = version
+        self.classes = compiler.classes(name)
+        return self.struct(self.classes[field.type], field.fields)
+
     def struct(self, cls: Any, fields: tuple[Field, ...]) -> Any:
         present = [field for field in fields if self.version in field.versions]
         return cls(**{field.attribute: self.value(field) for field in present})

@@ -1,0 +1,118 @@
+"""The admin API of a namespace with a listener of its own: names go in, ids are kept, names come out."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.admin.exchange import Call, RefusedError
+from gateway.admin.group_ids import inward
+from gateway.broker.namespaces import NamespaceRow, TenantRow
+from gateway.config import Settings
+from semantics.group_names import scoped
+from semantics.names import Namespace
+from tests.gateway.admin.billing import EARLIEST, Serve
+from tests.gateway.admin.conftest import Admin
+
+EU = Namespace("shop", "eu")
+KEPT = scoped(EU, "billing")
+TOPIC = "/admin/v2/persistent/shop/eu/orders"
+
+
+async def at_home(admin: Admin) -> None:
+    """shop/eu is there, with a listener of its own and a topic that keeps two messages."""
+    await admin.broker.tenancy.create_tenant("shop", TenantRow())
+    await admin.broker.tenancy.create(EU, NamespaceRow())
+    admin.broker.catalog.namespaces.homes = frozenset({EU})
+    assert (await admin.ask("PUT", TOPIC, "{}")).status == 204
+    await admin.produce("shop.eu.orders", 0, [b"a", b"b"])
+
+
+def test_a_subscription_is_kept_as_the_groups_and_called_by_its_name(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await at_home(admin)
+        assert (await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)).status == 204
+        assert [row.topic for row in admin.broker.subscriptions.of_group(KEPT)] == ["shop.eu.orders"]
+        assert admin.broker.subscriptions.of_group("billing") == []
+        assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == ["billing"]
+        stats = (await admin.ask("GET", f"{TOPIC}/stats")).json["subscriptions"]
+        assert {name: its["msgBacklog"] for name, its in stats.items()} == {"billing": 2}
+        lag = (await admin.ask("GET", f"{TOPIC}/lag?subscription=billing")).json
+        assert [each["name"] for each in lag["subscriptions"]] == ["billing"]
+        everywhere = (await admin.ask("GET", "/admin/v2/magnetar/lag?subscription=billing")).json
+        assert [each["subscriptions"][0]["name"] for each in everywhere["topics"]] == ["billing"]
+        again = await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)
+        assert again.status == 409
+        assert "subscription billing already" in again.json["reason"]
+        metrics = (await admin.ask("GET", "/metrics")).body.decode()
+        assert 'subscription="billing"' in metrics
+        assert "\x1f" not in metrics
+        cleared = await admin.ask("POST", "/admin/v2/namespaces/shop/eu/clearBacklog/billing")
+        assert cleared.status == 204
+        stats = (await admin.ask("GET", f"{TOPIC}/stats")).json["subscriptions"]
+        assert stats["billing"]["msgBacklog"] == 0
+        gone = await admin.ask("POST", "/admin/v2/namespaces/shop/eu/unsubscribe/billing")
+        assert gone.status == 204
+        assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == []
+
+    serve(test)
+
+
+def test_groups_of_public_default_that_read_there_are_no_subscriptions_of_the_namespace(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await at_home(admin)
+        await admin.commit("reader", "shop.eu.orders", 0, 1)
+        await admin.commit(scoped(EU, "reader"), "shop.eu.orders", 0, 2)
+        assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == ["reader"]
+        stats = (await admin.ask("GET", f"{TOPIC}/stats")).json["subscriptions"]
+        assert {name: its["msgBacklog"] for name, its in stats.items()} == {"reader": 0}
+        metrics = (await admin.ask("GET", "/metrics")).body.decode()
+        for group in ("reader", "shop/eu/reader"):
+            assert f'kafka_consumergroup_members{{consumergroup="{group}"}} 0' in metrics
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        (("persistent", "shop", "eu", "orders", "subscription", "billing", "skip_all"), KEPT),
+        (("persistent", "public", "default", "orders", "subscription", "billing"), "billing"),
+        (("namespaces", "shop", "eu", "clearBacklog", "billing"), KEPT),
+        (("namespaces", "shop", "us", "clearBacklog", "billing"), "billing"),
+        (("persistent", "shop", "eu", "billing"), "billing"),
+    ],
+)
+def test_names_of_subscriptions_are_translated_and_no_others(
+    serve: Serve, path: tuple[str, ...], kept: str
+) -> None:
+    async def test(admin: Admin) -> None:
+        await at_home(admin)
+        assert set(inward(admin.broker, Call("GET", path)).path) - set(path) <= {kept}
+        assert kept in inward(admin.broker, Call("GET", path)).path
+
+    serve(test)
+
+
+def test_nobody_says_the_id_that_is_kept(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await at_home(admin)
+        path = ("persistent", "public", "default", "orders", "subscription", KEPT)
+        with pytest.raises(RefusedError):
+            inward(admin.broker, Call("PUT", path))
+
+    serve(test)
+
+
+def test_commands_that_speak_kafka_come_in_where_all_namespaces_are(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        bound = "listener.name.eu.pulsar.namespace=shop/eu"
+        listeners = "listeners=EU://127.0.0.1:1,ALL://127.0.0.1:2"
+        admin.broker.settings = Settings.load([listeners, bound])
+        admin.broker.endpoints |= {"EU": ("127.0.0.1", 1), "ALL": ("127.0.0.1", 2)}
+        answer = await admin.ask("GET", "/admin/v2/magnetar/kafka")
+        assert answer.json == {"bootstrap": "127.0.0.1:2"}
+        del admin.broker.endpoints["ALL"]
+        answer = await admin.ask("GET", "/admin/v2/magnetar/kafka")
+        assert answer.status == 503
+
+    serve(test)

@@ -1,0 +1,31 @@
+"""Ids of groups of several homes: apart from each other, and back to the names that clients say."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semantics.group_names import SEPARATOR, bare, home_of, scoped, shown, topic_prefix
+from semantics.names import DEFAULT, Namespace
+
+EU = Namespace("shop", "eu")
+said = st.text(min_size=1, max_size=30).filter(lambda name: SEPARATOR not in name)
+homes = st.sampled_from([DEFAULT, EU, Namespace("shop", "us"), Namespace("a", "b")])
+
+
+@given(homes, said)
+def test_a_name_comes_back_with_its_home(home: Namespace, name: str) -> None:
+    kept = scoped(home, name)
+    assert (bare(kept), home_of(kept)) == (name, home)
+    assert (kept == name) == (home == DEFAULT)
+
+
+@given(homes, said, homes, said)
+def test_no_two_groups_have_one_id(one: Namespace, name: str, other: Namespace, its: str) -> None:
+    assert (scoped(one, name) == scoped(other, its)) == ((one, name) == (other, its))
+
+
+def test_what_it_looks_like() -> None:
+    kept = scoped(EU, "billing")
+    assert (shown(kept), topic_prefix(kept)) == ("shop/eu/billing", "shop.eu.")
+    assert (shown("a/b"), topic_prefix("a/b"), scoped(EU, "")) == ("a/b", "", "")
