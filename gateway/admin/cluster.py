@@ -6,7 +6,7 @@ import asyncio
 
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json, text
-from semantics.names import DEFAULT
+from semantics.names import DEFAULT, Namespace, is_local
 from store.api import Family, Put, StoreError
 
 HEALTH_SECONDS = 5.0
@@ -36,19 +36,29 @@ def _cluster(call: Call) -> None:
 
 
 async def kafka(context: Context, call: Call) -> Reply:
-    """Where Kafka clients come in: `{"bootstrap": "host:port"}`."""
-    host, port = context.broker.endpoints[listener_of(context, call)]
-    return json({"bootstrap": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"})
+    """Where Kafka clients come in: `{"bootstrap": "host:port"}`. For a `topic`, as they call it where all namespaces
+    are: where clients of its namespace do, and as `topic` what they call it there, if it has a listener of its own.
+    """
+    name, said = call.query.get("topic", ""), {}
+    home = DEFAULT
+    if is_local(name):
+        full = context.broker.catalog.namespaces.full(name)
+        if full.namespace in context.broker.catalog.namespaces.homes:
+            home, said = full.namespace, {"topic": full.local}
+    host, port = context.broker.endpoints[listener_of(context, call, home)]
+    return json({"bootstrap": f"[{host}]:{port}" if ":" in host else f"{host}:{port}", **said})
 
 
-def listener_of(context: Context, call: Call) -> str:
-    """Of several Kafka listeners the one that is advertised by the host which the caller used for this server. None
-    that is for one namespace: names of topics are others there.
+def listener_of(context: Context, call: Call, home: Namespace = DEFAULT) -> str:
+    """Of several Kafka listeners the one that is advertised by the host which the caller used for this server; of those
+    whose clients are at home there, since names of topics are others elsewhere.
     """
     if not context.broker.endpoints:
         raise RefusedError(503, "The gateway has no Kafka listener yet.")
-    bound = {each.name for each in context.broker.settings.listeners if each.namespace != DEFAULT}
-    endpoints = {name: at for name, at in context.broker.endpoints.items() if name not in bound}
+    homes = {each.name: each.namespace for each in context.broker.settings.listeners}
+    endpoints = {
+        name: at for name, at in context.broker.endpoints.items() if homes.get(name, DEFAULT) == home
+    }
     if not endpoints:
         raise RefusedError(503, "Each Kafka listener is for one namespace: there is none for all of them.")
     used = call.host.rpartition(":")[0].strip("[]") if ":" in call.host else call.host

@@ -74,13 +74,26 @@ class ShareTopics:
         self._told: dict[tuple[str, str], None] = {}
 
     def tell_patterns(self, group_id: str, member_id: str, names: Iterable[str]) -> None:
-        """Say in the log, once, that a member waits for topics that cannot be: most likely it means a pattern."""
+        """Say in the log, once, that a member waits for topics that cannot be: most likely it means a pattern. And for
+        those that groups of another home read.
+        """
+        may_subscribe = self._catalog.namespaces.may_subscribe
         for name in names:
-            if topic_names.is_local(name) or (group_id, name) in self._told:
+            legal = topic_names.is_local(name)
+            if (legal and may_subscribe(group_id, name)) or (group_id, name) in self._told:
                 continue
             if len(self._told) >= _MOST_TOLD:
                 del self._told[next(iter(self._told))]
             self._told[group_id, name] = None
+            if legal:
+                log.warning(
+                    "member %s of share group %s subscribes to %s, whose namespace has a listener of its own: it is "
+                    "given nothing here; share groups read that topic there",
+                    member_id,
+                    group_id,
+                    name,
+                )
+                continue
             log.warning(
                 "member %s of share group %s subscribes to %r, which is no topic's name. If it is a pattern: share "
                 "groups have none (KIP-932); a queue topic over a pattern serves such a subscription to consumer "

@@ -140,8 +140,9 @@ def consume(
             raise Misused("The name of the group is empty.")
     patience = span_ms(wait) / 1000
     writer = Writer("json" if options.output == "json" and form == "human" else form)
+    address, name = kafka_side.place_of(options, bootstrap, name)
     reader = Reader(
-        kafka_side.bootstrap_of(options, bootstrap),
+        address,
         settings,
         name,
         count,

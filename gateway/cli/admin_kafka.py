@@ -91,22 +91,25 @@ def named(topic: str) -> tuple[str, int | None]:
     return (match[1], int(match[2])) if match else (local, None)
 
 
-def bootstrap_of(options: Options, given: str | None) -> str:
-    """Where Kafka clients connect. Raises AdminError when nothing listens there."""
-    address = given or _told(options)
+def place_of(options: Options, given: str | None, topic: str) -> tuple[str, str]:
+    """Where Kafka clients of a topic connect, and what they call it there: without its namespace, if that has a
+    listener of its own. Raises AdminError when nothing listens there.
+    """
+    address, name = (given, topic) if given else _told(options, topic)
     _check_reached(address)
-    return address
+    return address, name
 
 
-def _told(options: Options) -> str:
-    """The Kafka address that the admin port tells. Who has named an admin address means that gateway and no other.
+def _told(options: Options, topic: str) -> tuple[str, str]:
+    """The Kafka address that the admin port tells, and the topic's name there. Who has named an admin address means
+    that gateway and no other.
 
     Raises AdminError.
     """
     try:
-        answer = options.client().get("magnetar/kafka")
+        answer = options.client().get("magnetar/kafka", topic=topic)
         if isinstance(answer, dict) and "bootstrap" in answer:
-            return str(answer["bootstrap"])
+            return str(answer["bootstrap"]), str(answer.get("topic", topic))
         why = f"{options.url} does not say where its Kafka port is."
     except Misused:
         raise
@@ -115,7 +118,7 @@ def _told(options: Options) -> str:
     if options.url_is_named:
         raise AdminError(f"{why} With --bootstrap HOST:PORT no admin port is asked.")
     click.echo(f"Trying {DEFAULT_BOOTSTRAP}, for no admin port answers at {options.url}.", err=True)
-    return DEFAULT_BOOTSTRAP
+    return DEFAULT_BOOTSTRAP, topic
 
 
 def _check_reached(bootstrap: str) -> None:

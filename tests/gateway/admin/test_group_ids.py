@@ -111,6 +111,14 @@ def test_commands_that_speak_kafka_come_in_where_all_namespaces_are(serve: Serve
         admin.broker.endpoints |= {"EU": ("127.0.0.1", 1), "ALL": ("127.0.0.1", 2)}
         answer = await admin.ask("GET", "/admin/v2/magnetar/kafka")
         assert answer.json == {"bootstrap": "127.0.0.1:2"}
+        await at_home(admin)
+        for topic, told in (
+            ("shop.eu.orders", {"bootstrap": "127.0.0.1:1", "topic": "orders"}),
+            ("shop.us.orders", {"bootstrap": "127.0.0.1:2"}),
+            ("orders", {"bootstrap": "127.0.0.1:2"}),
+        ):
+            answer = await admin.ask("GET", f"/admin/v2/magnetar/kafka?topic={topic}")
+            assert answer.json == told
         del admin.broker.endpoints["ALL"]
         answer = await admin.ask("GET", "/admin/v2/magnetar/kafka")
         assert answer.status == 503

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 from gateway.cli import admin_kafka
 from gateway.cli.admin import main
 from gateway.cli.admin_client import AdminError
-from gateway.cli.admin_kafka import bootstrap_of, configuration, named
+from gateway.cli.admin_kafka import configuration, named, place_of
 from gateway.cli.admin_options import Options
 
 
@@ -125,11 +125,11 @@ def test_without_a_named_admin_port_kafka_is_looked_for_here_and_that_is_said(
     closed_port: int, kafka_here: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = Options(f"http://127.0.0.1:{closed_port}")
-    assert bootstrap_of(options, None) == kafka_here
+    assert place_of(options, None, "orders") == (kafka_here, "orders")
     said = capsys.readouterr().err
     assert (said.count("\n"), kafka_here in said, options.url in said) == (1, True, True)
     # who says where Kafka is need not be told
-    assert bootstrap_of(options, kafka_here) == kafka_here
+    assert place_of(options, kafka_here, "orders") == (kafka_here, "orders")
     assert capsys.readouterr().err == ""
 
 
