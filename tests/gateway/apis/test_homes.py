@@ -501,11 +501,130 @@ def test_share_groups_of_one_name_have_subscriptions_of_their_own() -> None:
         # a client of public/default may read there, and have no subscription
         answer = await at_home.ask(76, 1, share_heartbeat("billing", "shop.eu.orders"))
         assert answer.assignment.topic_partitions == []
+        altered = messages.AlterShareGroupOffsetsRequest
+        topic = altered.AlterShareGroupOffsetsRequestTopic(
+            topic_name="shop.eu.orders",
+            partitions=[altered.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)],
+        )
+        answer = await at_home.ask(91, 0, altered(group_id="another", topics=[topic]))
+        ((told_so,),) = [each.partitions for each in answer.responses]
+        assert told_so.error_code == Error.POLICY_VIOLATION
+        listed = [
+            (await each.ask(16, 4, messages.ListGroupsRequest(states_filter=[]))) for each in (eu, at_home)
+        ]
+        assert [[each.group_id for each in answer.groups] for answer in listed] == [
+            ["billing"],
+            ["another", "billing"],
+        ]
         described = messages.DescribeShareGroupOffsetsRequest
         for client, count in ((eu, 1), (us, 1), (at_home, 0)):
             group = described.DescribeShareGroupOffsetsRequestGroup(group_id="billing", topics=None)
             answer = await client.ask(90, 1, described(groups=[group]))
             assert [topic.topic_name for topic in answer.groups[0].topics] == ["orders"] * count
+
+    run(test)
+
+
+def subscription(*topics: str) -> bytes:
+    """What a consumer joins with."""
+    found = messages.ConsumerProtocolSubscription(topics=list(topics), user_data=None)
+    return b"\0\0" + codec.encode_data("ConsumerProtocolSubscription", 0, found)
+
+
+def test_what_members_of_a_consumer_group_say_among_themselves_is_of_their_home() -> None:
+    async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+        own = await create(eu, "orders")
+        await create(eu, "parts")
+        await create(at_home, "orders")
+        protocol = messages.JoinGroupRequest.JoinGroupRequestProtocol
+        members = {}
+        for client in (eu, at_home):
+            join = messages.JoinGroupRequest(
+                group_id="billing",
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=10_000,
+                member_id="",
+                protocol_type="consumer",
+                protocols=[protocol(name="range", metadata=subscription("orders"))],
+            )
+            joined = await client.ask(11, 3, join)
+            assert joined.error_code == 0
+            # as it was said
+            assert [bytes(each.metadata) for each in joined.members] == [subscription("orders")]
+            members[client] = joined.member_id
+            sync = messages.SyncGroupRequest(
+                group_id="billing", generation_id=1, member_id=joined.member_id, assignments=[]
+            )
+            assert (await client.ask(14, 3, sync)).error_code == 0
+        kept = gateway.broker.groups.get(scoped(EU, "billing"))
+        assert kept is not None
+        assert kept.subscribed == frozenset({"shop.eu.orders"})
+        topic = messages.OffsetCommitRequest.OffsetCommitRequestTopic
+        part = messages.OffsetCommitRequest.OffsetCommitRequestPartition
+        commit = messages.OffsetCommitRequest(
+            group_id="billing",
+            generation_id_or_member_epoch=1,
+            member_id=members[eu],
+            topics=[
+                topic(name=name, partitions=[part(partition_index=0, committed_offset=0)])
+                for name in ("orders", "parts")
+            ],
+        )
+        committed = await eu.ask(8, 8, commit)
+        assert [(each.name, each.partitions[0].error_code) for each in committed.topics] == [
+            ("orders", 0),
+            ("parts", 0),
+        ]
+        forget = messages.OffsetDeleteRequest
+        asked = forget(
+            group_id="billing",
+            topics=[
+                forget.OffsetDeleteRequestTopic(
+                    name=name, partitions=[forget.OffsetDeleteRequestPartition(partition_index=0)]
+                )
+                for name in ("orders", "parts")
+            ],
+        )
+        deleted = await eu.ask(47, 0, asked)
+        assert {each.name: each.partitions[0].error_code for each in deleted.topics} == {
+            "orders": Error.GROUP_SUBSCRIBED_TO_TOPIC,
+            "parts": 0,
+        }
+        fetch = messages.OffsetFetchRequest
+        group = fetch.OffsetFetchRequestGroup(group_id="billing", topics=None)
+        for client, names in ((eu, ["orders"]), (at_home, []), (us, [])):
+            answer = await client.ask(9, 9, fetch(groups=[group]))
+            assert [each.name for each in answer.groups[0].topics] == names
+        by_its_id = fetch.OffsetFetchRequestGroup(
+            group_id="billing",
+            topics=[fetch.OffsetFetchRequestTopics(topic_id=own, partition_indexes=[0])],
+        )
+        for client, code in ((eu, 0), (us, Error.UNKNOWN_TOPIC_ID)):
+            answer = await client.ask(9, 10, fetch(groups=[by_its_id]))
+            ((told,),) = [each.partitions for each in answer.groups[0].topics]
+            assert told.error_code == code
+            assert answer.groups[0].topics[0].topic_id == own
+
+    run(test)
+
+
+def test_topics_of_a_subscription_are_called_by_the_name_of_the_group() -> None:
+    async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+        await create(eu, "orders")
+        answer = await eu.ask(76, 1, share_heartbeat("billing", "orders", "orders-billing-RETRY"))
+        assert len(answer.assignment.topic_partitions) == 2
+        assert gateway.broker.catalog.get("shop.eu.orders-billing-RETRY") is not None
+        config = gateway.broker.group_configs.get(scoped(EU, "billing"))
+        kept = scoped(EU, "billing")
+        assert config.dead_letters_of(kept, "shop.eu.orders") == "shop.eu.orders-billing-DLQ"
+        rows = gateway.broker.subscriptions.of_group(kept)
+        assert {row.topic for row in rows} == {"shop.eu.orders", "shop.eu.orders-billing-RETRY"}
+        # that of the retries follows that of the topic
+        for row in rows:
+            base = gateway.broker.subscriptions.configs.base_of(row)
+            assert base == ("shop.eu.orders" if row.topic.endswith("RETRY") else None)
+        full = ("persistent://shop/eu/orders", "billing")
+        assert gateway.broker.subscriptions.configs.retries_into("shop.eu.orders-billing-RETRY") == full
 
     run(test)
 
