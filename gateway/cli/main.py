@@ -141,7 +141,7 @@ def config(names: tuple[str, ...], defaults: bool, changed: bool, form: str, **f
         sys.exit(USED_BADLY)
     rows = [
         name
-        for name in settings.names
+        for name in dict.fromkeys([*settings.names, *names])
         if (not names or name in names) and not (changed and settings.origin(name) == "default")
     ]
     if form == "toml":

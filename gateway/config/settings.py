@@ -159,8 +159,8 @@ class Settings:
         return self._texts.get(name)
 
     def value(self, name: str) -> Value:
-        """The value whatever its type. KeyError for a name that is not in the table."""
-        return self._values[name]
+        """The value whatever its type. KeyError for a name that is no setting."""
+        return self._values[name] if name in self._values else self.row(name).default
 
     @property
     def names(self) -> list[str]:
@@ -178,7 +178,7 @@ class Settings:
     def shown(self, name: str) -> str | None:
         """The value as text, as DescribeConfigs shows it; None when it is open or sensitive."""
         setting = self.row(name)
-        return None if setting.sensitive else setting.render(self._values[name])
+        return None if setting.sensitive else setting.render(self.value(name))
 
     def source(self, name: str) -> Source:
         """Where the value in force comes from, in Kafka's terms."""
@@ -186,7 +186,8 @@ class Settings:
 
     def origin(self, name: str) -> str:
         """Where the value in force comes from, for a person: "file magnetar.toml, line 3", "default"."""
-        return next(layer[name].origin for _, layer in self._layers if name in layer)
+        self.row(name)
+        return next((layer[name].origin for _, layer in self._layers if name in layer), "default")
 
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
         """Every place that gives the setting, strongest first, as DescribeConfigs lists them."""

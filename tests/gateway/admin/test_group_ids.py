@@ -63,8 +63,12 @@ def test_groups_of_public_default_that_read_there_are_no_subscriptions_of_the_na
         await admin.commit("reader", "shop.eu.orders", 0, 1)
         await admin.commit(scoped(EU, "reader"), "shop.eu.orders", 0, 2)
         assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == ["reader"]
-        stats = (await admin.ask("GET", f"{TOPIC}/stats")).json["subscriptions"]
-        assert {name: its["msgBacklog"] for name, its in stats.items()} == {"reader": 0}
+        answer = await admin.ask("GET", f"{TOPIC}/stats")
+        # once: an object with one name twice would be one with whichever comes last
+        assert answer.body.count(b'"reader":') == 1
+        assert answer.json["subscriptions"]["reader"]["msgBacklog"] == 0
+        lag = (await admin.ask("GET", f"{TOPIC}/lag")).json["subscriptions"]
+        assert [(each["name"], each["msgBacklog"]) for each in lag] == [("reader", 0)]
         metrics = (await admin.ask("GET", "/metrics")).body.decode()
         for group in ("reader", "shop/eu/reader"):
             assert f'kafka_consumergroup_members{{consumergroup="{group}"}} 0' in metrics

@@ -525,10 +525,57 @@ def test_share_groups_of_one_name_have_subscriptions_of_their_own() -> None:
     run(test)
 
 
+def test_whatever_is_asked_nothing_of_others_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Requests of every API and version, with whatever in their fields, of a client of shop/eu."""
+
+    async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+        for client in (at_home, us):
+            await create(client, "secret", 2)
+            await client.ask(0, 9, produce_body("secret", batch(b"secret")))
+            await client.ask(76, 1, share_heartbeat("secret", "secret"))
+        await create(eu, "orders", 2)
+        told = 0
+        for key, version in CASES:
+            api = APIS[key]
+            if api.handler is None or api.parks:
+                continue
+            names: dict[Role, list[Any]] = {
+                Role.TOPIC: ["orders", "public.default.x", "shop.us.x", "a/b", "", ".."],
+                Role.GROUP: ["billing", "shop/us/billing", "x" * 300],
+                Role.ID: [OTHERS_ID, bytes(16)],
+                Role.TEXT: ["w"],
+            }
+            resources = {homes.TOPIC: ["orders", ".."], homes.GROUP: ["billing"], 4: ["1", ""], 99: ["x"]}
+            request = filled(messages_of(key)[0], version, names, resources)
+            client = await Client.connect(gateway, listener="EU")
+            client.send(key, version, codec.encode_request(key, version, request))
+            try:
+                size = int.from_bytes(await asyncio.wait_for(client.reader.readexactly(4), 10), "big")
+                answer = await client.reader.readexactly(size)
+            except asyncio.IncompleteReadError:
+                # it says why in the log
+                continue
+            finally:
+                client.close()
+            assert b"secret" not in answer, (api.name, version)
+            told += 1
+        assert told > 100
+
+    run(test)
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
 def subscription(*topics: str) -> bytes:
     """What a consumer joins with."""
     found = messages.ConsumerProtocolSubscription(topics=list(topics), user_data=None)
     return b"\0\0" + codec.encode_data("ConsumerProtocolSubscription", 0, found)
+
+
+def assignment(topic: str) -> bytes:
+    """What a member is given: the first partition of a topic."""
+    place = messages.ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=[0])
+    found = messages.ConsumerProtocolAssignment(assigned_partitions=[place], user_data=None)
+    return b"\0\0" + codec.encode_data("ConsumerProtocolAssignment", 0, found)
 
 
 def test_what_members_of_a_consumer_group_say_among_themselves_is_of_their_home() -> None:
@@ -552,13 +599,19 @@ def test_what_members_of_a_consumer_group_say_among_themselves_is_of_their_home(
             # as it was said
             assert [bytes(each.metadata) for each in joined.members] == [subscription("orders")]
             members[client] = joined.member_id
+            given = messages.SyncGroupRequest.SyncGroupRequestAssignment(
+                member_id=joined.member_id, assignment=assignment("orders")
+            )
             sync = messages.SyncGroupRequest(
-                group_id="billing", generation_id=1, member_id=joined.member_id, assignments=[]
+                group_id="billing", generation_id=1, member_id=joined.member_id, assignments=[given]
             )
             assert (await client.ask(14, 3, sync)).error_code == 0
         kept = gateway.broker.groups.get(scoped(EU, "billing"))
         assert kept is not None
         assert kept.subscribed == frozenset({"shop.eu.orders"})
+        shared_out = gateway.broker.groups.assignment
+        assert shared_out(scoped(EU, "billing")) == {members[eu]: {"shop.eu.orders": [0]}}
+        assert shared_out("billing") == {members[at_home]: {"orders": [0]}}
         topic = messages.OffsetCommitRequest.OffsetCommitRequestTopic
         part = messages.OffsetCommitRequest.OffsetCommitRequestPartition
         commit = messages.OffsetCommitRequest(

@@ -35,6 +35,9 @@ def test_by_name_by_id_and_after_a_restart() -> None:
         assert again.collision("c.d") is None
         assert [each.name for each in again.topics("b")] == ["b", "c.d"]
         assert [each.name for each in again.topics("aa", 1)] == ["b"]
+        assert [each.name for each in again.topics_within("c.")] == ["c.d"]
+        assert [each.name for each in again.topics_within("", "b")] == ["b", "c.d"]
+        assert list(again.topics_within("aa")) == []
         assert again.allocate(1) > [max(number for each in made for number in each.partitions)]
 
 

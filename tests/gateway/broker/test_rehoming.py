@@ -65,8 +65,12 @@ def test_what_is_of_the_namespace_goes_there_and_back() -> None:
         assert subscriptions(store) == {(KEPT, "shop.eu.orders"): 1, ("billing", "orders"): 2}
         assert queue_of(store) == KEPT
         assert len(list(rows.of_topic(store, EU_ID))) == 1
-        # another start with the same listeners has nothing to do
+        # another start with the same listeners looks at nothing
+        extra = SubscriptionRow(9, "extra", "shop.eu.orders", EU_ID, 5, "shared", properties={"team": "a"})
+        await store.write(rows.writes_registered(extra), Durability.OS)
         assert await rehome(store, frozenset({EU})) == 0
+        assert subscriptions(store)["extra", "shop.eu.orders"] == 9
+        await store.write(rows.writes_removed(extra), Durability.OS)
         assert await rehome(store, frozenset({Namespace("shop", "us")})) == 1
         assert (subscriptions(store), queue_of(store)) == (plain, "billing")
 

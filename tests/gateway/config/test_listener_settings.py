@@ -57,3 +57,10 @@ def test_a_listener_that_is_not_there_is_named() -> None:
 def test_a_slip_is_told_what_is_meant() -> None:
     (problem,) = problems("listener.name.plaintext.pulsar.namespac=shop/eu")
     assert 'Did you mean "listener.name.plaintext.pulsar.namespace"?' in problem
+
+
+def test_one_that_nobody_has_set_has_the_default() -> None:
+    settings = Settings.load([TWO])
+    assert (settings.shown(NAME), settings.origin(NAME)) == ("public/default", "default")
+    with pytest.raises(KeyError):
+        settings.value("listener.name.shop-eu.no")
