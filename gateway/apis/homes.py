@@ -9,7 +9,8 @@
 | what is said of others' topics and groups | nothing | their names |
 
 Which fields these are the schemas say (`entityType`), so an API that is added is translated as all are. Here stands
-only what no schema can say: names that are a topic's or a group's by the field beside them.
+only what no schema can say: names that are a topic's or a group's by the field beside them, and configs that name
+topics.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ TOPIC, GROUP = 2, 32
 TOPIC_VALUED = frozenset(
     ("errors.deadletterqueue.topic.name", "pulsar.dead.letter.topic", "pulsar.retry.letter.topic")
 )
-"""Configs of groups whose values are names of topics."""
+"""Configs whose values are names of topics: of groups, and of queue topics, which are made with their group's."""
 
 
 class Role(Enum):
@@ -61,6 +62,8 @@ class Plan(NamedTuple):
     inner: tuple[tuple[str, bool, Plan], ...]
     # it names a resource by a type beside the name
     resource: bool
+    # it is a config, or where one comes from
+    config: bool
 
     @property
     def named(self) -> str | None:
@@ -107,11 +110,11 @@ def _plan(message: str, fields: tuple[schema.Field, ...]) -> Plan:
     inner = [
         (each.attribute, each.array, its)
         for each in fields
-        if each.fields is not None
-        and ((its := _plan(message, each.fields)).fields or its.inner or its.resource)
+        if each.fields is not None and any((its := _plan(message, each.fields))[:])
     ]
     here = {each.attribute for each in fields}
-    return Plan(tuple(found), tuple(inner), {"resource_type", "resource_name"} <= here)
+    resource = {"resource_type", "resource_name"} <= here
+    return Plan(tuple(found), tuple(inner), resource, config={"name", "value"} <= here)
 
 
 class Home:
@@ -225,6 +228,8 @@ class Home:
             setattr(message, attribute, value)
         if its.resource:
             _resource(message, ways)
+        if its.config and message.name in TOPIC_VALUED and message.value:
+            message.value = ways[Role.TOPIC](message.value)
         for attribute, many, inner in its.inner:
             value = getattr(message, attribute)
             if value is None:
@@ -264,13 +269,6 @@ def _resource(message: Any, ways: dict[Role, Callable[[Any], Any]]) -> None:
         return
     role = Role.TOPIC if message.resource_type == TOPIC else Role.GROUP
     message.resource_name = ways[role](message.resource_name)
-    if role is Role.TOPIC:
-        return
-    for config in getattr(message, "configs", ()):
-        if config.name in TOPIC_VALUED:
-            for each in (config, *getattr(config, "synonyms", ())):
-                if each.value:
-                    each.value = ways[Role.TOPIC](each.value)
 
 
 def _unknown(response: messages.MetadataResponse) -> None:

@@ -278,6 +278,36 @@ def test_a_share_group_is_the_subscription_of_pulsars_admin_api(own_gateway: Sta
     assert places.admin("topics", "subscriptions", f"{EU}orders") == ["second"]
 
 
+def test_letters_stay_at_home_whatever_a_config_or_a_header_says(own_gateway: Start) -> None:
+    places = Places(own_gateway)
+    make_topic(places.us, "orders")
+    for name in ("orders", "tries"):
+        make_topic(places.eu, name)
+    letters = {"pulsar__dead__letter__enable": "true", "pulsar__dead__letter__topic": "shop.us.orders"}
+    admin = client(places.eu)
+    with pytest.raises(KafkaException):
+        # as a name in shop/eu it cannot be, since there is a namespace shop/us
+        admin.create_topics([NewTopic("shop.us.orders", 1, 1)])["shop.us.orders"].result(30)
+    make_group(places.eu, "first", **letters)
+    make_group(places.eu, "second", pulsar__dead__letter__enable="true", pulsar__retry__letter__topic="tries")
+    send(places.eu, "orders", [(b"k", b"1")])
+    producer = Producer({"bootstrap.servers": places.eu, "log_level": 0})
+    producer.produce("tries", b"2", headers=[("REAL_TOPIC", b"persistent://shop/us/orders")])
+    producer.flush(20)
+    for group, names in (("first", ["orders"]), ("second", ["tries", "orders"])):
+        consumer = member(places.eu, group, *names)
+        seen = set[bytes]()
+        while len(seen) < len(names):
+            found = some(consumer)
+            seen |= {each.value() or b"" for each in found}
+            acknowledge(consumer, found, REJECT)
+        consumer.close()
+    until(lambda: any(name.endswith("-second-DLQ") for name in topics(places.eu)), "dead letters")
+    assert topics(places.us) == {"orders"}
+    assert not [name for name in topics(places.home) if name.startswith("shop.us.orders-")]
+    assert places.admin("topics", "stats", "shop/us/orders")["msgInCounter"] == 0
+
+
 def test_a_queue_topic_serves_the_group_of_its_home(own_gateway: Start) -> None:
     places = Places(own_gateway)
     make_topic(places.eu, "parts")

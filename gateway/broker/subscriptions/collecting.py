@@ -223,6 +223,11 @@ def _base(at: Place, headers: properties.HeaderList | None, node: Collecting) ->
         for name, value in headers or ():
             if name == properties.REAL_TOPIC and value is not None:
                 said = letter_names.kafka_name(node.catalog, value.decode("utf-8", "replace"))
-                if said is not None and node.catalog.get(said) is not None:
+                if (
+                    said is not None
+                    and node.catalog.get(said) is not None
+                    # whoever writes a header does not send letters into another home
+                    and node.catalog.namespaces.may_subscribe(subscription.group, said)
+                ):
                     return said
     return base

@@ -17,6 +17,7 @@ from gateway.apis.homes import Home, Role, plan, role_of
 from gateway.apis.registry import APIS
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.namespaces import NamespaceRow, TenantRow
+from gateway.config import group_table
 from gateway.peer import Peer
 from gateway.server import Gateway
 from gateway.wire import codec, messages, schema
@@ -245,6 +246,13 @@ def test_an_id_of_others_is_told_as_it_was_asked() -> None:
     assert response.topics[0].topic_id == OTHERS_ID
 
 
+def test_it_is_known_which_configs_name_topics() -> None:
+    known = {
+        name for name, row in group_table.GROUP_CONFIGS.items() if row.setting.check is group_table._topic
+    }
+    assert known == homes.TOPIC_VALUED
+
+
 def test_configs_that_name_topics_are_translated_and_others_are_not() -> None:
     home = home_of(_Broker())
     entry = messages.IncrementalAlterConfigsRequest.AlterableConfig
@@ -261,6 +269,16 @@ def test_configs_that_name_topics_are_translated_and_others_are_not() -> None:
     )
     assert [each.value for each in resource.configs] == ["shop.eu.graves", "true"]
     assert resource.resource_name == scoped(EU, "billing")
+    made = messages.CreateTopicsRequest.CreatableTopic(
+        name="orders-billing-QUEUE",
+        configs=[
+            messages.CreateTopicsRequest.CreatableTopicConfig(
+                name="pulsar.dead.letter.topic", value="shop.us.orders"
+            )
+        ],
+    )
+    home.inward(ApiKey.CREATE_TOPICS, messages.CreateTopicsRequest(topics=[made]))
+    assert made.configs[0].value == "shop.eu.shop.us.orders"
     row = messages.DescribeConfigsResponse.DescribeConfigsResourceResult
     synonym = messages.DescribeConfigsResponse.DescribeConfigsSynonym
     result = messages.DescribeConfigsResponse.DescribeConfigsResult(
