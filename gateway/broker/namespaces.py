@@ -9,6 +9,7 @@ made over topics that are called as its own would be (`tenancy.py`), and a topic
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import msgspec
@@ -125,6 +126,18 @@ class Namespaces:
         row = self.get(self.full(name).namespace)
         return row.policies if row is not None else {}
 
+    def begun_by(self, name: str) -> Namespace | None:
+        """The namespace with which a name begins that goes on with nothing that a topic can be called: `shop.eu.` would
+        be one of `public/default`, and would be taken for one of `shop/eu` where these are listed.
+        """
+        parts = name.split(".", 2)
+        if len(parts) != 3 or parts[2] not in ("", ".", ".."):
+            return None
+        with contextlib.suppress(names.NamingError):
+            found = Namespace.of(*parts[:2])
+            return found if self.exists(found) else None
+        return None
+
     def kafka(self, topic: TopicName) -> str:
         """The name that a topic has in the catalog. Raises NamingError."""
         return names.kafka_name(topic, DEFAULT, self.exists)
@@ -133,14 +146,15 @@ class Namespaces:
 
     def group_of(self, topic: str, subscription: str) -> str:
         """The id of the group whose subscription of this name is the one on a topic of the catalog."""
-        return group_names.scoped(self._home_of(topic), subscription) if self.homes else subscription
+        return group_names.scoped(self.home_of(topic), subscription) if self.homes else subscription
 
     def may_subscribe(self, group_id: str, topic: str) -> bool:
         """Whether a group may have a subscription on a topic of the catalog: where its clients are at home, or where
         nobody is."""
-        return not self.homes or group_names.home_of(group_id) == self._home_of(topic)
+        return not self.homes or group_names.home_of(group_id) == self.home_of(topic)
 
-    def _home_of(self, topic: str) -> Namespace:
+    def home_of(self, topic: str) -> Namespace:
+        """Where clients are at home whose group a subscription on a topic of the catalog has."""
         namespace = self.full(topic).namespace
         return namespace if namespace in self.homes else DEFAULT
 

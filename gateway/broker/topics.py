@@ -154,6 +154,10 @@ class Topics:
                     Error.INVALID_TOPIC_EXCEPTION,
                     f"Namespace {coming} is being made, and '{name}' would be one of its topics: try again.",
                 )
+        if (begun := there.begun_by(name)) is not None:
+            raise KafkaError(
+                Error.INVALID_TOPIC_EXCEPTION, f"'{name}' begins like a topic of {begun}, and can be none."
+            )
         full = there.full(name)
         row = there.get(full.namespace)
         if row is None or row.deleted:

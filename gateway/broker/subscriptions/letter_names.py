@@ -34,11 +34,20 @@ def bases(topics: Topics, name: str, suffix: str) -> Iterator[tuple[str, str]]:
     is told as the id of its group."""
     if not name.endswith(suffix):
         return
+    there = topics.namespaces
+    if there.homes and not names.is_local(name):
+        return
+    home = there.home_of(name) if there.homes else None
     stem = name[: -len(suffix)]
     end = stem.rfind("-")
     while end > 0:
-        if end < len(stem) - 1 and topics.get(stem[:end]) is not None:
-            yield stem[:end], topics.namespaces.group_of(stem[:end], stem[end + 1 :])
+        if (
+            end < len(stem) - 1
+            and topics.get(stem[:end]) is not None
+            # a tenant may have a dash in its name
+            and (home is None or there.home_of(stem[:end]) == home)
+        ):
+            yield stem[:end], there.group_of(stem[:end], stem[end + 1 :])
         end = stem.rfind("-", 0, end)
 
 

@@ -444,6 +444,22 @@ def test_topics_are_listed_page_by_page_within_the_namespace() -> None:
     run(test)
 
 
+def test_no_topic_of_public_default_begins_like_those_of_a_namespace() -> None:
+    async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+        topic = messages.CreateTopicsRequest.CreatableTopic
+        names = ["shop.eu.", "shop.eu..", "shop.eu...", "shop.no.", "shop.eu"]
+        asked = [topic(name=name, num_partitions=1, replication_factor=1) for name in names]
+        answer = await at_home.ask(19, 5, messages.CreateTopicsRequest(topics=asked, timeout_ms=1000))
+        refused = Error.INVALID_TOPIC_EXCEPTION
+        assert {each.name: each.error_code for each in answer.topics} == dict(
+            zip(names, [refused, refused, refused, 0, 0], strict=True)
+        )
+        found = await eu.ask(3, 9, messages.MetadataRequest(topics=None))
+        assert found.topics == []
+
+    run(test)
+
+
 def test_metadata_and_deletion_by_id_reach_no_other_namespace() -> None:
     async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
         own, others = await create(eu, "orders"), await create(us, "orders")

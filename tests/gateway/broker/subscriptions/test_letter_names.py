@@ -11,6 +11,7 @@ from gateway.broker.namespaces import NamespaceRow, Namespaces
 from gateway.broker.subscriptions import letter_names
 from gateway.config import Settings
 from gateway.config.group_configs import GroupConfig, effective
+from semantics.group_names import scoped
 from semantics.names import Namespace
 from store import memory
 from store.api import Durability
@@ -21,7 +22,7 @@ class Named:
 
     def __init__(self, *names: str) -> None:
         self.names = names
-        store = memory.open()
+        self.store = store = memory.open()
         write = Namespaces.write(Namespace("shop", "eu"), NamespaceRow())
         store.commit([write], Durability.OS, lambda outcome: None)
         self.namespaces = Namespaces(store)
@@ -54,6 +55,27 @@ def config(**named: str) -> GroupConfig:
 )
 def test_what_a_name_may_be_made_of_the_longest_topic_first(name: str, found: list[tuple[str, str]]) -> None:
     assert list(letter_names.bases(Named("a", "a-b"), name, letter_names.DLQ)) == found
+
+
+def test_where_namespaces_have_listeners_a_name_is_of_a_topic_in_its_own() -> None:
+    topics = Named("shop", "shop.eu.a", "shop.eu.a-b")
+    assert list(letter_names.bases(topics, "shop.eu.a-b-g-DLQ", letter_names.DLQ)) == [
+        ("shop.eu.a-b", "g"),
+        ("shop.eu.a", "b-g"),
+    ]
+    topics.namespaces.homes = frozenset({Namespace("shop", "eu")})
+    assert list(letter_names.bases(topics, "shop.eu.a-b-g-DLQ", letter_names.DLQ)) == [
+        ("shop.eu.a-b", scoped(Namespace("shop", "eu"), "g")),
+        ("shop.eu.a", scoped(Namespace("shop", "eu"), "b-g")),
+    ]
+    # in a tenant with a dash the topic `my` of public/default is nobody's base
+    topics = Named("my", "my-shop")
+    write = Namespaces.write(Namespace("my-shop", "eu"), NamespaceRow())
+    topics.store.commit([write], Durability.OS, lambda outcome: None)
+    name = "my-shop.eu.orders-g-RETRY"
+    assert list(letter_names.bases(topics, name, letter_names.RETRY)) == [("my", "shop.eu.orders-g")]
+    topics.namespaces.homes = frozenset({Namespace("my-shop", "eu")})
+    assert list(letter_names.bases(topics, name, letter_names.RETRY)) == []
 
 
 @pytest.mark.parametrize("suffix", ["-RETRY", "-DLQ", "-QUEUE"])
