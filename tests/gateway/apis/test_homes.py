@@ -39,7 +39,7 @@ from tests.gateway.apis.homes_asking import (
 )
 
 BY_HAND = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
-"""Their names are looked up where they are decoded: below they are asked on a socket."""
+"""Their names are looked up where they are decoded: test_homes_topics.py and test_homes_groups.py ask them on a socket."""
 
 apis.load_all()
 
@@ -49,7 +49,7 @@ SAME_EVERYWHERE = {
     "client_software_version", "client_instance_id", "reason", "transactional_id",
     # where
     "host", "rack", "rack_id", "cluster_id", "log_dir", "replica_directory_id", "documentation",
-    # words of the protocol
+    # words of the protocol; the pattern is one of KIP-848, which is refused: once it is not, it is over names of a home
     "protocol_type", "protocol_name", "protocol_data", "group_state", "group_type", "states_filter", "types_filter",
     "mechanism", "mechanisms", "assignor_name", "server_assignor", "subscribed_topic_regex", "requested_metrics",
     "configuration_keys", "committed_metadata",
