@@ -39,7 +39,7 @@ from tests.gateway.apis.homes_asking import (
 )
 
 BY_HAND = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
-"""Their names are looked up where they are decoded: test_homes_topics.py and test_homes_groups.py ask them on a socket."""
+"""Names in these are looked up where they are decoded: test_homes_topics.py and test_homes_groups.py ask them."""
 
 apis.load_all()
 
