@@ -1,0 +1,78 @@
+"""The servers that are asked, and how messages get there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, Producer
+
+from compat.admin.recorder import Recorder
+from compat.admin.tool import Tool, ToolError
+from compat.peers.magnetar import MagnetarPeer
+from compat.peers.pulsar import PulsarPeer
+
+SERVERS = ("magnetar", "pulsar")
+
+
+@dataclass(frozen=True)
+class Server:
+    """One that runs. `produce` is given a topic in full, the first number, how many messages."""
+
+    name: str
+    tool: Tool
+    recorder: Recorder
+    produce: Callable[[str, int, int], None]
+    patience: float
+    """Seconds until what a command has changed shows; Pulsar's topic policies are read from a topic."""
+
+
+@contextmanager
+def started(name: str) -> Iterator[Server]:
+    """A server of this name, empty, on free ports. Raises `PeerError` or `JarsError`."""
+    if name == "pulsar":
+        settings = {"acknowledgmentAtBatchIndexLevelEnabled": "true"}
+        with (
+            PulsarPeer(heap="768m", settings=settings) as pulsar,
+            Recorder(pulsar.admin_url) as recorder,
+            Tool(recorder.url, pulsar.service_url) as tool,
+        ):
+            yield Server(name, tool, recorder, tool.produce, 5.0)
+        return
+    with (
+        MagnetarPeer(settings={"log.retention.check.interval.ms": 600_000}) as magnetar,
+        Recorder(magnetar.admin_url) as recorder,
+        Tool(recorder.url) as tool,
+    ):
+        yield Server(name, tool, recorder, _producer(magnetar.bootstrap), 0.0)
+
+
+def _producer(bootstrap: str) -> Callable[[str, int, int], None]:
+    producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 1, "log_level": 0})
+
+    def produce(topic: str, first: int, count: int) -> None:
+        """As `Tool.produce`: a batch of one record for each message. Raises `ToolError`."""
+        failed: list[str] = []
+        name = kafka_name(topic)
+        for number in range(first, first + count):
+            producer.produce(
+                name,
+                f"m-{number}",
+                f"k-{number}",
+                headers={"n": str(number)},
+                on_delivery=lambda error, _: failed.append(str(error)) if error is not None else None,
+            )
+        try:
+            left = producer.flush(20)
+        except KafkaException as error:
+            raise ToolError(f"messages for {topic} were not taken: {error}") from None
+        if left or failed:
+            raise ToolError(f"messages for {topic} were not taken: {failed[:1] or 'no answer'}")
+
+    return produce
+
+
+def kafka_name(topic: str) -> str:
+    """What Kafka clients call `persistent://tenant/namespace/topic`."""
+    return topic.split("://")[1].replace("/", ".")
