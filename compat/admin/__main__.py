@@ -76,7 +76,7 @@ def _told(results: Results, wrong: list[str], options: argparse.Namespace, cases
             continue
         counts[verdict] += 1
         if options.verb is None or verb in options.verb:
-            if verdict is Verdict.WRONG or options.server == "pulsar" and verdict is Verdict.REFUSED:
+            if verdict is Verdict.WRONG or (options.server == "pulsar" and verdict is Verdict.REFUSED):
                 print(f"{noun} {verb}: {verdict}: {why}")
             elif options.noun or options.verb:
                 print(f"{noun} {verb}: {verdict}{': ' if why else ''}{why}")

@@ -1,4 +1,4 @@
-"""What is asked of pulsar-admin and what a user expects to see: one file in `cases/` for each noun. README.md has its form."""
+"""What is asked of pulsar-admin and what a user expects to see: a file in `cases/` for each noun, as README.md says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).with_name("cases")
 NOTHING = r"\A\s*(null|\{ *\}|\[ *\])?\s*\Z"
 """What a user sees of a policy that is not set."""
 GIVEN = ("namespace", "topic", "partitioned", "subscription", "messages")
-"""What may be there before a case begins; each but the last two implies nothing, and all but the first the namespace."""
+"""What may be there before a case begins, in this order."""
 
 
 class CasesError(Exception):
@@ -50,7 +50,8 @@ class Case:
     """why a real Pulsar does not do what the case expects, or is not asked; "" where it does"""
     on_pulsar: bool = True
     """whether it is asked at all"""
-    alike: str = ""
+    client: str = ""
+    """why the client itself shows something else than the answer, and no error; "" where it does not"""
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -98,6 +99,7 @@ def _case(noun: str, row: Mapping[str, Any], given: tuple[str, ...]) -> Case:
         steps,
         row.get("pulsar", ""),
         row.get("on_pulsar", True),
+        row.get("client", ""),
     )
 
 
@@ -132,4 +134,12 @@ def _policy(noun: str, stem: str, row: Mapping[str, Any], given: tuple[str, ...]
     if remove:
         texts += [f"{remove} {of} {row.get('remove_flags', more)}", f"{get} {of} {more} => {none}"]
     steps = tuple(_step(noun, text) for text in texts)
-    return Case(noun, stem, given, steps, row.get("pulsar", ""), row.get("on_pulsar", True))
+    return Case(
+        noun,
+        stem,
+        given,
+        steps,
+        row.get("pulsar", ""),
+        row.get("on_pulsar", True),
+        row.get("client", ""),
+    )

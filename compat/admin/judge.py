@@ -47,12 +47,15 @@ class Done:
     exchanges: Sequence[Exchange]
 
 
-def judge(done: Sequence[Done]) -> dict[str, Finding]:
-    """By verb. What is seen counts up to the first command that is not served: what follows may rest on it."""
+def judge(done: Sequence[Done], client: bool = False) -> dict[str, Finding]:
+    """By verb. What is seen counts up to the first command that is not served: what follows may rest on it.
+
+    `client`: the client hides refusals.
+    """
     found: dict[str, Finding] = {}
     sound, changed = True, ""
     for each in done:
-        verdict, why = _of_step(each, sound)
+        verdict, why = _of_step(each, sound, client)
         verb = each.step.verb
         if verb is None:
             if verdict is not Verdict.SERVED:
@@ -62,6 +65,9 @@ def judge(done: Sequence[Done]) -> dict[str, Finding]:
                 sound = False
             continue
         _take(found, verb, Finding(verdict, why, [f"{one.method} {one.path}" for one in each.exchanges]))
+        if verdict is Verdict.REFUSED and sound and changed and _shows(verb):
+            # it was done, and nobody can see that
+            _take(found, changed, Finding(Verdict.WRONG, f"what it has done is not shown: {why}"))
         if (
             verdict is Verdict.WRONG
             and sound
@@ -81,14 +87,15 @@ def fails(each: Done) -> bool:
     return _of_step(each, True)[0] is not Verdict.SERVED
 
 
-def _of_step(each: Done, sound: bool) -> tuple[Verdict, str]:
+def _of_step(each: Done, sound: bool, client: bool = False) -> tuple[Verdict, str]:
     said, step = each.said, each.step
-    reason = _refusal(each.exchanges)
+    reasons = _refusals(each.exchanges)
     if said.code is None:
         return Verdict.WRONG, f"{each.command}: no end after {said.ms // 1000} s{_asked(each)}"
-    if reason is not None and said.code != 0:
-        if reason and reason in said.err:
-            return Verdict.REFUSED, reason
+    if reasons and (said.code != 0 or client):
+        for reason in reasons:
+            if reason and (reason in said.err or client):
+                return Verdict.REFUSED, reason
         return Verdict.WRONG, f"{each.command}: refused, and the reason is not shown: {_short(said.err)}"
     if _FAULTS.search(said.err) or _FAULTS.search(said.out):
         return (
@@ -132,15 +139,16 @@ def _shows(verb: str) -> bool:
     )
 
 
-def _refusal(exchanges: Sequence[Exchange]) -> str | None:
-    """The reason of a 501, "" if it has none; None if there was none."""
+def _refusals(exchanges: Sequence[Exchange]) -> list[str]:
+    """The reason of each 501, "" if it has none."""
+    found = []
     for each in exchanges:
         if each.status == NOT_SERVED:
             try:
-                return str(json.loads(each.answer).get("reason") or "")
+                found.append(str(json.loads(each.answer).get("reason") or ""))
             except (ValueError, AttributeError):
-                return ""
-    return None
+                found.append("")
+    return found
 
 
 def _asked(each: Done) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from compat.admin.cases import Case, CasesError, Step, filled
+from compat.admin.cases import FOLDER, Case, CasesError, Step, filled
+from compat.admin.jars import admin_version, ensure_jars
 from compat.admin.judge import Done, Finding, Verdict, fails, judge
 from compat.admin.servers import Server
 from compat.admin.tool import ToolError
@@ -19,6 +20,8 @@ from compat.tools import PROJECT
 RESULTS = PROJECT / ".cache" / "compat"
 TENANT = "compat"
 MESSAGES = 10
+LATE = 0.3
+"""Seconds in which requests are seen that a command has not waited for."""
 
 
 @dataclass
@@ -94,11 +97,11 @@ def run(case: Case, server: Server) -> dict[str, Finding]:
         return {verb: Finding(Verdict.WRONG, f"not prepared: {error}") for verb in case.verbs}
     done = []
     for step in case.steps:
-        each = _step(step, names, server)
+        each = _step(step, names, server, LATE if case.client else 0)
         done.append(each)
         if each.seen and not step.fails and (match := re.search(each.seen, each.said.out)):
             names.update({name: value for name, value in match.groupdict().items() if value is not None})
-    return judge(done)
+    return judge(done, bool(case.client))
 
 
 def names_of(case: Case) -> dict[str, str]:
@@ -112,6 +115,9 @@ def names_of(case: Case) -> dict[str, str]:
         "topic": f"persistent://{namespace}/t",
         "parts": f"persistent://{namespace}/p",
         "fleeting": f"non-persistent://{namespace}/f",
+        "schema": str(FOLDER / "schema.json"),
+        "jars": str(ensure_jars()),
+        "version": admin_version(),
     }
 
 
@@ -130,7 +136,7 @@ def give(given: Sequence[str], names: dict[str, str], server: Server) -> None:
             _needed(server, commands[what])
 
 
-def _step(step: Step, names: dict[str, str], server: Server) -> Done:
+def _step(step: Step, names: dict[str, str], server: Server, late: float) -> Done:
     """Run it; again while its server is known to take a moment until a change shows."""
     arguments = [filled(part, names) for part in step.arguments]
     command, seen = (
@@ -141,6 +147,7 @@ def _step(step: Step, names: dict[str, str], server: Server) -> Done:
     while True:
         server.recorder.taken()
         said = server.tool.run(arguments)
+        time.sleep(late)
         done = Done(step, command, seen, said, server.recorder.taken())
         if not seen or step.fails or not fails(done) or said.code is None or time.monotonic() >= until:
             return done

@@ -32,7 +32,7 @@ class Server:
 def started(name: str) -> Iterator[Server]:
     """A server of this name, empty, on free ports. Raises `PeerError` or `JarsError`."""
     if name == "pulsar":
-        settings = {"acknowledgmentAtBatchIndexLevelEnabled": "true"}
+        settings = {"forceDeleteNamespaceAllowed": "true", "forceDeleteTenantAllowed": "true"}
         with (
             PulsarPeer(heap="768m", settings=settings) as pulsar,
             Recorder(pulsar.admin_url) as recorder,
