@@ -9,6 +9,7 @@ from collections import Counter
 from tqdm import tqdm
 
 from compat.admin import cases as catalogue
+from compat.admin import told
 from compat.admin.cases import Case, CasesError
 from compat.admin.judge import Verdict
 from compat.admin.run import RESULTS, Results, missing, prepare, run
@@ -47,7 +48,8 @@ def _run(options: argparse.Namespace) -> int:
     chosen = {noun: catalogue.load(noun) for noun in options.noun or catalogue.nouns()}
     results = Results()
     with started(options.server) as server:
-        wrong = missing(server.tool.model(), chosen)
+        model = server.tool.model()
+        wrong = [*missing(model, chosen), *told.missing(model)]
         prepare(server)
         cases = [case for noun in chosen.values() for case in noun if _asked(case, options)]
         with tqdm(cases, unit="case", disable=None) as progress:
@@ -55,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
                 progress.set_postfix_str(f"{case.noun} {case.name}")
                 results.add(case, run(case, server))
     if not options.no_save:
-        results.save(RESULTS / f"admin-{options.server}.json")
+        results.save(RESULTS / f"admin-{options.server}.json", chosen)
     return _told(results, wrong, options, cases)
 
 
@@ -80,6 +82,8 @@ def _told(results: Results, wrong: list[str], options: argparse.Namespace, cases
                 print(f"{noun} {verb}: {verdict}: {why}")
             elif options.noun or options.verb:
                 print(f"{noun} {verb}: {verdict}{': ' if why else ''}{why}")
+    if options.server == "magnetar":
+        wrong = [*wrong, *(line for line in told.differences(results) if not options.verb)]
     for sentence in wrong:
         print(sentence)
     total = counts.total()

@@ -22,7 +22,9 @@ NOT_SERVED = 501
 class Verdict(enum.StrEnum):
     SERVED = "served"
     REFUSED = "refused"
-    """HTTP 501 with a reason, and the user sees the reason."""
+    """HTTP 501 with a reason, and the user sees the reason"""
+    PARTLY = "served in part"
+    """some cases of a verb are served and others refused"""
     WRONG = "wrong"
 
 

@@ -6,9 +6,10 @@ import fcntl
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from compat.admin.cases import FOLDER, Case, CasesError, Step, filled
 from compat.admin.jars import admin_version, ensure_jars
@@ -35,32 +36,35 @@ class Results:
             self.findings.setdefault(case.noun, {}).setdefault(verb, {})[case.name] = finding
 
     def verdicts(self) -> Iterator[tuple[str, str, Verdict, str]]:
-        """Noun, verb, the worst of its cases, and why."""
-        order = list(Verdict)
+        """Noun, verb, what all of its cases come to, and why."""
         for noun, verbs in sorted(self.findings.items()):
             for verb, cases in sorted(verbs.items()):
-                worst = max(cases.values(), key=lambda finding: order.index(finding.verdict))
-                yield noun, verb, worst.verdict, worst.why
+                found = {one.verdict: one.why for one in reversed(cases.values())}
+                if len(found) == 1:
+                    verdict = next(iter(found))
+                else:
+                    verdict = Verdict.WRONG if Verdict.WRONG in found else Verdict.PARTLY
+                yield noun, verb, verdict, found.get(verdict, found.get(Verdict.REFUSED, ""))
 
-    def save(self, path: Path) -> None:
-        """Over what an earlier run left of the same cases."""
+    def save(self, path: Path, known: Mapping[str, Sequence[Case]]) -> None:
+        """Over what an earlier run left of the same cases, without what is no longer in a `known` noun's cases."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path.with_suffix(".lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             merged = Results.load(path)
+            for noun, cases in known.items():
+                there = {(verb, case.name) for case in cases for verb in case.verbs}
+                old = merged.findings.pop(noun, {})
+                for verb, found in old.items():
+                    kept = {name: one for name, one in found.items() if (verb, name) in there}
+                    if kept:
+                        merged.findings.setdefault(noun, {})[verb] = kept
             for noun, verbs in self.findings.items():
-                for verb, cases in verbs.items():
-                    merged.findings.setdefault(noun, {}).setdefault(verb, {}).update(cases)
+                for verb, found in verbs.items():
+                    merged.findings.setdefault(noun, {}).setdefault(verb, {}).update(found)
             path.write_text(
                 json.dumps(
-                    {
-                        noun: {
-                            verb: {name: asdict(one) for name, one in cases.items()}
-                            for verb, cases in verbs.items()
-                        }
-                        for noun, verbs in sorted(merged.findings.items())
-                    },
-                    indent=1,
+                    {noun: _plain(merged.findings[noun]) for noun in sorted(merged.findings)}, indent=1
                 )
             )
 
@@ -81,6 +85,10 @@ class Results:
                 for noun, verbs in json.loads(path.read_text()).items()
             }
         )
+
+
+def _plain(verbs: dict[str, dict[str, Finding]]) -> dict[str, dict[str, Any]]:
+    return {verb: {name: asdict(one) for name, one in cases.items()} for verb, cases in verbs.items()}
 
 
 def prepare(server: Server) -> None:

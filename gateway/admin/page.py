@@ -1,0 +1,131 @@
+"""docs/ADMIN.md: what of pulsar-admin is served. `python -m gateway.admin.page` writes it anew."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import sys
+from collections import Counter
+from pathlib import Path
+
+from gateway.admin import routes
+from gateway.admin.exchange import Call, RefusedError
+from gateway.admin.pulsar_verbs import AdminVerb, Asked, Remark, table
+from gateway.config.page_table import row
+
+PAGE = Path(__file__).parents[2] / "docs" / "ADMIN.md"
+
+
+class Status(enum.StrEnum):
+    SERVED = "served"
+    KEPT = "kept"
+    PARTLY = "partly"
+    REFUSED = "refused"
+
+
+_HEAD = """\
+# What of pulsar-admin is served
+
+Made by `python -m gateway.admin.page`; do not edit. Pulsar's own `pulsar-admin` {version} talks to Magnetar unmodified:
+
+    pulsar-admin --admin-url http://127.0.0.1:8080 topics stats persistent://public/default/orders
+
+This page says one of four things of every verb of every noun:
+
+- *served*: it does what it does with Pulsar;
+- *kept*: what it sets is accepted and shown again, and has no effect;
+- *in part*: it is served, but for what stands beside it;
+- *refused*: the command ends with 1 and prints a sentence (HTTP 501).
+
+`make compat-admin` runs every verb with the tool itself, and fails where this page is wrong. A verb in *italics* is not
+shown by `--help`.
+"""
+
+
+def routed(asked: Asked) -> bool:
+    """Whether the server has a function for a call."""
+    if not asked.below:
+        return False
+    try:
+        routes.verb_of(Call(asked.method, asked.example))
+    except RefusedError:
+        return False
+    return True
+
+
+def status(verb: AdminVerb) -> tuple[Status, str]:
+    """What of a verb is served, and the sentence that says why not all of it. Raises ValueError when there is none."""
+    known = table()
+    within = _remark(tuple(remark for remark in known.refused if remark.within), verb)
+    open_ways = [way for way in verb.ways if all(map(routed, way))]
+    if not open_ways or within is not None:
+        return Status.REFUSED, _why(within or _remark(known.refused, verb), verb, "refused")
+    partly = _remark(known.partly, verb)
+    if len(open_ways) < len(verb.ways) or partly is not None:
+        return Status.PARTLY, _why(partly, verb, "partly")
+    kept = _remark(known.kept, verb)
+    return (Status.KEPT, kept.why) if kept is not None else (Status.SERVED, "")
+
+
+def page() -> str:
+    """The page in Markdown."""
+    known = table()
+    found = {verb: status(verb) for verb in known.verbs}
+    lines = [
+        _HEAD.format(version=known.version),
+        "| noun | verbs | served | kept | in part | refused |",
+        "|---|---|---|---|---|---|",
+    ]
+    for noun in known.nouns:
+        lines.append(row([f"[{noun}](#{noun.lower()})", *_figures(found, noun)]))
+    lines += [row(["**all**", *_figures(found, "")]), ""]
+    for noun in known.nouns:
+        lines += _chapter(noun, {verb: said for verb, said in found.items() if verb.noun == noun})
+    return "\n".join(lines)
+
+
+def _figures(found: dict[AdminVerb, tuple[Status, str]], noun: str) -> list[str]:
+    counts = Counter(said for verb, (said, _) in found.items() if noun in ("", verb.noun))
+    return [str(counts.total()), *(str(counts[each]) for each in Status)]
+
+
+def _chapter(noun: str, found: dict[AdminVerb, tuple[Status, str]]) -> list[str]:
+    lines = [f"## {noun}", ""]
+    if noun in table().hidden:
+        lines += ["Of old scripts: `--help` does not show it.", ""]
+    served = [verb for verb, (said, _) in found.items() if said is Status.SERVED]
+    if served:
+        lines += [f"Served: {_names(served)}.", ""]
+    for said, title in ((Status.KEPT, "kept"), (Status.PARTLY, "in part"), (Status.REFUSED, "refused")):
+        reasons = dict.fromkeys(why for each, why in found.values() if each is said)
+        if reasons:
+            lines += [f"| {title} | why |", "|---|---|"]
+            for why in reasons:
+                verbs = [verb for verb, each in found.items() if each == (said, why)]
+                lines.append(row((_names(verbs), why)))
+            lines.append("")
+    return lines
+
+
+def _names(verbs: list[AdminVerb]) -> str:
+    return ", ".join(f"*`{verb.name}`*" if verb.hidden else f"`{verb.name}`" for verb in verbs)
+
+
+def _remark(remarks: tuple[Remark, ...], verb: AdminVerb) -> Remark | None:
+    return next((remark for remark in remarks if remark.of(verb)), None)
+
+
+def _why(remark: Remark | None, verb: AdminVerb, kind: str) -> str:
+    if remark is None:
+        raise ValueError(f"pulsar_admin.toml does not say why `{verb}` is {kind}: add it to a [[{kind}]]")
+    return remark.why
+
+
+def main() -> int:
+    argparse.ArgumentParser(prog="python -m gateway.admin.page", description=__doc__).parse_args()
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

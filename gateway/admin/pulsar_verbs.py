@@ -1,0 +1,136 @@
+"""The verbs of pulsar-admin, the calls that each makes, and why some are not served: `pulsar_admin.toml` as values."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).with_name("pulsar_admin.toml")
+
+BUNDLE_EXAMPLE = "0x00000000_0xffffffff"
+
+_SHORT = {
+    "N": "namespaces/*/*",
+    "D": "persistent/*/*",
+    "P": "persistent/*/*/*",
+    "Q": "persistent/*/*/*/subscription/*",
+}
+"""What stands for a path at its beginning, or behind lookup/v2/topic."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call. `path` is below /admin/v2, or whole with a slash first; `*` is any one segment."""
+
+    method: str
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> Asked:
+        """`GET N/retention`."""
+        method, _, path = text.partition(" ")
+        parts = path.split("/")
+        return cls(method, "/".join(_SHORT.get(part, part) for part in parts))
+
+    @property
+    def below(self) -> bool:
+        """Whether it is below /admin/v2."""
+        return not self.path.startswith("/")
+
+    @property
+    def example(self) -> tuple[str, ...]:
+        """Its segments with names for what may be any."""
+        segments = self.path.replace("{bundle}", BUNDLE_EXAMPLE).strip("/").split("/")
+        return tuple("x" if segment == "*" else segment for segment in segments)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True)
+class AdminVerb:
+    """A verb of a noun. `ways` are the calls by which it can be done; one may be none: the client does it alone."""
+
+    noun: str
+    name: str
+    ways: tuple[tuple[Asked, ...], ...]
+    hidden: bool = False
+    elsewhere: bool = False
+    """it belongs to a part of Pulsar that is not there: what calls it makes is not told in full"""
+
+    def __str__(self) -> str:
+        return f"{self.noun} {self.name}"
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A sentence about the verbs that these patterns fit."""
+
+    why: str
+    patterns: tuple[str, ...]
+    within: bool = False
+    """of a refusal: the route is there, and what it leads to refuses"""
+
+    def of(self, verb: AdminVerb) -> bool:
+        return any(fnmatchcase(str(verb), pattern) for pattern in self.patterns)
+
+
+@dataclass(frozen=True)
+class PulsarAdmin:
+    """The whole table."""
+
+    version: str
+    hidden: frozenset[str]
+    verbs: tuple[AdminVerb, ...]
+    kept: tuple[Remark, ...]
+    partly: tuple[Remark, ...]
+    refused: tuple[Remark, ...]
+
+    @property
+    def nouns(self) -> list[str]:
+        return list(dict.fromkeys(verb.noun for verb in self.verbs))
+
+
+@cache
+def table() -> PulsarAdmin:
+    """Read once."""
+    with open(SOURCE, "rb") as file:
+        found = tomllib.load(file)
+    return PulsarAdmin(
+        found["version"],
+        frozenset(found["hidden"]),
+        tuple(sorted([*_verbs(found["verbs"]), *_elsewhere(found["elsewhere"])], key=lambda verb: verb.noun)),
+        _remarks(found["kept"]),
+        _remarks(found["partly"]),
+        _remarks(found["refused"]),
+    )
+
+
+def _verbs(nouns: dict[str, Any]) -> Iterator[AdminVerb]:
+    for noun, verbs in nouns.items():
+        shown = {name: calls for name, calls in verbs.items() if name != "hidden"}
+        for name, calls in shown.items():
+            yield AdminVerb(noun, name, _ways(calls))
+        for name, calls in verbs.get("hidden", {}).items():
+            yield AdminVerb(noun, name, _ways(calls), hidden=True)
+
+
+def _elsewhere(nouns: dict[str, Any]) -> Iterator[AdminVerb]:
+    for noun, row in nouns.items():
+        way = (Asked("GET", row["under"]),)
+        for name in row["verbs"]:
+            yield AdminVerb(noun, name, (way,), elsewhere=True)
+
+
+def _ways(calls: str | list[str]) -> tuple[tuple[Asked, ...], ...]:
+    ways = [calls] if isinstance(calls, str) else calls
+    return tuple(tuple(Asked.parse(text) for text in way.split(", ") if text) for way in ways)
+
+
+def _remarks(rows: list[dict[str, Any]]) -> tuple[Remark, ...]:
+    return tuple(Remark(row["why"], tuple(row["verbs"]), row.get("within", False)) for row in rows)

@@ -1,0 +1,133 @@
+"""docs/ADMIN.md says of every verb of pulsar-admin what the routes say."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+
+from gateway.admin import page as written
+from gateway.admin import routes
+from gateway.admin.exchange import Call, RefusedError
+from gateway.admin.page import PAGE, Status, page, routed, status
+from gateway.admin.pulsar_verbs import AdminVerb, Asked, table
+from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.conftest import Admin
+
+EDIT = "edit gateway/admin/pulsar_admin.toml, then run: python -m gateway.admin.page"
+
+OURS = {
+    ("GET", "magnetar/kafka"), ("GET", "magnetar/lag"), ("GET", "magnetar/hash"), ("PUT", "magnetar/queues/*"),
+    ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
+    ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
+}  # fmt: skip
+"""Calls of magnetar-admin."""
+
+OTHERS = {("GET", "brokers"), ("GET", "brokers/ready"), ("POST", "namespaces/*/*/clearBacklog/*")}
+"""Calls of Pulsar's that its command line does not make."""
+
+
+def test_the_page_is_as_the_routes_are() -> None:
+    assert PAGE.read_text() == page(), "run: python -m gateway.admin.page"
+
+
+@pytest.mark.parametrize("noun", table().nouns)
+def test_what_is_refused_is_refused_with_a_reason(noun: str) -> None:
+    for verb in table().verbs:
+        if verb.noun != noun:
+            continue
+        said, why = status(verb)
+        if said is not Status.SERVED:
+            assert len(why) > 4, f"{verb}: {EDIT}"
+            assert why.endswith("."), f"{verb}: {EDIT}"
+
+
+def test_what_is_served_has_its_routes() -> None:
+    for verb in table().verbs:
+        if status(verb)[0] in (Status.SERVED, Status.KEPT):
+            for way in verb.ways:
+                assert all(map(routed, way)), verb
+
+
+def test_calls_without_a_route_are_refused_as_such_and_not_as_unknown() -> None:
+    """A 404 says that a topic is missing, and a client believes it."""
+    for verb in table().verbs:
+        for way in verb.ways:
+            for asked in way:
+                if asked.below and not routed(asked):
+                    with pytest.raises(RefusedError) as refused:
+                        routes.verb_of(Call(asked.method, asked.example))
+                    assert refused.value.status == 501, verb
+
+
+def test_every_route_is_a_call_of_a_verb() -> None:
+    """Who adds a route says here whose it is."""
+    known = {(asked.method, asked.path) for verb in table().verbs for way in verb.ways for asked in way}
+    shapes = {
+        _shape(Call(method, Asked(method, path).example))
+        for method, path in known | OURS | OTHERS
+        if path[0] != "/"
+    }
+    for route in routes.VERBS:
+        assert route in shapes, (
+            f"no verb of pulsar-admin makes the call {route}: {EDIT} (or tests/gateway/admin/test_page.py)"
+        )
+
+
+def _shape(call: Call) -> tuple[str, str, str]:
+    """The key of the route that serves a call; of one that none does, something else."""
+    try:
+        verb = routes.verb_of(call)
+    except RefusedError:
+        return call.method, "", ""
+    place, rest = routes._place(call)
+    fitting = [
+        (method, kind, tail)
+        for (method, kind, tail), served in routes.VERBS.items()
+        if (method, kind) == (call.method, place) and served is verb
+        if len(list(filter(None, tail.split("/")))) == len(rest) and fnmatchcase("/".join(rest), tail)
+    ]
+    return max(fitting, key=lambda key: len(key[2]))
+
+
+def test_no_sentence_is_left_of_a_verb_that_is_served_by_now() -> None:
+    found = {verb: status(verb)[0] for verb in table().verbs}
+    for kind, remarks in (
+        (Status.REFUSED, table().refused),
+        (Status.PARTLY, table().partly),
+        (Status.KEPT, table().kept),
+    ):
+        for remark in remarks:
+            for pattern in remark.patterns:
+                assert any(
+                    said is kind and fnmatchcase(str(verb), pattern) for verb, said in found.items()
+                ), f"no verb that is {kind} is called {pattern!r}: {EDIT}"
+
+
+def test_a_verb_that_nothing_is_said_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody sees who takes a route away."""
+    verb = AdminVerb("topics", "dance", ((Asked.parse("POST P/dance"),),))
+    with pytest.raises(ValueError, match="does not say why `topics dance` is refused"):
+        status(verb)
+
+
+def test_a_way_of_several_that_is_not_served_is_told() -> None:
+    verb = AdminVerb("topics", "dance", ((Asked.parse("GET P/stats"),), (Asked.parse("POST P/dance"),)))
+    with pytest.raises(ValueError, match="is partly"):
+        status(verb)
+
+
+def test_what_the_client_does_alone_is_served() -> None:
+    assert status(AdminVerb("documents", "print", ((),))) == (Status.SERVED, "")
+
+
+def test_calls_elsewhere_are_refused_by_the_server(serve: Serve) -> None:
+    """Those outside /admin/v2, which have no routes: who serves one has the page say so."""
+    paths = {asked for verb in table().verbs for way in verb.ways for asked in way if not asked.below}
+
+    async def test(admin: Admin) -> None:
+        for asked in sorted(paths, key=str):
+            answer = await admin.ask(asked.method, "/" + "/".join(asked.example))
+            assert answer.status in (404, 501), f"{asked}: {written.__file__}, routed()"
+
+    serve(test)
