@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Magnetar needs Python 3.11 to 3.14; $(PYTHON) is " + sys.version.split()[0] + ". Set PYTHON=python3.11") if not (3, 11) <= sys.version_info < (3, 15) else None'
@@ -51,7 +51,10 @@ bench: $(VENV)/.dev ## Magnetar and real Apache Kafka side by side, by turns; wr
 compat: $(VENV)/.dev ## every client family against a gateway; writes docs/COMPATIBILITY.md; ARGS="--client go-franz"
 	$(BIN)/python -m compat.harness run --report $(ARGS)
 
-compare: $(VENV)/.dev ## the answers of real Apache Kafka and of Magnetar, byte for byte; writes docs/ANSWERS.md
+compat-admin: $(VENV)/.dev ## every verb of Pulsar's own pulsar-admin against a gateway; ARGS="--noun topics --verb skip"
+	$(BIN)/python -m compat.admin run --report $(ARGS)
+
+compare: $(VENV)/.dev ## the answers of real Apache Kafka and of Magnetar, byte for byte; ARGS=--admin: of Apache Pulsar
 	$(BIN)/python -m compat.compare $(or $(ARGS),--report docs/ANSWERS.md)
 
 soak: $(VENV)/.dev ## SIGKILL under load, 200 times and at every numbered step: nothing acknowledged is lost
@@ -92,4 +95,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain
+.PHONY: compare compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain

@@ -8,12 +8,13 @@ from collections import Counter
 
 from tqdm import tqdm
 
+from compat.admin import answers_page, told
 from compat.admin import cases as catalogue
-from compat.admin import told
 from compat.admin.cases import Case, CasesError
 from compat.admin.judge import Verdict
 from compat.admin.run import RESULTS, Results, missing, prepare, run
 from compat.admin.servers import SERVERS, started
+from compat.admin.table import unknown
 from compat.admin.tool import ToolError
 from compat.peers.maven import JarsError
 from compat.peers.process import PeerError
@@ -35,6 +36,9 @@ def main() -> int:
     )
     runs.add_argument("--verb", action="append", help="only cases with this verb; may be repeated")
     runs.add_argument("--server", choices=SERVERS, default="magnetar", help="which server to start")
+    runs.add_argument(
+        "--report", action="store_true", help="write what the last runs found into docs/ADMIN-ANSWERS.md"
+    )
     runs.add_argument("--no-save", action="store_true", help="leave the saved results alone")
     options = parser.parse_args()
     try:
@@ -58,6 +62,10 @@ def _run(options: argparse.Namespace) -> int:
                 results.add(case, run(case, server))
     if not options.no_save:
         results.save(RESULTS / f"admin-{options.server}.json", chosen)
+    if options.report:
+        every = [case for noun in catalogue.nouns() for case in catalogue.load(noun)]
+        ours, pulsar = (Results.load(RESULTS / f"admin-{name}.json") for name in SERVERS)
+        answers_page.write_commands(ours, pulsar, every)
     return _told(results, wrong, options, cases)
 
 
@@ -82,6 +90,7 @@ def _told(results: Results, wrong: list[str], options: argparse.Namespace, cases
                 print(f"{noun} {verb}: {verdict}: {why}")
             elif options.noun or options.verb:
                 print(f"{noun} {verb}: {verdict}{': ' if why else ''}{why}")
+    wrong = [*wrong, *unknown(results, cases)]
     if options.server == "magnetar":
         wrong = [*wrong, *(line for line in told.differences(results) if not options.verb)]
     for sentence in wrong:

@@ -34,9 +34,6 @@ class Step:
     fails: bool = False
     """the command ends with 1, and the expression is in its errors"""
 
-    def __str__(self) -> str:
-        return shlex.join(self.arguments)
-
 
 @dataclass(frozen=True)
 class Case:

@@ -54,12 +54,13 @@ def _producer(bootstrap: str) -> Callable[[str, int, int], None]:
     def produce(topic: str, first: int, count: int) -> None:
         """As `Tool.produce`: a batch of one record for each message. Raises `ToolError`."""
         failed: list[str] = []
-        name = kafka_name(topic)
+        name, partition = kafka_name(topic)
         for number in range(first, first + count):
             producer.produce(
                 name,
                 f"m-{number}",
                 f"k-{number}",
+                partition=partition,
                 headers={"n": str(number)},
                 on_delivery=lambda error, _: failed.append(str(error)) if error is not None else None,
             )
@@ -73,6 +74,7 @@ def _producer(bootstrap: str) -> Callable[[str, int, int], None]:
     return produce
 
 
-def kafka_name(topic: str) -> str:
-    """What Kafka clients call `persistent://tenant/namespace/topic`."""
-    return topic.split("://")[1].replace("/", ".")
+def kafka_name(topic: str) -> tuple[str, int]:
+    """What Kafka clients call `persistent://tenant/namespace/topic-partition-3`: the topic, and 3 (-1 for any)."""
+    name, found, partition = topic.split("://")[1].replace("/", ".").partition("-partition-")
+    return name, int(partition) if found else -1

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from compat.admin import answers, answers_page
 from compat.compare.page import page
 from compat.compare.report import Result, compare, summary
 from compat.compare.scripts import SCRIPTS
@@ -45,7 +46,14 @@ def main() -> int:
     parser.add_argument(
         "--report", metavar="FILE", help="write the coverage and the differences that stay there"
     )
+    parser.add_argument(
+        "--admin",
+        action="store_true",
+        help="compare the answers of the admin API with Apache Pulsar's instead, and write docs/ADMIN-ANSWERS.md",
+    )
     arguments = parser.parse_args()
+    if arguments.admin:
+        return _admin()
     with contextlib.ExitStack() as stack:
         kafka = arguments.kafka or stack.enter_context(KafkaPeer(settings=KAFKA, start_timeout=180)).bootstrap
         magnetar = arguments.magnetar or stack.enter_context(MagnetarPeer(settings=MAGNETAR)).bootstrap
@@ -53,6 +61,13 @@ def main() -> int:
     if arguments.report:
         Path(arguments.report).write_text(page(result))
     print(summary(result, show_all=arguments.all))
+    return 1 if result.unexplained else 0
+
+
+def _admin() -> int:
+    result = answers.run()
+    answers_page.write_answers(result)
+    print(answers_page.summary(result))
     return 1 if result.unexplained else 0
 
 

@@ -1,0 +1,67 @@
+"""A short form of `make compat-admin`: some nouns of Pulsar's own pulsar-admin against a gateway of their own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from compat.admin.cases import load
+from compat.admin.judge import Verdict
+from compat.admin.run import Results, missing, prepare, run
+from compat.admin.servers import Server, started
+from compat.admin.tool import Tool
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with started("magnetar") as server:
+        prepare(server)
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("noun", "names"),
+    [
+        ("tenants", ()),
+        ("brokers", ()),
+        ("clusters", ()),
+        # one that is served, and one that is not
+        ("topicPolicies", ("retention", "persistence")),
+    ],
+)
+def test_what_is_not_served_is_refused_and_nothing_is_wrong(
+    server: Server, noun: str, names: tuple[str, ...]
+) -> None:
+    results = Results()
+    for case in load(noun):
+        if not names or case.name in names:
+            results.add(case, run(case, server))
+    verdicts = {verb: (verdict, why) for _, verb, verdict, why in results.verdicts()}
+    assert [each for each in verdicts.items() if each[1][0] is Verdict.WRONG] == []
+    assert Verdict.SERVED in {verdict for verdict, _ in verdicts.values()}
+
+
+def test_every_verb_of_the_tool_has_a_case(server: Server) -> None:
+    nouns = ("topics", "namespaces", "topicPolicies")
+    assert missing(server.tool.model(), {noun: load(noun) for noun in nouns}) == []
+
+
+def test_a_command_that_does_not_end_costs_its_jvm_and_not_the_next_command() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        # it takes connections and says nothing
+        taken: list[socket.socket] = []
+        threading.Thread(target=lambda: taken.append(silent.accept()[0]), daemon=True).start()
+        with Tool(f"http://127.0.0.1:{silent.getsockname()[1]}") as tool:
+            assert tool.run(["topics", "nonsense"]).code == 1
+            hung = tool.run(["tenants", "list"], deadline=3)
+            assert hung.code is None
+            said = tool.run(["topics", "nonsense"])
+            assert said.code == 1
+            assert "nonsense" in said.err
+        for connection in taken:
+            connection.close()
