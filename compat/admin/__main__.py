@@ -85,11 +85,9 @@ def _told(results: Results, wrong: list[str], options: argparse.Namespace, cases
             print(f"{noun} {verb}: not done by Pulsar: {reasons[0]}")
             continue
         counts[verdict] += 1
-        if options.verb is None or verb in options.verb:
-            if verdict is Verdict.WRONG or (options.server == "pulsar" and verdict is Verdict.REFUSED):
-                print(f"{noun} {verb}: {verdict}: {why}")
-            elif options.noun or options.verb:
-                print(f"{noun} {verb}: {verdict}{': ' if why else ''}{why}")
+        asked = options.noun if options.verb is None else verb in options.verb
+        if verdict is Verdict.WRONG or (options.server == "pulsar" and verdict is Verdict.REFUSED) or asked:
+            print(f"{noun} {verb}: {verdict}{': ' if why else ''}{why}")
     wrong = [*wrong, *unknown(results, cases)]
     if options.server == "magnetar":
         wrong = [*wrong, *(line for line in told.differences(results) if not options.verb)]

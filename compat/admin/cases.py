@@ -13,7 +13,7 @@ from typing import Any
 FOLDER = Path(__file__).with_name("cases")
 NOTHING = r"\A\s*(null|\{ *\}|\[ *\])?\s*\Z"
 """What a user sees of a policy that is not set."""
-GIVEN = ("namespace", "topic", "partitioned", "subscription", "messages")
+GIVEN = ("namespace", "topic", "partitioned", "subscription", "messages", "spread")
 """What may be there before a case begins, in this order."""
 
 
@@ -78,6 +78,12 @@ def load(noun: str, folder: Path = FOLDER) -> list[Case]:
             raise CasesError(f"{path.name}, {case.name}: nothing is called {wrong[0]}")
         if not case.verbs:
             raise CasesError(f"{path.name}, {case.name}: no command of {noun}")
+    return found
+
+
+def not_run(noun: str, folder: Path = FOLDER) -> dict[str, str]:
+    """Verbs that are not run, and why."""
+    found: dict[str, str] = tomllib.loads((folder / f"{noun}.toml").read_text()).get("not_run", {})
     return found
 
 

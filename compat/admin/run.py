@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compat.admin.cases import FOLDER, Case, CasesError, Step, filled
+from compat.admin.cases import FOLDER, Case, CasesError, Step, filled, not_run
 from compat.admin.jars import admin_version, ensure_jars
 from compat.admin.judge import Done, Finding, Verdict, fails, judge
 from compat.admin.servers import Server
@@ -20,7 +20,7 @@ from compat.tools import PROJECT
 
 RESULTS = PROJECT / ".cache" / "compat"
 TENANT = "compat"
-MESSAGES = 10
+MESSAGES, PARTITIONS = 10, 3
 LATE = 0.3
 """Seconds in which requests are seen that a command has not waited for."""
 
@@ -134,12 +134,15 @@ def give(given: Sequence[str], names: dict[str, str], server: Server) -> None:
     commands = {
         "namespace": ["namespaces", "create", names["ns"]],
         "topic": ["topics", "create", names["topic"]],
-        "partitioned": ["topics", "create-partitioned-topic", names["parts"], "-p", "3"],
+        "partitioned": ["topics", "create-partitioned-topic", names["parts"], "-p", str(PARTITIONS)],
         "subscription": ["topics", "create-subscription", names["topic"], "-s", "sub", "-m", "earliest"],
     }
     for what in given:
         if what == "messages":
             server.produce(names["topic"], 0, MESSAGES)
+        elif what == "spread":
+            for partition in range(PARTITIONS):
+                server.produce(f"{names['parts']}-partition-{partition}", 0, MESSAGES)
         else:
             _needed(server, commands[what])
 
@@ -176,7 +179,7 @@ def missing(model: dict[str, dict[str, object]], cases: dict[str, list[Case]]) -
             raise CasesError(f"pulsar-admin has no noun {noun}")
         verbs = model[noun]["verbs"]
         assert isinstance(verbs, dict)
-        asked = {verb for case in found for verb in case.verbs}
+        asked = {verb for case in found for verb in case.verbs} | not_run(noun).keys()
         wrong += [f"no case has {noun} {verb}" for verb in verbs if verb not in asked]
         wrong += [f"pulsar-admin has no {noun} {verb}" for verb in sorted(asked - verbs.keys())]
     return wrong

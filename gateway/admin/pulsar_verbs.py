@@ -54,14 +54,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class AdminVerb:
-    """A verb of a noun. `ways` are the calls by which it can be done; one may be none: the client does it alone."""
+    """A verb of a noun. `ways` are the calls by which it can be done. A way may have no call: the client does it alone.
+
+    A verb that has no way is one of another protocol.
+    """
 
     noun: str
     name: str
     ways: tuple[tuple[Asked, ...], ...]
     hidden: bool = False
-    elsewhere: bool = False
-    """it belongs to a part of Pulsar that is not there: what calls it makes is not told in full"""
 
     def __str__(self) -> str:
         return f"{self.noun} {self.name}"
@@ -104,7 +105,7 @@ def table() -> PulsarAdmin:
     return PulsarAdmin(
         found["version"],
         frozenset(found["hidden"]),
-        tuple(sorted([*_verbs(found["verbs"]), *_elsewhere(found["elsewhere"])], key=lambda verb: verb.noun)),
+        tuple(sorted(_verbs(found["verbs"]), key=lambda verb: verb.noun)),
         _remarks(found["kept"]),
         _remarks(found["partly"]),
         _remarks(found["refused"]),
@@ -118,13 +119,6 @@ def _verbs(nouns: dict[str, Any]) -> Iterator[AdminVerb]:
             yield AdminVerb(noun, name, _ways(calls))
         for name, calls in verbs.get("hidden", {}).items():
             yield AdminVerb(noun, name, _ways(calls), hidden=True)
-
-
-def _elsewhere(nouns: dict[str, Any]) -> Iterator[AdminVerb]:
-    for noun, row in nouns.items():
-        way = (Asked("GET", row["under"]),)
-        for name in row["verbs"]:
-            yield AdminVerb(noun, name, (way,), elsewhere=True)
 
 
 def _ways(calls: str | list[str]) -> tuple[tuple[Asked, ...], ...]:

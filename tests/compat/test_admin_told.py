@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compat.admin.cases import Case, load
+from compat.admin.cases import Case, load, not_run
 from compat.admin.judge import Finding, Verdict
 from compat.admin.run import Results, missing
 from compat.admin.told import differences, told
@@ -104,6 +104,13 @@ def test_a_verb_without_a_case_is_told() -> None:
     assert missing({"tenants": {"verbs": verbs}}, {"tenants": load("tenants")}) == [
         "pulsar-admin has no tenants list"
     ]
+
+
+def test_a_verb_that_is_not_run_needs_no_case_but_a_reason() -> None:
+    verbs = {verb: False for case in load("sinks") for verb in case.verbs}
+    assert "localrun" not in verbs
+    assert missing({"sinks": {"verbs": {**verbs, "localrun": False}}}, {"sinks": load("sinks")}) == []
+    assert not_run("sinks")["localrun"].startswith("it asks nothing")
 
 
 def test_results_are_kept_beside_those_of_other_cases(tmp_path: Path) -> None:
