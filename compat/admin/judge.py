@@ -67,19 +67,19 @@ def judge(done: Sequence[Done], client: bool = False) -> dict[str, Finding]:
                 sound = False
             continue
         _take(found, verb, Finding(verdict, why, [f"{one.method} {one.path}" for one in each.exchanges]))
-        if verdict is Verdict.REFUSED and sound and changed and _shows(verb):
+        if verdict is Verdict.REFUSED and sound and changed and _shows(each):
             # it was done, and nobody can see that
             _take(found, changed, Finding(Verdict.WRONG, f"what it has done is not shown: {why}"))
         if (
             verdict is Verdict.WRONG
             and sound
             and changed not in ("", verb)
-            and _shows(verb)
+            and _shows(each)
             and each.said.code == 0
         ):
             _take(found, changed, Finding(verdict, why))
         sound = sound and verdict is Verdict.SERVED
-        if not _shows(verb):
+        if not _shows(each):
             changed = verb
     return found
 
@@ -130,15 +130,10 @@ def _take(found: dict[str, Finding], verb: str, finding: Finding) -> None:
         old.verdict, old.why = finding.verdict, finding.why
 
 
-def _shows(verb: str) -> bool:
-    return verb.startswith("get-") or verb in (
-        "get",
-        "list",
-        "stats",
-        "stats-internal",
-        "permissions",
-        "policies",
-    )
+def _shows(each: Done) -> bool:
+    """Whether the command only asks: some ask with a body, and so not with GET."""
+    verb = each.step.verb or ""
+    return verb.startswith("get-") or all(one.method == "GET" for one in each.exchanges)
 
 
 def _refusals(exchanges: Sequence[Exchange]) -> list[str]:

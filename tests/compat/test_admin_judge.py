@@ -10,8 +10,10 @@ from compat.admin.tool import Said
 OK = Said(0, "7\n")
 
 
-def _exchange(status: int = 200, answer: bytes = b"7", path: str = "/admin/v2/x") -> Exchange:
-    return Exchange("GET", path, "", b"", status, answer)
+def _exchange(
+    status: int = 200, answer: bytes = b"7", path: str = "/admin/v2/x", method: str = "GET"
+) -> Exchange:
+    return Exchange(method, path, "", b"", status, answer)
 
 
 REFUSAL = _exchange(501, b'{"reason": "Not served."}')
@@ -26,7 +28,10 @@ def _done(
     error: bool = False,
 ) -> Done:
     step = Step(verb, ("topics", verb or "other"), seen, absent, error)
-    return Done(step, f"topics {verb}", seen, said, exchanges or (_exchange(),))
+    asks = verb is None or verb in ("bundles", "get", "get-x")
+    return Done(
+        step, f"topics {verb}", seen, said, exchanges or (_exchange(method="GET" if asks else "POST"),)
+    )
 
 
 def _verdict(*done: Done, client: bool = False) -> dict[str, Verdict]:
@@ -85,6 +90,11 @@ def test_a_set_that_does_not_show_is_wrong_as_well() -> None:
 def test_what_is_done_and_cannot_be_seen_is_wrong() -> None:
     steps = [_done("set-x"), _done("get-x", Said(1, err="Not served."), REFUSAL)]
     assert _verdict(*steps) == {"set-x": Verdict.WRONG, "get-x": Verdict.REFUSED}
+
+
+def test_what_only_asks_has_done_nothing() -> None:
+    steps = [_done("bundles"), _done("get-x", Said(1, err="Not served."), REFUSAL)]
+    assert _verdict(*steps) == {"bundles": Verdict.SERVED, "get-x": Verdict.REFUSED}
 
 
 def test_what_another_noun_shows_tells_of_the_verb_before() -> None:
