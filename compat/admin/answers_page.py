@@ -28,7 +28,7 @@ Made by `make compat-admin` and `make compare ARGS=--admin`, each of which write
 _COMMANDS = """\
 ## The commands
 
-Every verb was run by Pulsar's own `pulsar-admin` {admin}, in a JVM that is kept: set, got, removed, got;
+Every verb but `localrun` was run by Pulsar's own `pulsar-admin` {admin}, in a JVM that is kept: set, got, removed, got;
 made, listed, deleted; messages produced and counted. *Served* is a verb whose commands did and showed what was
 expected, *refused* one that ended with the sentence of a 501, *wrong* everything else. The same commands were run
 against Apache Pulsar {pulsar}: a case counts only if it passes there, or says why not.

@@ -37,8 +37,8 @@ This page says one of four things of every verb of every noun:
 - *in part*: it is served, but for what stands beside it;
 - *refused*: the command ends with 1 and prints a sentence (HTTP 501).
 
-`make compat-admin` runs every verb with the tool itself, and fails where this page is wrong. A verb in *italics* is not
-shown by `--help`.
+`make compat-admin` runs every verb but `localrun` with the tool itself, and fails where this page is wrong. A verb in
+*italics* is not shown by `--help`.
 """
 
 

@@ -8,7 +8,10 @@ import tomllib
 from pathlib import Path
 
 from compat.admin.answers import QUESTIONS, Answer, Compared, Difference, Reason, compare, reasons
-from compat.admin.answers_page import PAGE, answers, summary, write_answers
+from compat.admin.answers_page import PAGE, answers, commands, summary, write_answers, write_commands
+from compat.admin.cases import Case
+from compat.admin.judge import Finding, Verdict
+from compat.admin.run import Results
 from compat.admin.servers import kafka_name
 
 
@@ -83,6 +86,32 @@ def test_the_page_tells_of_what_has_no_reason(tmp_path: Path) -> None:
     assert text.index("# pulsar-admin") < text.index("kept") < text.index("## The answers")
     write_answers(result, page)
     assert page.read_text() == text
+
+
+def test_the_page_counts_the_verbs_of_a_run(tmp_path: Path) -> None:
+    ours, pulsar = Results(), Results()
+    cases = [
+        Case("topics", "one", (), ()),
+        Case("topics", "two", (), (), pulsar="it is asleep", client="it is deaf"),
+    ]
+    found = {
+        "stats": Finding(Verdict.SERVED),
+        "create": Finding(Verdict.SERVED),
+        "skip": Finding(Verdict.WRONG, "a|b"),
+    }
+    ours.add(cases[0], found)
+    ours.add(cases[1], {"create": Finding(Verdict.REFUSED, "Not yet.")})
+    pulsar.add(cases[0], {"stats": Finding(Verdict.SERVED), "create": Finding(Verdict.WRONG)})
+    text = commands(ours, pulsar, cases)
+    assert "| topics | 3 | 1 | 1 | 0 | 1 | 1 |" in text
+    assert "| **all** | 3 | 1 | 1 | 0 | 1 | 1 |" in text
+    assert "- `topics skip`: `a\\|b`" in text
+    assert "- topics, two: it is asleep" in text
+    assert "- topics, two: it is deaf" in text
+    page = tmp_path / "page.md"
+    write_answers(_compared({"a": 1}, {"a": 1}), page)
+    write_commands(ours, pulsar, cases, page)
+    assert page.read_text().index("## The commands") < page.read_text().index("## The answers")
 
 
 def test_the_questions_are_calls() -> None:
