@@ -119,6 +119,8 @@ class Form(NamedTuple):
     """where one verb is for several: which of them, as `backlogQuotaType` says it"""
     by_cluster: bool = False
     """in Policies it is said for each cluster by itself"""
+    unset: int | tuple[str, ...] | None = None
+    """what Pulsar answers of a namespace that says nothing of it"""
 
     @property
     def title(self) -> str:
@@ -297,6 +299,7 @@ FORMS = (
         "How many topics {} may have",
         "--max-topics-per-namespace 100",
         "Each partition counts as one. What there is already stays.",
+        unset=0,
     ),
     Form(
         "max-subscriptions-per-topic",
@@ -524,6 +527,7 @@ FORMS = (
         "Which types of subscriptions are allowed on {each}",
         "--types Shared,Key_Shared",
         "Those there are already stay. Plain consumer groups read a log, and need nobody's leave.",
+        unset=(),
     ),
     Form(
         "auto-topic-creation",

@@ -157,6 +157,49 @@ def test_a_namespace_is_made_with_its_policies(serve: Serve) -> None:
     serve(test)
 
 
+# what pulsar-admin 4.0.8 sends with `namespaces create NAME`, but for what is null
+BARE = """{"auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
+"replication_clusters": [], "allowed_clusters": [], "bundles": {"boundaries": ["0x00000000", "0xffffffff"],
+"numBundles": 1}, "backlog_quota_map": {}, "clusterDispatchRate": {}, "topicDispatchRate": {},
+"subscriptionDispatchRate": {}, "replicatorDispatchRate": {}, "clusterSubscribeRate": {},
+"publishMaxMessageRate": {}, "latency_stats_sample_rate": {}, "deleted": false, "encryption_required": false,
+"subscription_auth_mode": "None", "offload_threshold": -1, "offload_threshold_in_seconds": -1,
+"schema_compatibility_strategy": "UNDEFINED", "is_allow_auto_update_schema": true,
+"schema_validation_enforced": false, "subscription_types_enabled": [], "properties": {}, "migrated": false}"""
+
+
+def test_what_javas_client_says_by_default_is_not_said(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        us = "/admin/v2/namespaces/shop/us"
+        assert (await admin.ask("PUT", us, BARE)).status == 204
+        shown = (await ask(admin, "GET", us))[1]
+        assert shown == {
+            "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
+            "replication_clusters": ["standalone"],
+            "bundles": {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1},
+            "properties": {},
+            "deleted": False,
+        }
+        orders = "/admin/v2/persistent/shop/us/orders"
+        assert (await ask(admin, "PUT", orders))[0] == 204
+        # of any type
+        assert (await ask(admin, "PUT", f"{orders}/subscription/billing"))[0] == 204
+
+    serve(test)
+
+
+def test_no_types_of_subscriptions_is_nothing_said(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        for path, unset in ((f"{N}/subscriptionTypesEnabled", []), (f"{P}/subscriptionTypesEnabled", None)):
+            assert await ask(admin, "POST", path, ["Shared"]) == (204, None)
+            assert await ask(admin, "POST", path, []) == (204, None)
+            assert await ask(admin, "GET", path) == (200, unset)
+
+    serve(test)
+
+
 # -- policies that are one value
 
 
@@ -178,7 +221,8 @@ def test_one_value_is_set_shown_and_taken_back(serve: Serve, form: Form, level: 
             return
         first, second = ANOTHER[form.fields[0].policy.kind]
         key = form.key
-        assert await ask(admin, "GET", path) == (200, None)
+        unset = UNSET.get((level, form.verb))
+        assert await ask(admin, "GET", path) == (200, unset)
         for value in (first, second):
             assert await ask(admin, "POST", path, value) == (204, None)
             assert await ask(admin, "GET", path) == (200, value)
@@ -188,11 +232,17 @@ def test_one_value_is_set_shown_and_taken_back(serve: Serve, form: Form, level: 
                 applied = f"{P}/{form.segment_at(Level.TOPIC)}?applied=true"
                 assert await ask(admin, "GET", applied) == (200, value)
         assert await ask(admin, "DELETE", path) == (204, None)
-        assert await ask(admin, "GET", path) == (200, None)
+        assert await ask(admin, "GET", path) == (200, unset)
         assert key not in (await ask(admin, "GET", N))[1]
 
     serve(test)
 
+
+UNSET: dict[tuple[Level, str], Any] = {
+    (Level.NAMESPACE, "max-topics-per-namespace"): 0,
+    (Level.NAMESPACE, "subscription-types-enabled"): [],
+}
+"""What Pulsar answers where nobody has said anything, and its clients expect; of all others nothing."""
 
 ANOTHER: dict[Kind, tuple[Any, Any]] = {
     Kind.NUMBER: (7, 0),
