@@ -141,8 +141,8 @@ def metadata(topic: Topic) -> Stats:
     return {"partitions": len(topic.partitions), "deleted": False, **kept}
 
 
-def internal(context: Context, topic: Topic, index: int) -> Stats:
-    """The ledgers of a plain topic or one partition, and the segments that hold them."""
+def internal(context: Context, topic: Topic, index: int, cursors: Stats) -> Stats:
+    """The ledgers of a plain topic or one partition, the segments that hold them, and its cursors."""
     log = context.broker.log_of(topic, index)
     ledgers = log.ledgers()
     current = ledgers[-1] if ledgers else None
@@ -159,7 +159,7 @@ def internal(context: Context, topic: Topic, index: int) -> Stats:
             {"ledgerId": ledger.ledger, "entries": ledger.entries, "size": ledger.size, "offloaded": False}
             for ledger in ledgers
         ],
-        "cursors": {},
+        "cursors": cursors,
         "magnetar": {
             "kafkaTopic": topic.name,
             "kafkaPartition": index,
@@ -181,8 +181,8 @@ def internal(context: Context, topic: Topic, index: int) -> Stats:
     }
 
 
-def info(context: Context, topic: Topic, index: int) -> Stats:
-    """The ledgers of a plain topic or one partition, and when they were begun."""
+def info(context: Context, topic: Topic, index: int, cursors: Stats) -> Stats:
+    """The ledgers of a plain topic or one partition, when they were begun, and its cursors."""
     ledgers = context.broker.log_of(topic, index).ledgers()
     begun = iso(ledgers[0].opened_at) if ledgers else None
     return {
@@ -193,7 +193,7 @@ def info(context: Context, topic: Topic, index: int) -> Stats:
             {"ledgerId": each.ledger, "entries": each.entries, "size": each.size, "isOffloaded": False}
             for each in ledgers
         ],
-        "cursors": {},
+        "cursors": cursors,
     }
 
 

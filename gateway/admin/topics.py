@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.admin import groups, lane_stats, stats
+from gateway.admin import cursors, groups, lane_stats, stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.kept_properties import read
 from gateway.broker.loading import load
+from gateway.not_served import sentence
 from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, check_local
 from store.api import of_partition
 
@@ -340,15 +341,18 @@ def _base_names(broker: Broker, of: QueueOf) -> list[str]:
 
 
 async def internal_stats(context: Context, call: Call) -> Reply:
-    """Ledgers of one plain topic or one partition."""
+    """Ledgers and cursors of one plain topic or one partition."""
     found = _one(await found_by(context.broker, call), "partitioned-stats-internal", "stats-internal")
-    return json(stats.internal(context, found.topic, found.index))
+    there = await cursors.of_partitions(context, found.topic, [found.index])
+    return json(stats.internal(context, found.topic, found.index, there[found.index]))
 
 
 async def internal_info(context: Context, call: Call) -> Reply:
-    """What is kept of one plain topic or one partition: its ledgers."""
+    """What is kept of one plain topic or one partition: its ledgers, and how far subscriptions are."""
     found = _one(await found_by(context.broker, call), "partitioned-stats-internal", "info-internal")
-    return json(stats.info(context, found.topic, found.index))
+    there = await cursors.of_partitions(context, found.topic, [found.index])
+    kept = {name: cursors.kept(each) for name, each in there[found.index].items()}
+    return json(stats.info(context, found.topic, found.index, kept))
 
 
 async def compaction(context: Context, call: Call) -> Reply:
@@ -358,11 +362,13 @@ async def compaction(context: Context, call: Call) -> Reply:
 
 
 async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
-    """Ledgers of each partition."""
+    """Ledgers and cursors of each partition."""
     found = _whole(await found_by(context.broker, call), "stats-internal")
+    there = await cursors.of_partitions(context, found.topic, range(len(found.topic.partitions)))
     each: dict[str, stats.Stats] = {}
     for index in range(len(found.topic.partitions)):
-        each[str(found.name.with_partition(index))] = stats.internal(context, found.topic, index)
+        name = str(found.name.with_partition(index))
+        each[name] = stats.internal(context, found.topic, index, there[index])
         if index % 20 == 19:
             await asyncio.sleep(0)
     return json({"metadata": stats.metadata(found.topic), "partitions": each})

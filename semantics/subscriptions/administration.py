@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from semantics.subscriptions.chunks import DELIVERABLE_RUN, HELD_RUN, NOT_SETTLED_RUN
+from semantics.subscriptions.chunks import DELIVERABLE_RUN, HELD_RUN, NOT_DONE_RUN, NOT_SETTLED_RUN
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.records import Records
 from semantics.subscriptions.states import ACQUIRED, DELAYED, DONE, DYING, NAMES
@@ -92,6 +92,20 @@ class Administration:
         for chunk, at, _ in window.runs(window.start, end, HELD_RUN):
             return chunk.base + at, NAMES[chunk.state[at]]
         return None
+
+    def settled(self, most: int) -> list[tuple[int, int]]:
+        """Ranges [first, end) that are DONE behind the first record that is not: the first `most` of them."""
+        window, found = self._records.window, list[tuple[int, int]]()
+        done = window.start
+        for chunk, at, stop in window.runs(window.start, window.known, NOT_DONE_RUN):
+            if len(found) == most:
+                return found
+            if done < chunk.base + at:
+                found.append((done, chunk.base + at))
+            done = chunk.base + stop
+        if done < window.known and len(found) < most:
+            found.append((done, window.known))
+        return found
 
     def skip(self, count: int, end: int) -> int:
         """Settle the first `count` open records before `end`; offsets that were not read count one each. Returns how

@@ -470,6 +470,10 @@ class Cursor:
         """The first offset below `end` that is ACQUIRED, DELAYED, in BACKOFF or DYING, and which; None for none."""
         return self._administration.first_held(end)
 
+    def settled(self, most: int) -> list[tuple[int, int]]:
+        """Ranges [first, end) that are settled behind the first record that is not: the first `most` of them."""
+        return self._administration.settled(most)
+
     def skip(self, count: int, end: int) -> int:
         """Settle the first `count` open records before `end`; offsets that were not read count one each. Returns how
         many were settled.

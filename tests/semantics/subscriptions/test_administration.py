@@ -208,3 +208,18 @@ def test_the_type_changes_only_while_nothing_is_held() -> None:
     driver.say(ACCEPT, 0, by="b")
     driver.cursor.reconfigure(Driver().config)
     assert driver.poll("b") == [2]
+
+
+def test_what_is_settled_behind_the_first_that_is_not() -> None:
+    driver = Driver()
+    driver.feed(3_200)
+    assert driver.cursor.settled(10) == []
+    driver.poll("a", 2_000)
+    # over the edge of a chunk, and up to what is not read
+    driver.acknowledge((10, 19, ACCEPT))
+    driver.acknowledge((1_000, 1_700, ACCEPT))
+    driver.acknowledge((1_900, 1_999, ACCEPT))
+    assert driver.cursor.settled(10) == [(10, 20), (1_000, 1_701), (1_900, 2_000)]
+    assert driver.cursor.settled(2) == [(10, 20), (1_000, 1_701)]
+    driver.acknowledge((0, 9, ACCEPT))
+    assert driver.cursor.settled(10) == [(1_000, 1_701), (1_900, 2_000)]
