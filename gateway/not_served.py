@@ -101,6 +101,17 @@ _NO_SHADOWS = "A topic here has its own log, and no other topic's."
 _DOMAINS = "Brokers are not spread over failure domains: there is one."
 _METRICS = "What it counts is at /metrics, for Prometheus."
 
+_IN_MEMORY = Reason(
+    "make a topic whose messages are in memory only, and lost with whoever is not there to read them",
+    "What is acknowledged here is on the disk.",
+    "Use a persistent topic, with a short time to live where nobody needs what is old.",
+)
+_REPLICATED = Reason(
+    "keep a subscription in step in all clusters",
+    _ONE_CLUSTER,
+    "Leave it out: the subscription is the same without.",
+)
+
 VERBS: dict[str, Reason] = {
     "brokers shutdown": Reason(
         "end the process at the other end",
@@ -161,6 +172,20 @@ VERBS: dict[str, Reason] = {
     "namespaces clear-offload-deletion-lag": Reason(
         "have offloaded ledgers deleted from the bookies at once", "Nothing is offloaded yet."
     ),
+    "non-persistent create-partitioned-topic": _IN_MEMORY,
+    "non-persistent list-in-bundle": Reason(
+        "list the topics of a bundle whose messages are in memory only",
+        "There are no such topics, and one bundle.",
+        "Use `namespaces topics`.",
+    ),
+    "topics create non-persistent://": _IN_MEMORY,
+    "topics create-partitioned-topic non-persistent://": _IN_MEMORY,
+    "topics create-subscription --replicated": _REPLICATED,
+    "topicPolicies set-subscription-dispatch-rate --subscription": Reason(
+        "limit how fast the consumers of one subscription may get messages",
+        "The rate is one for all subscriptions of a topic.",
+        "Leave it out, and each subscription has this rate.",
+    ),
     "topics compact": Reason(
         "keep only the newest message of each key, for readers that ask for this",
         "Compaction is not served yet.",
@@ -182,9 +207,7 @@ VERBS: dict[str, Reason] = {
     "topics get-replicated-subscription-status": Reason(
         "tell whether a subscription is kept in step in all clusters", _ONE_CLUSTER
     ),
-    "topics set-replicated-subscription-status": Reason(
-        "keep a subscription in step in all clusters", _ONE_CLUSTER
-    ),
+    "topics set-replicated-subscription-status": _REPLICATED,
 }
 """Verbs of nouns that are served, `noun verb` each."""
 
@@ -196,6 +219,24 @@ _SCHEMAS = Reason(
 _OFFLOADED = Reason("say when old ledgers move to cheaper storage", "Offloading is not served yet.")
 
 POLICIES: dict[str, Reason] = {
+    "compaction-threshold": Reason(
+        "say how much a topic grows before only the newest message of each key is kept",
+        "Compaction is not served yet.",
+        "A topic with cleanup.policy=compact is kept whole.",
+    ),
+    "deduplication-snapshot-interval": Reason(
+        "say after how many messages it is written down which ones of a producer there are",
+        "It is written with the messages themselves here, in the same commit: no interval is needed.",
+    ),
+    "dispatcher-pause-on-ack-state-persistent": Reason(
+        "have consumers wait while what they have acknowledged is too much to be written down",
+        "Whatever is acknowledged is written down here, however many holes it has.",
+    ),
+    "encryption-required": Reason(
+        "refuse messages that their producer has not encrypted",
+        "Magnetar hands records on as they are and does not look into them.",
+        "Encrypt in the client; the disk of the gateway can be encrypted below it.",
+    ),
     "entry-filters": Reason(
         "have code of yours decide which messages a subscription gets",
         "Magnetar runs no code of its users.",
@@ -208,6 +249,11 @@ POLICIES: dict[str, Reason] = {
     "offload-deletion-lag": _OFFLOADED,
     "offload-policies": _OFFLOADED,
     "offload-threshold": _OFFLOADED,
+    "persistence": Reason(
+        "say to how many bookies each message is written, and how often cursors are",
+        _NO_BOOKIES,
+        "When writes are synced is a setting of the gateway: see `magnetar config`.",
+    ),
     "replication-clusters": Reason(
         "say to which clusters a topic is copied",
         _ONE_CLUSTER,
@@ -218,6 +264,11 @@ POLICIES: dict[str, Reason] = {
     "schema-autoupdate-strategy": _SCHEMAS,
     "schema-compatibility-strategy": _SCHEMAS,
     "schema-validation-enforce": _SCHEMAS,
+    "subscribe-rate": Reason(
+        "limit how often a consumer may connect",
+        "Connections are not held back by their rate.",
+        "Limit how many there are: `set-max-consumers-per-subscription`.",
+    ),
 }
 """Policies, by what stands behind `get-`, `set-` and `remove-` in their verbs."""
 

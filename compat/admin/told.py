@@ -14,20 +14,21 @@ PAGE = PROJECT / "docs" / "ADMIN.md"
 _AGREES = {
     "served": {Verdict.SERVED},
     "kept": {Verdict.SERVED},
+    "never set": {Verdict.SERVED},
     "in part": {Verdict.PARTLY, Verdict.SERVED},
     "refused": {Verdict.REFUSED},
 }
 
 
 def told(page: Path = PAGE) -> dict[tuple[str, str], str]:
-    """By noun and verb: served, kept, in part or refused."""
+    """By noun and verb: served, kept, never set, in part or refused."""
     found: dict[tuple[str, str], str] = {}
     noun, title = "", ""
     for line in page.read_text().splitlines():
         if line.startswith("## "):
             noun, title = line[3:], ""
-        elif line.startswith("Served: "):
-            found.update({(noun, verb): "served" for verb in re.findall(r"`([^`]+)`", line)})
+        elif match := re.match(r"(Served|Never set): ", line):
+            found.update({(noun, verb): match[1].lower() for verb in re.findall(r"`([^`]+)`", line)})
         elif match := re.match(r"\| (kept|in part|refused) \| why \|", line):
             title = match[1]
         elif noun and title and line.startswith("| ") and "|---" not in line:

@@ -6,12 +6,15 @@ import argparse
 import enum
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
-from gateway.admin import routes
-from gateway.admin.exchange import Call, RefusedError
+from gateway.admin import never_set, routes
+from gateway.admin.exchange import LOOKUP, Call, RefusedError
 from gateway.admin.pulsar_verbs import AdminVerb, Asked, Remark, table
+from gateway.admin.unserved import reason
 from gateway.config.page_table import row
+from gateway.not_served import Reason
 
 PAGE = Path(__file__).parents[2] / "docs" / "ADMIN.md"
 
@@ -19,6 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "ADMIN.md"
 class Status(enum.StrEnum):
     SERVED = "served"
     KEPT = "kept"
+    NEVER = "never"
     PARTLY = "partly"
     REFUSED = "refused"
 
@@ -30,12 +34,13 @@ Made by `python -m gateway.admin.page`; do not edit. Pulsar's own `pulsar-admin`
 
     pulsar-admin --admin-url http://127.0.0.1:8080 topics stats persistent://public/default/orders
 
-This page says one of four things of every verb of every noun:
+This page says one of five things of every verb of every noun:
 
 - *served*: it does what it does with Pulsar;
 - *kept*: what it sets is accepted and shown again, and has no effect;
+- *never set*: it asks for, or takes away, what cannot be set here: the answer is Pulsar's where nothing was set;
 - *in part*: it is served, but for what stands beside it;
-- *refused*: the command ends with 1 and prints a sentence (HTTP 501).
+- *refused*: the command ends with 1 and prints what it would do, why it does not, and what to use instead (HTTP 501).
 
 `make compat-admin` runs every verb but `localrun` with the tool itself, and fails where this page is wrong. A verb in
 *italics* is not shown by `--help`.
@@ -44,25 +49,39 @@ This page says one of four things of every verb of every noun:
 
 def routed(asked: Asked) -> bool:
     """Whether the server has a function for a call."""
-    if not asked.below:
-        return False
+    return _function(asked) is not None
+
+
+def call_of(asked: Asked) -> Call | None:
+    """An example of it as the server takes it; None for what is nowhere."""
+    path, example = "/" + "/".join(asked.example), asked.example
+    if path.startswith(LOOKUP + "/"):
+        return Call(asked.method, example[LOOKUP.count("/") :], root=LOOKUP)
+    if routes.OLD.fullmatch(path):
+        return Call(asked.method, example[1:])
+    return Call(asked.method, example) if asked.below else None
+
+
+def _function(asked: Asked) -> routes.Verb | None:
+    call = call_of(asked)
     try:
-        routes.verb_of(Call(asked.method, asked.example))
+        return routes.verb_of(call) if call is not None else None
     except RefusedError:
-        return False
-    return True
+        return None
 
 
 def status(verb: AdminVerb) -> tuple[Status, str]:
     """What of a verb is served, and the sentence that says why not all of it. Raises ValueError when there is none."""
     known = table()
-    within = _remark(tuple(remark for remark in known.refused if remark.within), verb)
     open_ways = [way for way in verb.ways if all(map(routed, way))]
-    if not open_ways or within is not None:
-        return Status.REFUSED, _why(within or _remark(known.refused, verb), verb, "refused")
+    if not open_ways or known.within.of(verb):
+        return Status.REFUSED, _refusal(verb, reason(verb))
     partly = _remark(known.partly, verb)
     if len(open_ways) < len(verb.ways) or partly is not None:
-        return Status.PARTLY, _why(partly, verb, "partly")
+        return Status.PARTLY, _why(partly, verb)
+    asks = [_function(way[-1]) for way in verb.ways if way]
+    if asks and all(each in never_set.VERBS.values() for each in asks):
+        return Status.NEVER, ""
     kept = _remark(known.kept, verb)
     return (Status.KEPT, kept.why) if kept is not None else (Status.SERVED, "")
 
@@ -73,8 +92,8 @@ def page() -> str:
     found = {verb: status(verb) for verb in known.verbs}
     lines = [
         _HEAD.format(version=known.version),
-        "| noun | verbs | served | kept | in part | refused |",
-        "|---|---|---|---|---|---|",
+        "| noun | verbs | served | kept | never set | in part | refused |",
+        "|---|---|---|---|---|---|---|",
     ]
     for noun in known.nouns:
         lines.append(row([f"[{noun}](#{noun.lower()})", *_figures(found, noun)]))
@@ -93,9 +112,10 @@ def _chapter(noun: str, found: dict[AdminVerb, tuple[Status, str]]) -> list[str]
     lines = [f"## {noun}", ""]
     if noun in table().hidden:
         lines += ["Of old scripts: `--help` does not show it.", ""]
-    served = [verb for verb, (said, _) in found.items() if said is Status.SERVED]
-    if served:
-        lines += [f"Served: {_names(served)}.", ""]
+    for said, title in ((Status.SERVED, "Served"), (Status.NEVER, "Never set")):
+        verbs = [verb for verb, (each, _) in found.items() if each is said]
+        if verbs:
+            lines += [f"{title}: {_names(verbs)}.", ""]
     for said, title in ((Status.KEPT, "kept"), (Status.PARTLY, "in part"), (Status.REFUSED, "refused")):
         reasons = dict.fromkeys(why for each, why in found.values() if each is said)
         if reasons:
@@ -115,10 +135,20 @@ def _remark(remarks: tuple[Remark, ...], verb: AdminVerb) -> Remark | None:
     return next((remark for remark in remarks if remark.of(verb)), None)
 
 
-def _why(remark: Remark | None, verb: AdminVerb, kind: str) -> str:
+def _why(remark: Remark | None, verb: AdminVerb) -> str:
     if remark is None:
-        raise ValueError(f"pulsar_admin.toml does not say why `{verb}` is {kind}: add it to a [[{kind}]]")
+        raise ValueError(
+            f"pulsar_admin.toml does not say why `{verb}` is served in part: add it to a [[partly]]"
+        )
+    if remark.flag:
+        return f"`{remark.flag}` is refused. {_refusal(verb, reason(replace(verb, name=f'{verb.name} {remark.flag}')))}"
     return remark.why
+
+
+def _refusal(verb: AdminVerb, why: Reason | None) -> str:
+    if why is None:
+        raise ValueError(f"gateway/not_served.py does not say why `{verb}` is refused: give it a row")
+    return f"It would {why.does}. {why.why} {why.instead}".rstrip()
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The verbs of pulsar-admin, the calls that each makes, and why some are not served: `pulsar_admin.toml` as values."""
+"""The verbs of pulsar-admin, and the calls that each makes: `pulsar_admin.toml` as values."""
 
 from __future__ import annotations
 
@@ -70,12 +70,11 @@ class AdminVerb:
 
 @dataclass(frozen=True)
 class Remark:
-    """A sentence about the verbs that these patterns fit."""
+    """A sentence about the verbs that these patterns fit, or what of them is refused (`flag`)."""
 
-    why: str
     patterns: tuple[str, ...]
-    within: bool = False
-    """of a refusal: the route is there, and what it leads to refuses"""
+    why: str = ""
+    flag: str = ""
 
     def of(self, verb: AdminVerb) -> bool:
         return any(fnmatchcase(str(verb), pattern) for pattern in self.patterns)
@@ -87,10 +86,13 @@ class PulsarAdmin:
 
     version: str
     hidden: frozenset[str]
+    old: dict[str, str]
+    """nouns that have the verbs of others, by an older name"""
     verbs: tuple[AdminVerb, ...]
     kept: tuple[Remark, ...]
     partly: tuple[Remark, ...]
-    refused: tuple[Remark, ...]
+    within: Remark
+    """refused verbs, whose calls have routes: what these lead to refuses"""
 
     @property
     def nouns(self) -> list[str]:
@@ -105,10 +107,11 @@ def table() -> PulsarAdmin:
     return PulsarAdmin(
         found["version"],
         frozenset(found["hidden"]),
+        found["old"],
         tuple(sorted(_verbs(found["verbs"]), key=lambda verb: verb.noun)),
         _remarks(found["kept"]),
         _remarks(found["partly"]),
-        _remarks(found["refused"]),
+        Remark(tuple(found["within"]["verbs"])),
     )
 
 
@@ -127,4 +130,4 @@ def _ways(calls: str | list[str]) -> tuple[tuple[Asked, ...], ...]:
 
 
 def _remarks(rows: list[dict[str, Any]]) -> tuple[Remark, ...]:
-    return tuple(Remark(row["why"], tuple(row["verbs"]), row.get("within", False)) for row in rows)
+    return tuple(Remark(tuple(row["verbs"]), row.get("why", ""), row.get("flag", "")) for row in rows)

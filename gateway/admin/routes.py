@@ -18,6 +18,7 @@ from gateway.admin import (
     lag,
     lookup,
     namespace_kept,
+    never_set,
     permissions,
     policies,
     subscribing,
@@ -110,6 +111,7 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("DELETE", "namespace", "antiAffinity"): namespace_kept.delete_anti_affinity,
     ("GET", "anti-affinity", ""): namespace_kept.anti_affinity_namespaces,
     **policies.VERBS,
+    **never_set.VERBS,
     ("GET", "domain", ""): topics.list_topics,
     ("GET", "domain", "partitioned"): topics.list_partitioned,
     ("PUT", "topic", ""): topics.create,
@@ -176,6 +178,9 @@ VERBS: dict[tuple[str, str, str], Verb] = {
 }
 
 
+OLD = re.compile(r"/admin/namespaces/[^/]+/antiAffinity/[^/]+")
+"""The one call of Pulsar's first API that its Java client still makes, where others have moved to the second."""
+
 BUNDLE = re.compile(r"0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}")
 """A range of hashes, of which a namespace has one here."""
 
@@ -206,7 +211,7 @@ def verb_of(call: Call) -> Verb:
     shown = "/".join([call.root, *call.path])[:200]
     if noun is None:
         raise RefusedError(404, f"There is nothing at {shown}.")
-    raise RefusedError(501, f"{refused(call.method, kind, noun, rest)} ({call.method} {shown})")
+    raise RefusedError(501, f"{refused(call.method, call.path, noun)} ({call.method} {shown})")
 
 
 def _place(call: Call) -> tuple[str, tuple[str, ...]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.recent import Recent
 from gateway.admin.refusals import from_kafka_error
-from gateway.admin.routes import verb_of
+from gateway.admin.routes import OLD, verb_of
 from gateway.admin.scrape import Scrape
 from gateway.admin.unserved import refused_elsewhere
 from gateway.broker.errors import KafkaError
@@ -195,7 +194,7 @@ class AdminServer:
         path = request.rel_url.raw_path
         method = "GET" if request.method == "HEAD" else request.method
         check_host(request.headers.get("Host"), self._names)
-        if _OLD.fullmatch(path):
+        if OLD.fullmatch(path):
             path = ROOT + path.removeprefix("/admin")
         root = next((each for each in (ROOT, LOOKUP) if path.startswith(each + "/") or path == each), None)
         if root is not None:
@@ -217,15 +216,12 @@ class AdminServer:
             if reason is not None:
                 raise RefusedError(503, reason)
             return exchange.text("ok")
-        if (why := refused_elsewhere(path)) is not None:
+        if (why := refused_elsewhere(method, path)) is not None:
             raise RefusedError(501, f"{why} ({method[:20]} {path[:200]})")
         raise RefusedError(
             404, f"There is nothing at {path[:200]}. Try /admin/v2/clusters, /metrics or /health/live."
         )
 
-
-_OLD = re.compile(r"/admin/namespaces/[^/]+/antiAffinity/[^/]+")
-"""The one call of Pulsar's first API that its Java client still makes, where others have moved to the second."""
 
 _OTHERS = {"/metrics", "/metrics/", "/health/live", "/health/ready"}
 

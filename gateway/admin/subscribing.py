@@ -15,6 +15,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.queues.making import New
 from gateway.broker.subscriptions import letter_names
 from gateway.config import subscription_configs
+from gateway.not_served import sentence
 from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ async def create(context: Context, call: Call) -> Reply:
         )
     if not name:
         raise RefusedError(412, "A subscription has a name.")
+    if call.flag("replicated"):
+        raise RefusedError(501, sentence("topics", "create-subscription --replicated") or "")
     body = call.json()
     properties = _properties(body.get("properties") if isinstance(body, dict) else None)
     retries = call.flag("enableRetry")

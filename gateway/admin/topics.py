@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import QueueOf, Topic
 
 
+_SHADOW = "PULSAR.SHADOW_SOURCE"
+"""The property by which Pulsar's client makes a shadow topic."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A name and the topic behind it. `index` is the Kafka partition, -1 for the whole of several."""
@@ -156,6 +160,8 @@ async def create(context: Context, call: Call) -> Reply:
     broker = context.broker
     name = _new(broker, call)
     kept = read(call.json())
+    if _SHADOW in kept:
+        raise RefusedError(501, sentence("topics", "create-shadow-topic") or "")
     await broker.create_topic(
         broker.catalog.namespaces.kafka(name), 1, {}, partitioned=False, properties=kept
     )
@@ -263,7 +269,7 @@ def _new(broker: Broker, call: Call) -> TopicName:
     """The name of a topic that is to be made."""
     name = named(broker, call)
     if not name.persistent:
-        raise RefusedError(501, "Non-persistent topics are not served yet.")
+        raise RefusedError(501, sentence("topics", "create non-persistent://") or "")
     if name.partition >= 0:
         raise RefusedError(
             412,

@@ -1,132 +1,85 @@
-"""The names that pulsar-admin has for calls which are not served here: a refusal says the verb that a person typed."""
+"""Why a call is refused that pulsar-admin makes and nobody serves: its verb by the table, and what is said of that."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from functools import cache
 
-from gateway.not_served import FIRST_API, said, sentence
-
-_VERBS: dict[tuple[str, str], dict[str, str]] = {
-    ("brokers", "POST"): {"shutdown": "shutdown"},
-    ("broker-stats", "GET"): {
-        "metrics": "monitoring-metrics",
-        "mbeans": "mbeans",
-        "load-report": "load-report",
-        "allocator-stats/*": "allocator-stats",
-    },
-    ("clusters", "PUT"): {"*": "create"},
-    ("clusters", "POST"): {
-        "*": "update",
-        "*/peers": "update-peer-clusters",
-        "*/migrate": "update-cluster-migration",
-        "*/failureDomains/*": "create-failure-domain",
-    },
-    ("clusters", "DELETE"): {"*": "delete", "*/failureDomains/*": "delete-failure-domain"},
-    ("namespace", "GET"): {
-        "persistence/bookieAffinity": "get-bookie-affinity-group",
-        "topicHashPositions": "get-topic-positions",
-    },
-    ("namespace", "PUT"): {"split": "split-bundle", "clearOffloadDeletionLag": "clear-offload-deletion-lag"},
-    ("namespace", "POST"): {
-        "migration": "update-migration-state",
-        "persistence/bookieAffinity": "set-bookie-affinity-group",
-    },
-    ("namespace", "DELETE"): {"persistence/bookieAffinity": "delete-bookie-affinity-group"},
-    ("topic", "GET"): {
-        "offload": "offload-status",
-        "replication": "get-replication-clusters",
-        "shadowSource": "get-shadow-source",
-        "shadowTopics": "get-shadow-topics",
-    },
-    ("topic", "PUT"): {
-        "compaction": "compact",
-        "offload": "offload",
-        "shadowTopics": "set-shadow-topics",
-    },
-    ("topic", "POST"): {
-        "replication": "set-replication-clusters",
-    },
-    ("topic", "DELETE"): {
-        "replication": "remove-replication-clusters",
-        "shadowTopics": "remove-shadow-topics",
-    },
-    ("subscription", "GET"): {
-        "replicatedSubscriptionStatus": "get-replicated-subscription-status",
-    },
-    ("subscription", "POST"): {
-        "replicatedSubscriptionStatus": "set-replicated-subscription-status",
-    },
-}
-"""By what the path names and the method: what stands behind the name, and the verb. `*` is any one part."""
-
-_POLICIES = {
-    "backlogQuotaMap": "backlog-quotas",
-    "entryFilters": "entry-filters",
-    "isAllowAutoUpdateSchema": "is-allow-auto-update-schema",
-    "resourcegroup": "resource-group",
-    "maxUnackedMessagesOnConsumer": "max-unacked-messages-per-consumer",
-    "maxUnackedMessagesOnSubscription": "max-unacked-messages-per-subscription",
-    "schemaValidationEnforced": "schema-validation-enforce",
-}
-"""Policies that the command line calls differently than the path."""
-
-_ELSEWHERE = {
-    "functions": "functions",
-    "packages": "packages",
-    "sink": "sinks",
-    "sinks": "sinks",
-    "source": "sources",
-    "sources": "sources",
-    "transactions": "transactions",
-}
-"""First segments below /admin/v3, and their nouns."""
-
-_PREFIXES = {"GET": "get", "POST": "set", "PUT": "set", "DELETE": "remove"}
+from gateway.admin.pulsar_verbs import AdminVerb, Asked, table
+from gateway.not_served import FIRST_API, NOUNS, Reason, find, said, sentence
 
 
-def verb_name(method: str, kind: str, rest: Sequence[str]) -> str | None:
-    """What pulsar-admin calls it (`get-retention`), None for what it has no verb for.
+def reason(verb: AdminVerb) -> Reason | None:
+    """Why a verb is not served; None where nothing particular is known. Old nouns have the verbs of new ones."""
+    return find(table().old.get(verb.noun, verb.noun), verb.name)
 
-    `kind` is what the path names (topic, namespace, brokers, …), `rest` the segments behind that name.
+
+def verb_of_call(method: str, path: Sequence[str]) -> AdminVerb | None:
+    """The verb that makes a call, None for what pulsar-admin has no verb for.
+
+    `path` is below /admin/v2, or whole, with an empty part first. Of several verbs with the same call it is the first
+    of the first noun that is not hidden.
     """
-    known = _VERBS.get((kind, method), {})
-    for pattern, verb in known.items():
-        parts = pattern.split("/") if pattern else []
-        if len(parts) == len(rest) and all(part in ("*", own) for part, own in zip(parts, rest, strict=True)):
+    if not path:
+        return None
+    for segments, verb in _by_beginning().get((method, path[0]), ()):
+        if len(segments) == len(path) and all(
+            each in ("*", "{bundle}", own) for each, own in zip(segments, path, strict=True)
+        ):
             return verb
-    if kind not in ("topic", "namespace") or not rest or method not in _PREFIXES:
-        return None
-    # a policy: retention, messageTTL, maxConsumersPerSubscription
-    if not re.fullmatch(r"[a-zA-Z]{2,60}", rest[0]):
-        return None
-    return f"{_PREFIXES[method]}-{_POLICIES.get(rest[0]) or _kebab(rest[0])}"
+    return None
 
 
-def refused(method: str, kind: str, noun: str, rest: Sequence[str]) -> str:
+def refused(method: str, path: Sequence[str], noun: str) -> str:
     """Why a call below /admin/v2 is refused that names something of Pulsar's."""
-    if kind == "clusters" and rest[1:2] and rest[1] == "namespaceIsolationPolicies":
-        noun = "ns-isolation-policy"
-    verb = verb_name(method, kind, rest) or ""
-    what = f"`{noun} {verb}`" if verb else f"this call of {noun}"
-    return sentence(noun, verb) or f"Magnetar does not serve {what} yet."
+    verb = verb_of_call(method, path)
+    why = reason(verb) if verb is not None else None
+    if verb is not None and why is not None:
+        return said(str(verb), why)
+    what = f"`{verb}`" if verb is not None else f"this call of {noun}"
+    return sentence(noun) or f"Magnetar does not serve {what} yet."
 
 
-def refused_elsewhere(path: str) -> str | None:
+def refused_elsewhere(method: str, path: str) -> str | None:
     """The same of a path that is not below /admin/v2; None for what Pulsar does not have there."""
-    parts = path.strip("/").split("/")
-    if parts[0] == "proxy-stats":
+    parts = ("", *path.strip("/").split("/"))
+    verb = verb_of_call(method, parts)
+    why = reason(verb) if verb is not None else None
+    if verb is not None and why is not None:
+        return said(str(verb), why)
+    if parts[1] == "proxy-stats":
         return sentence("proxy-stats")
-    if parts[0] == "lookup":
+    if parts[1] == "lookup":
         return "Magnetar looks topics up at /lookup/v2/topic only."
-    if parts[0] != "admin":
+    if parts[1] != "admin":
         return None
-    if parts[1:2] == ["v3"]:
-        noun = _ELSEWHERE.get(parts[2]) if len(parts) > 2 else None
-        return sentence(noun) if noun else "Magnetar serves nothing of /admin/v3."
-    return said("/".join(["", *parts[:2]])[:80], FIRST_API)
+    if parts[2:3] == ("v3",):
+        # functions, packages, sink, source, transactions
+        noun = next((each for each in NOUNS if parts[3:4] and each in (parts[3], f"{parts[3]}s")), "")
+        return sentence(noun) or "Magnetar serves nothing of /admin/v3."
+    return said("/".join(parts[:3])[:80], FIRST_API)
 
 
-def _kebab(name: str) -> str:
-    """`messageTTL` as `message-ttl`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+@cache
+def _by_beginning() -> dict[tuple[str, str], list[tuple[list[str], AdminVerb]]]:
+    """By method and first segment: the segments of calls, those that say more first, and the verbs."""
+    found: dict[tuple[str, str], list[tuple[list[str], AdminVerb]]] = {}
+    # `topics` has the same calls as `topicPolicies` and `persistent`, and is what people type
+    verbs = sorted(
+        table().verbs, key=lambda verb: (verb.noun in table().hidden, verb.noun == "topicPolicies")
+    )
+    for verb in verbs:
+        for way in verb.ways:
+            # what a command asks first, others ask as well
+            for asked in way[-1:]:
+                for path in _both_domains(asked):
+                    segments = path.split("/")
+                    found.setdefault((asked.method, segments[0]), []).append((segments, verb))
+    for calls in found.values():
+        calls.sort(key=lambda call: call[0].count("*"))
+    return found
+
+
+def _both_domains(asked: Asked) -> list[str]:
+    first, _, rest = asked.path.partition("/")
+    return [asked.path, f"non-persistent/{rest}"] if first == "persistent" else [asked.path]

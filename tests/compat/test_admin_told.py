@@ -26,6 +26,8 @@ PAGE = """# What
 
 Served: `stats`, *`get-ttl`*.
 
+Never set: `get-persistence`.
+
 | in part | why |
 |---|---|
 | `create` | Without properties. |
@@ -47,6 +49,7 @@ def test_every_verb_of_the_page(tmp_path: Path) -> None:
         ("bookies", "list"): "refused",
         ("topics", "stats"): "served",
         ("topics", "get-ttl"): "served",
+        ("topics", "get-persistence"): "never set",
         ("topics", "create"): "in part",
         ("topics", "set-rate"): "refused",
         ("topics", "compact"): "refused",
@@ -57,7 +60,7 @@ def test_the_real_page_has_every_noun() -> None:
     found = told()
     assert {noun for noun, _ in found} >= {"topics", "namespaces", "topicPolicies", "functions", "bookies"}
     assert len(found) > 500
-    assert set(found.values()) == {"served", "kept", "in part", "refused"}
+    assert set(found.values()) == {"served", "kept", "never set", "in part", "refused"}
 
 
 def _results(**verdicts: Verdict) -> Results:
@@ -84,10 +87,13 @@ def test_where_the_page_is_wrong(tmp_path: Path) -> None:
 def test_the_page_and_the_tool_have_the_same_verbs(tmp_path: Path) -> None:
     model: dict[str, dict[str, object]] = {
         "topics": {
-            "verbs": {"stats": False, "get-ttl": True, "create": False, "set-rate": True, "terminate": False}
+            "verbs": {
+                "stats": False, "get-ttl": True, "get-persistence": False, "create": False, "set-rate": True,
+                "terminate": False,
+            }
         },
         "bookies": {"verbs": {"list": False}},
-    }
+    }  # fmt: skip
     assert not_told(model, _page(tmp_path)) == [
         "docs/ADMIN.md says nothing of topics terminate",
         "docs/ADMIN.md has topics compact, and pulsar-admin has not",

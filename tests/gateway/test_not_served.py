@@ -8,8 +8,6 @@ import click
 import pytest
 
 from gateway import not_served
-from gateway.admin import unserved
-from gateway.admin.routes import VERBS
 from gateway.cli.admin import main
 from gateway.not_served import FIRST_API, NOUNS, POLICIES, Reason, find, sentence
 
@@ -54,17 +52,9 @@ def test_the_pieces_make_a_refusal() -> None:
 def test_nothing_that_is_served_has_a_reason() -> None:
     assert not NOUNS.keys() & main.commands.keys()
     for command in not_served.VERBS:
-        noun, verb = command.split(" ")
-        assert verb not in verbs_of(noun), command
+        # a third word is a flag, or how a name begins: that alone is refused
+        noun, verb, *of = command.split(" ")
+        assert of or noun not in main.commands or verb not in verbs_of(noun), command
     for noun in ("namespaces", "topics", "topicPolicies"):
         served = {verb.partition("-")[2] for verb in verbs_of(noun) if verb.startswith(("get-", "set-"))}
         assert not POLICIES.keys() & served
-
-
-def test_every_call_that_is_refused_by_name_has_a_reason() -> None:
-    nouns = {"namespace": "namespaces", "topic": "topics", "subscription": "topics"}
-    for (kind, method), calls in unserved._VERBS.items():
-        for pattern, verb in calls.items():
-            assert (method, kind, pattern) not in VERBS, verb
-            noun = nouns.get(kind, kind)
-            assert find(noun, verb) is not None, (noun, verb)

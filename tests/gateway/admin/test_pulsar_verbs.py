@@ -46,7 +46,7 @@ def test_what_a_verb_asks_is_a_call() -> None:
 
 def test_a_remark_is_of_the_verbs_that_its_patterns_fit() -> None:
     by_name = {str(verb): verb for verb in table().verbs}
-    remark = Remark("Not yet.", ("* *-publish-rate", "topics compact"))
+    remark = Remark(("* *-publish-rate", "topics compact"))
     assert remark.of(by_name["topics get-publish-rate"])
     assert remark.of(by_name["namespaces remove-publish-rate"])
     assert remark.of(by_name["topics compact"])
