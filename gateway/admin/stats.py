@@ -194,6 +194,7 @@ def info(context: Context, topic: Topic, index: int, cursors: Stats) -> Stats:
             for each in ledgers
         ],
         "cursors": cursors,
+        "properties": topic.properties,
     }
 
 

@@ -12,6 +12,7 @@ from compat.admin.cases import load
 from compat.admin.judge import Verdict
 from compat.admin.run import Results, missing, prepare, run
 from compat.admin.servers import Server, started
+from compat.admin.told import differences
 from compat.admin.tool import Tool
 
 pytestmark = pytest.mark.integration
@@ -28,9 +29,14 @@ def server() -> Iterator[Server]:
     ("noun", "names"),
     [
         ("tenants", ()),
-        ("brokers", ()),
-        ("clusters", ()),
-        # one that is served, and one that is not
+        ("brokers", ("list", "healthcheck", "shutdown")),
+        ("clusters", ("list",)),
+        (
+            "namespaces",
+            ("create", "subscription-types-enabled", "max-topics-per-namespace", "encryption-required"),
+        ),
+        ("topics", ("create", "skip", "stats-internal", "shadow-topics", "create-shadow-topic")),
+        # one that is served, and one that cannot be set
         ("topicPolicies", ("retention", "persistence")),
     ],
 )
@@ -41,6 +47,8 @@ def test_what_is_not_served_is_refused_and_nothing_is_wrong(
     for case in load(noun):
         if not names or case.name in names:
             results.add(case, run(case, server))
+    # a verb is not wrong, and what the page says of it
+    assert differences(results) == []
     verdicts = {verb: (verdict, why) for _, verb, verdict, why in results.verdicts()}
     assert [each for each in verdicts.items() if each[1][0] is Verdict.WRONG] == []
     assert Verdict.SERVED in {verdict for verdict, _ in verdicts.values()}

@@ -77,6 +77,7 @@ def test_what_only_the_disk_knows_is_left_out(serve: Serve) -> None:
 def test_info_says_what_is_kept_of_a_cursor(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin, count=2)
+        assert (await admin.ask("PUT", "P/orders/properties", '{"team": "billing"}')).status == 204
         assert await take(admin, "c1", 2) == [0, 1]
         await ack(admin, "c1", 0, 1)
         found = (await admin.ask("GET", "P/orders/internal-info")).json
@@ -84,5 +85,6 @@ def test_info_says_what_is_kept_of_a_cursor(serve: Serve) -> None:
         assert found["cursors"] == {
             "billing": {"markDelete": {"ledgerId": ledger, "entryId": 0}, "properties": {}}
         }
+        assert found["properties"] == {"team": "billing"}
 
     serve(test)
