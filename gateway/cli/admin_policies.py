@@ -20,6 +20,10 @@ _EXAMPLES = {Level.NAMESPACE: "shop/eu", Level.TOPIC: "orders"}
 _ARGUMENTS = {Level.NAMESPACE: "namespace", Level.TOPIC: "topic"}
 
 
+_UNSET = {0: "0", (): "no type"}
+"""What is shown where nothing is set."""
+
+
 # -- values
 
 
@@ -126,7 +130,8 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
         )
 
     each = shown if level is Level.TOPIC else f"each topic of {shown}"
-    get.__doc__ = f"{form.gets.format(shown, each=each)}; null where nothing is set for it."
+    unset = _UNSET.get(form.unset, "null") if level is Level.NAMESPACE else "null"
+    get.__doc__ = f"{form.gets.format(shown, each=each)}; {unset} where nothing is set for it."
     put.__doc__ = form.sets.format(shown, each=each)
     remove.__doc__ = (
         f"What its namespace says of the {form.title} counts again for {shown}."
