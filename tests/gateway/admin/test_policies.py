@@ -157,15 +157,14 @@ def test_a_namespace_is_made_with_its_policies(serve: Serve) -> None:
     serve(test)
 
 
-# what pulsar-admin 4.0.8 sends with `namespaces create NAME`, but for what is null
 BARE = """{"auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
-"replication_clusters": [], "allowed_clusters": [], "bundles": {"boundaries": ["0x00000000", "0xffffffff"],
-"numBundles": 1}, "backlog_quota_map": {}, "clusterDispatchRate": {}, "topicDispatchRate": {},
-"subscriptionDispatchRate": {}, "replicatorDispatchRate": {}, "clusterSubscribeRate": {},
+"replication_clusters": [], "allowed_clusters": [], "backlog_quota_map": {}, "clusterDispatchRate": {},
+"topicDispatchRate": {}, "subscriptionDispatchRate": {}, "replicatorDispatchRate": {}, "clusterSubscribeRate": {},
 "publishMaxMessageRate": {}, "latency_stats_sample_rate": {}, "deleted": false, "encryption_required": false,
 "subscription_auth_mode": "None", "offload_threshold": -1, "offload_threshold_in_seconds": -1,
-"schema_compatibility_strategy": "UNDEFINED", "is_allow_auto_update_schema": true,
-"schema_validation_enforced": false, "subscription_types_enabled": [], "properties": {}, "migrated": false}"""
+"schema_compatibility_strategy": "UNDEFINED", "schema_validation_enforced": false,
+"subscription_types_enabled": [], "properties": {}, "migrated": false}"""
+"""What pulsar-admin 4.0.8 sends with `namespaces create NAME`."""
 
 
 def test_what_javas_client_says_by_default_is_not_said(serve: Serve) -> None:
