@@ -91,6 +91,8 @@ class Tool:
     def _start(self) -> subprocess.Popen[str]:
         command = [
             *(str(tools.ensure_jdk()), "-Xmx256m", "-XX:+UseSerialGC"),
+            # most of its time is spent on code that runs a few times
+            "-XX:TieredStopAtLevel=1",
             f"-Dlog4j2.configurationFile={RUNNER / 'log4j2.properties'}",
             *("-cp", classpath(), str(RUNNER / "AdminRunner.java"), self._admin_url),
         ]
