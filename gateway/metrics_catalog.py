@@ -137,6 +137,10 @@ class GatewayMetrics(Metrics):
             "magnetar_share_expired_total",
             "Records that nobody had acknowledged when retention took them from a subscription.",
         ).labels()
+        self.non_persistent_dropped = self.counter(
+            "magnetar_non_persistent_dropped_total",
+            "Messages of non-persistent topics that left memory before anybody had read them.",
+        ).labels()
         # reason is MAX_DELIVERIES, REJECTED, CORRUPT
         self.dead_letters = self.counter(
             "magnetar_share_dead_letters_total", "Records put into dead letter topics.", ("reason",)

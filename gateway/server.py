@@ -34,6 +34,7 @@ from gateway.version import VERSION
 from gateway.wire import codec
 from store.api import DiskFull, Durability, Family, Put, Store, StoreError
 from store.steps import step
+from store.transient import FIRST_TRANSIENT
 
 if TYPE_CHECKING:
     from gateway.config import Settings
@@ -122,6 +123,12 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         await rehome(store, settings.homes)
     except StoreError as error:
         raise StartError(f"The data folder cannot be written: {error}") from error
+    from store import memory
+
+    # every start has offsets of its own
+    transient = memory.open_forgetting(
+        epoch=store.leader_epoch(FIRST_TRANSIENT), max_bytes=settings.integer("non.persistent.max.bytes")
+    )
     metrics = GatewayMetrics()
     broker = Broker(
         settings,
@@ -132,6 +139,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         cluster_id=await cluster_id(store),
         version=VERSION,
         data=data,
+        transient=transient,
     )
     metrics.watch_store(store.stats)
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 MAX_KAFKA_NAME = 249
 """Characters in a Kafka topic name, tenant and namespace included: Kafka's limit, which its clients know."""
 
-DOMAINS = ("persistent", "non-persistent")
+PERSISTENT, NON_PERSISTENT = DOMAINS = ("persistent", "non-persistent")
 
 PARTITION = "-partition-"
 """What stands between a partitioned topic's name and the number of one partition."""

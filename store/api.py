@@ -368,8 +368,9 @@ class Store(Protocol):
     notices: list[str]
     """What recovery found and did, in plain sentences."""
 
-    read_only: str
-    """Why every commit is refused, or an empty string."""
+    @property
+    def read_only(self) -> str:
+        """Why every commit is refused, or an empty string."""
 
     def commit(
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]

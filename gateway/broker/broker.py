@@ -44,11 +44,13 @@ from gateway.broker.subscriptions.registry import Subscriptions
 from gateway.broker.tenancy import Tenancy
 from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
+from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
 from gateway.promise import Promise
 from store.api import Durability, Family, Outcome, Put, Store, Write
+from store.transient import Beside, TransientStore
 
 if TYPE_CHECKING:
     from gateway.broker.held_back import Place
@@ -94,9 +96,14 @@ class Broker:
         cluster_id: bytes,
         version: str,
         data: Path | None = None,
+        transient: TransientStore | None = None,
     ) -> None:
+        """`transient` is for non-persistent topics: without it there are none."""
         self.settings = settings
-        self.store = store
+        self.durable = store
+        # of both, each partition where it is
+        self.store: Store = store if transient is None else Beside(store, transient)
+        self._transient = transient
         self.clock = clock
         self.clock_ns = time.perf_counter_ns
         self.metrics = metrics
@@ -109,6 +116,7 @@ class Broker:
         self.turn = Turn(self, self.commit_watch, self.flush_connections)
         self.catalog = Catalog(store)
         self.catalog.namespaces.homes = settings.homes
+        self.transients = Transients(self, transient)
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
@@ -152,7 +160,9 @@ class Broker:
         self.partition = self.in_use.partition
         self.log_of = self.in_use.log_of
         self.runtimes = self.in_use.runtimes
-        self.topics = Topics(self, self.catalog, self.in_use, self.turn.end, self.topic_changed)
+        self.topics = Topics(
+            self, self.catalog, self.in_use, self.turn.end, self.topic_changed, self.transients
+        )
         self.tenancy = Tenancy(self, self.catalog, self.topics, self._policies_changed)
         self.subscriptions = Subscriptions(
             self,
@@ -169,7 +179,12 @@ class Broker:
             newest_connection=lambda: self.connection_numbers.newest,
         )
         self.topics.come_with.append(self.queues.come)
-        self.topics.followed_by += [self.queues.follow, self.subscriptions.follow, self.fetch_sessions.follow]
+        self.topics.followed_by += [
+            self.queues.follow,
+            self.subscriptions.follow,
+            self.fetch_sessions.follow,
+            self.transients.follow,
+        ]
         self.retention = Retention(
             self,
             watch=self.clock_watch,
@@ -243,7 +258,8 @@ class Broker:
 
     def effective(self, topic: Topic) -> TopicConfig:
         """A topic's configuration as it is in force."""
-        return effective(topic.configs, self.settings, self.catalog.namespaces.policies_of(topic.name))
+        config = effective(topic.configs, self.settings, self.catalog.namespaces.policies_of(topic.name))
+        return self.transients.effective(config) if topic.transient else config
 
     def message_ttl(self, topic: Topic) -> int:
         """How long messages of a topic wait for their acknowledgement, in ms; 0 is for ever."""
@@ -310,7 +326,16 @@ class Broker:
 
     def store_of(self, topic: Topic) -> Store:
         """Where a topic's records are, and the cursors that read them."""
-        return self.store
+        if topic.transient and self._transient is not None:
+            return self._transient
+        return self.durable
+
+    def store_for(self, writes: Sequence[Write]) -> Store:
+        """Where these go: the store that all of them belong to, or the one that has both."""
+        store = self.store
+        if isinstance(store, Beside) and self.catalog.has_transient:
+            return store.home(writes)
+        return self.durable
 
     def retries_into(self, topic: str) -> tuple[str, str] | None:
         """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""
@@ -318,7 +343,7 @@ class Broker:
 
     def full_name(self, topic: str) -> str:
         """Pulsar's name of a topic of this name in the catalog."""
-        return str(self.catalog.namespaces.full(topic))
+        return str(self.catalog.full(topic))
 
     def topic_changed(self, name: str, topic: Topic | None) -> None:
         """A catalog change is durable: it shows everywhere."""

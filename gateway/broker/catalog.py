@@ -11,14 +11,16 @@ import contextlib
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
 
 from gateway.broker.namespaces import Namespaces, prefix_of
 from semantics import names
-from semantics.names import Namespace
+from semantics.names import NON_PERSISTENT, Namespace, TopicName
 from store.api import Delete, DropLog, Family, Put, Store, Write
+from store.transient import FIRST_TRANSIENT, is_transient
 
 _NAME = b"t/"
 _ID = b"i/"
@@ -26,6 +28,7 @@ _PLAIN = b"c/"
 _OVER = b"q/"
 _GRANTED = b"g/"
 _NEXT_PARTITION = b"next-partition-id"
+_NEXT_TRANSIENT = b"next-transient-partition-id"
 _CACHED = 20_000
 COUNT_PAGES = 100
 """Pages that are counted at once: a million topics take some seconds, and nobody who asks waits for them."""
@@ -73,6 +76,11 @@ class Topic(msgspec.Struct, omit_defaults=True):
     # policies of single subscriptions, by their names, whether they are there or not
     subscription_policies: dict[str, dict[str, str]] = {}
 
+    @property
+    def transient(self) -> bool:
+        """Whether its records are in memory only."""
+        return is_transient(self.partitions[0])
+
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Topic)
@@ -97,6 +105,8 @@ class Catalog:
         self._counting = asyncio.Lock()
         raw = store.get(Family.META, _NEXT_PARTITION)
         self._next_partition = int.from_bytes(raw, "big") if raw else 1
+        raw = store.get(Family.META, _NEXT_TRANSIENT)
+        self._next_transient = int.from_bytes(raw, "big") if raw else FIRST_TRANSIENT
 
     def get(self, name: str) -> Topic | None:
         topic = self._by_name.get(name)
@@ -123,6 +133,11 @@ class Catalog:
         if known is not None:
             return known.topic_id == topic.topic_id
         return self._store.get(Family.CATALOG, _ID + topic.topic_id) is not None
+
+    def full(self, name: str) -> TopicName:
+        """Pulsar's name of the topic that Kafka's clients call so."""
+        found, topic = self.namespaces.full(name), self.get(name)
+        return found if topic is None or not topic.transient else replace(found, domain=NON_PERSISTENT)
 
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
@@ -252,13 +267,25 @@ class Catalog:
                 return found
         return None
 
-    def allocate(self, count: int) -> list[int]:
-        """Partition ids that were never used. The caller commits `allocation()` together with their first use."""
-        first = self._next_partition
-        self._next_partition += count
+    @property
+    def has_transient(self) -> bool:
+        """Whether there has ever been a non-persistent topic."""
+        return self._next_transient > FIRST_TRANSIENT
+
+    def allocate(self, count: int, *, transient: bool = False) -> list[int]:
+        """Partition ids that were never used. The caller commits `allocation` together with their first use."""
+        if transient:
+            first = self._next_transient
+            self._next_transient += count
+        else:
+            first = self._next_partition
+            self._next_partition += count
         return list(range(first, first + count))
 
-    def allocation(self) -> Write:
+    def allocation(self, topic: Topic) -> Write:
+        """That the ids of a topic's partitions are used."""
+        if topic.transient:
+            return Put(Family.META, _NEXT_TRANSIENT, struct.pack(">Q", self._next_transient))
         return Put(Family.META, _NEXT_PARTITION, struct.pack(">Q", self._next_partition))
 
     def writes_create(self, topic: Topic) -> list[Write]:
@@ -268,7 +295,7 @@ class Catalog:
             Put(Family.CATALOG, _NAME + name, _encoder.encode(topic)),
             Put(Family.CATALOG, _ID + topic.topic_id, name),
             Put(Family.CATALOG, _PLAIN + self.plain(topic.name).encode(), name),
-            self.allocation(),
+            self.allocation(topic),
         ]
         if topic.queue is not None and topic.queue.pattern:
             writes.append(Put(Family.CATALOG, _OVER + name, b""))
@@ -277,7 +304,7 @@ class Catalog:
     def writes_update(self, topic: Topic, *, grown: bool = False) -> list[Write]:
         writes: list[Write] = [Put(Family.CATALOG, _NAME + topic.name.encode(), _encoder.encode(topic))]
         if grown:
-            writes.append(self.allocation())
+            writes.append(self.allocation(topic))
         return writes
 
     @staticmethod

@@ -11,12 +11,12 @@ until all before it are over.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.participant import Gathered, Participant
-from store.api import Durability, Outcome, Refused, Store, StoreError, Unknown
+from store.api import Durability, Outcome, Refused, Store, StoreError, Unknown, Write
 from store.steps import step
 
 log = logging.getLogger("magnetar.broker")
@@ -32,7 +32,11 @@ class Host(Protocol):
     """As much of a node as a turn needs. Read each when it is needed: they may change."""
 
     @property
-    def store(self) -> Store:
+    def durable(self) -> Store:
+        """The store whose commits tell whether writes fail."""
+        ...
+
+    def store_for(self, writes: Sequence[Write]) -> Store:
         """Where rows of nobody in particular go."""
         ...
 
@@ -212,7 +216,7 @@ class Commit(Gathered):
         if outcome is not None:
             turn.failed(self, outcome)
             return
-        if watch.reason and self.writes and self.store is turn.host.store:
+        if watch.reason and self.writes and self.store is turn.host.durable:
             watch.succeeded()
         if slots:
             # One measure for all of a turn: they came within it, and leave together.

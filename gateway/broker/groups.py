@@ -40,6 +40,7 @@ from store.api import Delete as DeleteRow
 from store.api import Family, StoreError, Write, of_group
 from store.pending import Asking, Pending
 from store.steps import step
+from store.transient import first_offset
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -301,8 +302,18 @@ class Groups(Machines[ClassicGroup]):
         for partition in partitions:
             value = get(Family.OFFSET, prefix + offsets.key_suffix(partition)) if partition >= 0 else None
             row = offsets.decode(value) if value is not None else None
-            found.append(row if row is not None and row.topic_id == topic.topic_id else None)
+            found.append(row if row is not None and self._counts(row, topic) else None)
         return found
+
+    def _counts(self, row: Committed, topic: Topic) -> bool:
+        """Whether an offset was committed in this topic, and not in another of that name, or in messages that a
+        non-persistent one had before the gateway started: there a group begins as one that has committed nothing.
+        """
+        if row.topic_id != topic.topic_id:
+            return False
+        return not topic.transient or row.offset >= first_offset(
+            self._node.store.leader_epoch(topic.partitions[0])
+        )
 
     def all_committed(self, group_id: str) -> list[tuple[Topic, list[tuple[int, Committed]]]]:
         """Everything a group that is loaded has committed in topics that exist, by topic. Raises StoreError."""
@@ -318,7 +329,7 @@ class Groups(Machines[ClassicGroup]):
                 if topic is not None:
                     found.append((topic, []))
             row = offsets.decode(value)
-            if topic is not None and row.topic_id == topic.topic_id:
+            if topic is not None and self._counts(row, topic):
                 found[-1][1].append((place.partition, row))
         return [(topic, rows) for topic, rows in found if rows]
 

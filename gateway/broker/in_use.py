@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from gateway.broker import producers as dedup
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded, check_loaded, when_loaded
-from gateway.broker.partition import Home, Partition, TopicRuntime
+from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.transient import Remembering, TransientPartition
 from gateway.wire.errors import Error
 from store.api import Family, Log, StoreError, of_partition
 from store.pending import Pending
@@ -25,7 +26,7 @@ class InUse:
 
     def __init__(
         self,
-        home: Home,
+        home: Remembering,
         catalog: Catalog,
         effective: Callable[[Topic], TopicConfig],
         lane: Callable[[TopicRuntime, int], Readable],
@@ -106,7 +107,8 @@ class InUse:
         except KeyError:
             # its deletion is on its way
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION) from None
-        partition = Partition(self._home, runtime, index, store, log, producers)
+        kind = TransientPartition if runtime.topic.transient else Partition
+        partition = kind(self._home, runtime, index, store, log, producers)
         runtime.partitions[index] = partition
         return partition
 

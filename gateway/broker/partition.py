@@ -272,6 +272,11 @@ class Partition:
     def log_start(self) -> int:
         return self.log.start_offset
 
+    @property
+    def first_offset(self) -> int:
+        """The first offset that a subscription without any rows has to do with."""
+        return self.log.start_offset
+
     def start_epoch(self) -> int:
         """The leader epoch of the first batch of the log, or of the next one; -1 when a disk would have to be asked."""
         start = self.log.start_offset

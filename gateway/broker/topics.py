@@ -17,6 +17,7 @@ from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.namespaces import prefix_of
 from gateway.broker.policies import check_topics
 from gateway.config import topic_configs
+from gateway.config.topic_table import PERSISTENCE
 from gateway.wire.errors import Error
 from semantics import names
 from store.api import Outcome, StoreError, Trim, Write
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.broker.in_use import InUse
     from gateway.broker.node import Node
     from gateway.broker.partition import Partition
+    from gateway.broker.transient import Transients
     from semantics.names import Namespace
 
     Follows = Callable[[Topic], tuple[list[Write], Callable[[], None]]]
@@ -70,8 +72,10 @@ class Topics:
         in_use: InUse,
         end_turn: Callable[[], None],
         changed: Callable[[str, Topic | None], None],
+        transients: Transients,
     ) -> None:
         """`end_turn` sends what the open turn has collected. `changed` is called when a change is durable: it shows."""
+        self._transients = transients
         self._node = node
         self._catalog = catalog
         self._in_use = in_use
@@ -96,7 +100,13 @@ class Topics:
         if name == CLUSTER_METADATA:
             raise KafkaError(Error.INVALID_REQUEST, f"Topic '{name}' is Kafka's own log of its cluster.")
         other = self._creating.get(self._catalog.plain(name))
-        if other == name or self._catalog.get(name) is not None:
+        there = self._catalog.get(name)
+        if there is not None and there.transient != is_transient(configs):
+            raise KafkaError(
+                Error.TOPIC_ALREADY_EXISTS,
+                f"There is {self._catalog.full(name)} already, and Kafka's clients call both '{name}'.",
+            )
+        if other == name or there is not None:
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         other = other or self._catalog.collision(name)
         if other is not None:
@@ -114,6 +124,12 @@ class Topics:
                 f"Number of partitions must be between 1 and {MAX_PARTITIONS}; {partitions} was asked for.",
             )
         check_configs(configs)
+        check_transient(configs)
+        if is_transient(configs) and not self._transients.served:
+            raise KafkaError(
+                Error.INVALID_CONFIG,
+                "This gateway serves no non-persistent topics: non.persistent.max.bytes is 0.",
+            )
         self._check_room(namespace, partitions)
         return partitions
 
@@ -244,7 +260,7 @@ class Topics:
         return Topic(
             name=name,
             topic_id=uuid.uuid4().bytes,
-            partitions=self._catalog.allocate(partitions),
+            partitions=self._catalog.allocate(partitions, transient=is_transient(configs)),
             created_at=self._node.clock.wall_ms(),
             configs=configs,
             internal=internal,
@@ -344,7 +360,7 @@ class Topics:
         self._check_room(namespace, count - have)
         if validate_only:
             return
-        added = self._catalog.allocate(count - have)
+        added = self._catalog.allocate(count - have, transient=topic.transient)
         # a plain topic is none any more
         grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added], partitioned=True)
         self._comes(name, len(added))
@@ -361,6 +377,12 @@ class Topics:
             topic = self.get(name)
             configs = change(topic.configs)
             check_configs(configs)
+            if is_transient(configs) != topic.transient:
+                raise KafkaError(
+                    Error.INVALID_CONFIG,
+                    f"{PERSISTENCE} of a topic stays as it was made. Make another topic.",
+                )
+            check_transient(configs)
             if topic.queue is not None and not configs.items() <= topic.configs.items():
                 raise KafkaError(
                     Error.INVALID_CONFIG,
@@ -482,6 +504,25 @@ def notice(topic: Topic) -> None:
     if "compact" in policies and "delete" not in policies:
         log.warning(
             "kept without compaction: cleanup.policy=compact is not served yet", extra={"topic": topic.name}
+        )
+
+
+def is_transient(configs: dict[str, str]) -> bool:
+    """Whether a topic with these configs is in memory only."""
+    return configs.get(PERSISTENCE) == names.NON_PERSISTENT
+
+
+def as_base(topic: Topic) -> dict[str, str]:
+    """The configs of a topic that is made for the letters of this one: both are in the same store."""
+    return {PERSISTENCE: names.NON_PERSISTENT} if topic.transient else {}
+
+
+def check_transient(configs: dict[str, str]) -> None:
+    """Raises KafkaError INVALID_CONFIG for what a non-persistent topic cannot do."""
+    if is_transient(configs) and configs.get("durability") == "fsync":
+        raise KafkaError(
+            Error.INVALID_CONFIG,
+            "durability=fsync is for what is stored, and the messages of a non-persistent topic are in memory only.",
         )
 
 

@@ -146,7 +146,7 @@ class Turn:
         host = self.host
         durability = durability or host.durability
         if writes:
-            self.join(Rows(host.store, writes, done, durability))
+            self.join(Rows(host.store_for(writes), writes, done, durability))
             return
         self._callbacks.append(done)
         if durability is Durability.FSYNC:
@@ -204,7 +204,7 @@ class Turn:
             # nearly always: there is one store, and nothing on its way
             commits = list(self._open.values())
         else:
-            stores = {*self._open, *[commit.store for commit in self.flying]} or {self.host.store}
+            stores = {*self._open, *[commit.store for commit in self.flying]} or {self.host.durable}
             commits = [self._open.get(store) or self._begin(store) for store in stores]
         for commit in commits:
             if durability is Durability.FSYNC:

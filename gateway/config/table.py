@@ -116,6 +116,30 @@ _ROWS = [
         at_least(0),
     ),
     Setting(
+        "non.persistent.max.bytes",
+        Kind.LONG,
+        268_435_456,
+        "Bytes of messages of all non-persistent topics in memory. The oldest go first, whichever topic they are of. "
+        "0: no such topics can be made.",
+        at_least(0),
+    ),
+    Setting(
+        "non.persistent.partition.max.bytes",
+        Kind.INT,
+        16_777_216,
+        "Bytes of messages of one partition of a non-persistent topic in memory. The oldest go first. No batch may be "
+        "larger.",
+        at_least(1024),
+        dynamic=True,
+    ),
+    Setting(
+        "non.persistent.max.ms",
+        Kind.INT,
+        60_000,
+        "How long a message of a non-persistent topic stays in memory for who is about to read it, in milliseconds.",
+        at_least(1),
+    ),
+    Setting(
         "store.page.cache.bytes",
         Kind.LONG,
         -1,

@@ -99,6 +99,8 @@ class TopicConfig(NamedTuple):
     # of a partition
     publish_rate: Rate
     dispatch_rate: Rate
+    # of a non-persistent partition in memory
+    memory_bytes: int
 
 
 def validate(name: str, value: str | None) -> str | None:
@@ -275,6 +277,7 @@ def effective(
         max_producers=number_in_force(MAX_PRODUCERS, configs, settings, namespace),
         publish_rate=rate_in_force(PUBLISH_RATE, configs, settings, namespace),
         dispatch_rate=rate_in_force(DISPATCH_RATE, configs, settings, namespace),
+        memory_bytes=integer("pulsar.non.persistent.max.bytes"),
     )
 
 

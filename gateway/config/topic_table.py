@@ -9,8 +9,9 @@ import re
 from typing import NamedTuple
 
 from gateway.config.policy_settings import CONFIGS
-from gateway.config.schema import LONG_MAX, Check, Kind, Setting, Value, at_least, between
+from gateway.config.schema import LONG_MAX, Check, Kind, Setting, Value, at_least, between, one_of
 from gateway.config.table import SETTINGS
+from semantics.names import DOMAINS
 from semantics.policies import TABLE, Level, Policy
 
 
@@ -59,6 +60,9 @@ def _no_tiers(value: Value) -> str | None:
 
 
 _DAY_MS = 86_400_000
+
+PERSISTENCE = "pulsar.persistence"
+"""What Pulsar's name of a topic begins with; here a config, since Kafka's names have no such part."""
 
 _ROWS = [
     _own(
@@ -209,6 +213,23 @@ _ROWS = [
         "pulsar.ttl.from",
         "What the age counts from by which messages expire: available, sent or due, the later; publish, sent.",
     ),
+    Row(
+        Setting(
+            PERSISTENCE,
+            Kind.STRING,
+            DOMAINS[0],
+            "Where the topic's messages are: persistent, on disk; non-persistent, in memory only, for so long as "
+            "non.persistent.max.ms and the bounds of memory allow. Said when the topic is made.",
+            one_of(*DOMAINS),
+        ),
+        effect=True,
+        hidden=True,
+    ),
+    _own(
+        "pulsar.non.persistent.max.bytes",
+        "Bytes of a non-persistent topic's partition in memory. The oldest messages go first.",
+        "non.persistent.partition.max.bytes",
+    )._replace(hidden=True),
     _kept("remote.log.copy.disable", Kind.BOOLEAN, False, "Stops copying to tiered storage."),
     _kept(
         "remote.log.delete.on.disable", Kind.BOOLEAN, False, "Deletes tiered data when that is switched off."

@@ -1,7 +1,8 @@
 """The memory driver: every commit is done before `commit` returns, or has changed nothing.
 
 It owns all its partitions, unless a test takes one away (`fence`) and gives it back (`take`). `late.py` is the
-same, with answers that come later.
+same, with answers that come later. `forgetting.py` is one with bounds, for
+topics that are not persistent.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class MemoryStore:
 
     def _apply(self, write: Write, now: int) -> None:
         if isinstance(write, Append):
-            self._next_ledger = self._made(write.partition).append(write, now, self._next_ledger)
+            self._append(write, now)
             self._bytes += sum(map(len, write.batches))
         elif isinstance(write, Put):
             rows = self._rows[write.family]
@@ -185,13 +186,22 @@ class MemoryStore:
         elif isinstance(write, DeleteRange):
             self._delete(write.family, write.start, write.end)
         elif isinstance(write, DropLog):
-            if write.partition in self._logs:
-                self._logs.pop(write.partition).stale = True
+            self._drop(write.partition)
             start, end = write.partition.to_bytes(4, "big"), (write.partition + 1).to_bytes(5, "big")[-4:]
             for family in OF_A_LOG:
                 self._delete(family, start, end)
         else:
-            self._made(write.partition).trim(write.offset)
+            self._trim(write.partition, write.offset)
+
+    def _append(self, write: Append, now: int) -> None:
+        self._next_ledger = self._made(write.partition).append(write, now, self._next_ledger, now)
+
+    def _trim(self, partition: int, offset: int) -> None:
+        self._made(partition).trim(offset)
+
+    def _drop(self, partition: int) -> None:
+        if partition in self._logs:
+            self._logs.pop(partition).stale = True
 
     def _made(self, partition: int) -> MemoryLog:
         found = self._logs.get(partition)

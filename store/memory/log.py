@@ -19,6 +19,9 @@ class MemorySegment:
     max_timestamp: int
     max_timestamp_offset: int
     created_at: int
+    # by the clock that ages go by
+    begun_at: int
+    written_at: int
 
 
 @dataclass(slots=True)
@@ -35,11 +38,15 @@ class Ledger:
 class MemoryLog:
     """See `store.api.Log`. Each batch is an item of three parallel lists: base offset, next offset, bytes."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, start: int = 0) -> None:
         self.partition = partition
-        self.start_offset = 0
-        self.end_offset = 0
+        self.start_offset = start
+        self.end_offset = start
         self.size = 0
+        # beyond so many bytes the oldest segments go; 0 is no limit
+        self.max_bytes = 0
+        # the furthest that anybody has read
+        self.read_to = start
         self.stale = False
         self.refuses = ""
         self._bases: list[int] = []
@@ -65,17 +72,18 @@ class MemoryLog:
 
     # writing, by the store
 
-    def append(self, write: Append, now: int, next_ledger: int) -> int:
-        """Take the batches; answers the next free ledger id."""
+    def append(self, write: Append, now: int, next_ledger: int, at: int) -> int:
+        """Take the batches; answers the next free ledger id. `at`: now, by the clock that ages go by."""
         total = sum(map(len, write.batches))
         segment = self._segments[-1] if self._segments else None
         if (
             segment is None
             or (segment.size and segment.size + total > self._segment_bytes)
-            or now - segment.created_at >= self._segment_ms
+            or at - segment.begun_at >= self._segment_ms
         ):
-            segment = MemorySegment(write.base_offset, write.base_offset, 0, -1, -1, now)
+            segment = MemorySegment(write.base_offset, write.base_offset, 0, -1, -1, now, at, at)
             self._segments.append(segment)
+        segment.written_at = at
         ledger = self._ledgers[-1] if self._ledgers else None
         if (
             ledger is None
@@ -121,6 +129,19 @@ class MemoryLog:
         while len(self._epochs) > 1 and self._epochs[1][1] <= offset:
             del self._epochs[0]
 
+    @property
+    def oldest(self) -> MemorySegment | None:
+        """The first segment that is there."""
+        return self._segments[0] if self._segments else None
+
+    @property
+    def newest(self) -> MemorySegment | None:
+        return self._segments[-1] if self._segments else None
+
+    def begin(self, epoch: int) -> None:
+        """It is empty, and whoever asks where this leader epoch began is told the start of it."""
+        self._epochs = [(epoch, self.start_offset)]
+
     # reading
 
     def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Pending[list[Buffer]]:
@@ -134,12 +155,16 @@ class MemoryLog:
             data = self._batches[index]
             if len(data) > max_bytes:
                 if not found:
+                    if whole_first:
+                        self.read_to = max(self.read_to, self._nexts[index])
                     return [data] if whole_first else []
                 if max_bytes > 0:
                     found.append(memoryview(data)[:max_bytes])
                 break
             found.append(data)
             max_bytes -= len(data)
+            if self._nexts[index] > self.read_to:
+                self.read_to = self._nexts[index]
         return found
 
     def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:

@@ -53,6 +53,15 @@ def check_lanes(lanes: int) -> None:
         )
 
 
+def check_base(topic: Topic) -> None:
+    """Raises KafkaError INVALID_REQUEST for a topic that cannot have lanes."""
+    if topic.transient:
+        raise KafkaError(
+            Error.INVALID_REQUEST,
+            f"'{topic.name}' is a non-persistent topic: its subscriptions are served by share groups, not by lanes.",
+        )
+
+
 def check_of_subscription(topic: str, said: Mapping[str, str]) -> None:
     """Raises KafkaError INVALID_CONFIG for a config of topics that keep records, which would be without effect."""
     others = sorted(set(said) & TOPIC_CONFIGS.keys() - subscription_configs.NAMES)

@@ -153,7 +153,7 @@ class PatternedQueues:
 
     def _takes(self, over: Patterned, topic: Topic) -> bool:
         """Whether a topic is one of those that it is to be over. Raises KafkaError, StoreError."""
-        if topic.internal or topic.queue is not None or over.pattern is None:
+        if topic.internal or topic.queue is not None or topic.transient or over.pattern is None:
             return False
         if not over.pattern.matches(self._node.catalog.namespaces.full(topic.name)):
             return False

@@ -152,7 +152,7 @@ class Queues:
 
     def _load(self, topic: Topic) -> Queue:
         node = self.node
-        store = node.store
+        store = node.store_of(topic)
         for number in topic.partitions:
             check_loaded(store, of_partition(number))
         assert topic.queue is not None
@@ -331,18 +331,19 @@ class Queues:
     def _free(self, topic: str, subscription: str, lanes: int) -> str:
         """What a queue topic that may be made is called. Raises KafkaError."""
         making.check_lanes(lanes)
-        if self.node.topics.get(topic).queue is not None:
+        base = self.node.topics.get(topic)
+        if base.queue is not None:
             raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
+        making.check_base(base)
         name = name_of(topic, subscription)
         if (why := letter_names.strays(self.node.catalog, topic, name)) is not None:
             raise KafkaError(Error.INVALID_REQUEST, f"{why}: choose another name for the subscription.")
         there = self.node.catalog.get(name)
         if there is not None:
             adds = "`topics update-partitioned-topic` adds some"
-            base = self.node.catalog.get(topic)
             if there.queue is None:
                 hint = f"It is a plain topic: delete it first, with magnetar-admin topics delete {name}"
-            elif base is None or there.queue != QueueOf(base.topic_id, subscription):
+            elif there.queue != QueueOf(base.topic_id, subscription):
                 hint = f"It serves {self._whose(there.queue)}: choose another name for the subscription."
             else:
                 hint = f"It has {len(there.partitions)} lanes; {adds}."

@@ -28,6 +28,8 @@ class Topics(Protocol):
 
     def get(self, name: str) -> Topic | None: ...
 
+    def full(self, name: str) -> names.TopicName: ...
+
 
 def bases(topics: Topics, name: str, suffix: str) -> Iterator[tuple[str, str]]:
     """(topic, subscription) that a name may be made of, of topics that exist; the longest topic first. The subscription
@@ -121,7 +123,7 @@ def strays(topics: Topics, base: str, name: str) -> str | None:
 
 def full_name(topics: Topics, topic: str) -> str:
     """Pulsar's name of a topic that Kafka's clients call by this name."""
-    return str(topics.namespaces.full(topic))
+    return str(topics.full(topic))
 
 
 def kafka_name(topics: Topics, full: str) -> str | None:

@@ -30,7 +30,7 @@ from gateway.broker.partition import first_carried
 from gateway.broker.policies import makes_subscriptions
 from gateway.broker.subscriptions.collecting import BYTES, Collected, Collector, Impossible
 from gateway.broker.subscriptions.letter_kinds import DEAD, LetterKind, Losing, Retry
-from gateway.broker.topics import check_name
+from gateway.broker.topics import as_base, check_name
 from gateway.promise import Promise
 from gateway.wire import letters
 from gateway.wire.errors import Error
@@ -287,24 +287,28 @@ class Letters:
 
     @step("letter.topic", "letter.made")
     def _make(self, burial: Burial, name: str, collected: Collected) -> Promise[None]:
-        """The topic, its first letters, and whoever is to read it from its beginning."""
+        """The topic, its first letters, and whoever is to read it from its beginning. Raises Impossible, Later."""
         node, at, kind = self.node, burial.at, burial.kind
         runtime = node.in_use.topic_by_id(at.subscription.topic_id)
         count = len(runtime.partitions) if runtime is not None else 1
         partitioned = runtime is None or runtime.topic.partitioned
         made = Promise[None]()
 
+        def reading(topic: Topic) -> list[Write]:
+            reader = kind.reader(at.subscription)
+            if reader is None:
+                return []
+            group = node.catalog.namespaces.group_of(topic.name, bare(reader))
+            return self._writes_new(group, topic, [0] * count)[1]
+
         def writes(topic: Topic) -> list[Write]:
             batch, newest = letters.build(collected.letters, node.clock.wall_ms())
             partition = topic.partitions[at.index % count]
             epoch = at.store.leader_epoch(partition)
-            more: list[Write] = [first_carried(partition, epoch, batch, len(collected.letters), newest)]
-            reader = kind.reader(at.subscription)
-            if reader is not None:
-                group = node.catalog.namespaces.group_of(topic.name, bare(reader))
-                _, reading = self._writes_new(group, topic, [0] * count)
-                more += reading
-            return more
+            return [
+                first_carried(partition, epoch, batch, len(collected.letters), newest),
+                *reading(topic),
+            ]
 
         def done(outcome: Outcome) -> None:
             if outcome is None:
@@ -320,8 +324,11 @@ class Letters:
             )
         try:
             check_name(name)
-            if at.store is not node.store:
-                raise Impossible(f"topic '{name}' would not be kept in the same store")
+            if runtime is not None and runtime.topic.transient:
+                # it is made by a commit of another store: the letters come when it is there
+                configs = as_base(runtime.topic)
+                node.topics.create_with(name, count, configs, reading, done, partitioned=partitioned)
+                raise Later
             node.topics.create_with(name, count, {}, writes, done, partitioned=partitioned)
         except KafkaError as error:
             if error.code == Error.TOPIC_ALREADY_EXISTS:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.broker.node import Node
 
 if TYPE_CHECKING:
-    from gateway.broker.catalog import Catalog
+    from gateway.broker.catalog import Catalog, Topic
     from gateway.broker.group_configs import GroupConfigs
     from gateway.broker.in_use import InUse
     from gateway.broker.topics import Topics
     from gateway.broker.turn import Turn
+    from store.api import Store
 
 
 class Sessions(Protocol):
@@ -46,6 +47,10 @@ class Delivering(Node, Protocol):
 
     @property
     def share_sessions(self) -> Sessions: ...
+
+    def store_of(self, topic: Topic) -> Store:
+        """Where a topic's records are, and the cursors that read them."""
+        ...
 
     @property
     def decompression_limit(self) -> int:

@@ -168,7 +168,7 @@ class SubscriptionPartition:
         config = self.subscription.config.subscription
         clock = node.clock
         now, wall = clock.monotonic_ms(), clock.wall_ms()
-        start, end = partition.log_start, partition.high_watermark
+        start, end = partition.first_offset, partition.high_watermark
         store = self.store
         check_loaded(store, of_partition(self.id))
         try:
@@ -184,6 +184,9 @@ class SubscriptionPartition:
         self.cursor = cursor
         cursor.totals.update(self._tools.counted.of(self.subscription.id, self.id))
         self._counted = happened(cursor.totals)
+        if partition.log_start > cursor.start:
+            # messages of a non-persistent topic have left memory meanwhile
+            cursor.expire(partition.log_start)
         for consumer in self.consumers:
             cursor.attach(consumer, now)
         if self.subscription.selector is not None:
@@ -409,7 +412,10 @@ class SubscriptionPartition:
         cursor = self.cursor
         if not partition.stale:
             if cursor is not None and partition.log_start > cursor.start:
-                cursor.trimmed(partition.log_start)
+                if partition.topic.topic.transient:
+                    cursor.expire(partition.log_start)
+                else:
+                    cursor.trimmed(partition.log_start)
                 self.touch()
             return
         # Thrown away or deleted: whoever waits is told, or finds the one that took its place.

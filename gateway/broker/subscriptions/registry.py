@@ -26,6 +26,7 @@ from gateway.broker.subscriptions.scanning import Scanner
 from gateway.broker.subscriptions.subscription import Subscription
 from gateway.broker.subscriptions.timers import Timers, Turns
 from gateway.broker.subscriptions.tools import Tools
+from gateway.broker.topics import as_base
 from gateway.promise import Promise
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
@@ -264,6 +265,12 @@ class Subscriptions:
             # whoever gave them may have seen the topic before it grew, or one of that name before it
             count = len(current.partitions)
             starts = [*starts[:count], *[0] * (count - len(starts))]
+            if current.transient:
+                # what has left memory by now is not missed
+                logs = [
+                    await until_loaded(partial(node.in_use.log_of, current, index)) for index in range(count)
+                ]
+                starts = [max(start, log.start_offset) for start, log in zip(starts, logs, strict=True)]
             row, writes = self.writes_new(group, current, starts, overrides, properties)
             if retries is None or not await self._with_retries(group, retries, current, writes):
                 await node.write(writes)
@@ -316,7 +323,9 @@ class Subscriptions:
             return [*writes, *reading]
 
         try:
-            node.topics.create_with(retries, count, {}, more, stored.tell, partitioned=base.partitioned)
+            node.topics.create_with(
+                retries, count, as_base(base), more, stored.tell, partitioned=base.partitioned
+            )
         except KafkaError as error:
             if error.code == Error.TOPIC_ALREADY_EXISTS:
                 return False

@@ -53,7 +53,7 @@ class Home:
     durability = Durability.OS
 
     def __init__(self) -> None:
-        self.store = memory.open(clock=lambda: NOW)
+        self.store = self.durable = memory.open(clock=lambda: NOW)
         self.metrics = GatewayMetrics()
         self.damage = Damage(self.metrics, lambda: NOW)
         self.traffic = Traffic()
@@ -69,6 +69,9 @@ class Home:
         return 0
 
     def store_of(self, topic: Topic) -> memory.MemoryStore:
+        return self.store
+
+    def store_for(self, writes: Sequence[Write]) -> memory.MemoryStore:
         return self.store
 
     def retries_into(self, topic: str) -> tuple[str, str] | None:

@@ -341,7 +341,11 @@ class Host:
 
     def __init__(self) -> None:
         self.store: Any = Recorded()
+        self.durable = self.store
         self.loop = self
+
+    def store_for(self, writes: Sequence[Write]) -> Any:
+        return self.store
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         self.ends = callback

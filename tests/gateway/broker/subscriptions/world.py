@@ -108,6 +108,7 @@ class World:
         self.store: Any = None
         self.broker: HeldBroker
         self._copies = 0
+        self._starts = 0
 
     async def start(self, store: Store | None = None) -> None:
         if store is not None:
@@ -124,6 +125,17 @@ class World:
             asyncio.get_running_loop(),
             cluster_id=b"c" * 16,
             version="test",
+            transient=self.transient(),
+        )
+
+    def transient(self) -> memory.ForgettingStore:
+        """Empty at each start, with offsets of its own."""
+        self._starts += 1
+        return memory.open_forgetting(
+            clock=self.clock.wall_ms,
+            ages=self.clock.monotonic_ms,
+            epoch=self._starts,
+            max_bytes=Settings.load(list(self.flags), None, {}).integer("non.persistent.max.bytes"),
         )
 
     async def close(self) -> None:

@@ -1,0 +1,102 @@
+"""A store in memory with bounds, for topics that are not persistent: it forgets the oldest segments.
+
+It goes by bytes, of one log and of all together, and by age, whenever somebody asks for that. A log of which nothing is
+left costs the number of its next offset; one that was never written to costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from weakref import WeakValueDictionary
+
+from store.api import Append
+from store.memory.driver import MemoryStore
+from store.memory.log import MemoryLog
+from store.memory.ring import Ring
+from store.transient import Forgotten
+
+
+def _nobody(gone: Forgotten) -> None:
+    """Nobody wants to know."""
+
+
+class ForgettingStore(MemoryStore):
+    """See `store.transient.TransientStore`. Times that ages go by are monotonic, in ms."""
+
+    def __init__(
+        self, clock: Callable[[], int], ages: Callable[[], int], epoch: int, first_offset: int, max_bytes: int
+    ) -> None:
+        """Logs begin at `first_offset`; all of them together hold `max_bytes`."""
+        super().__init__(clock, epoch)
+        self.first_offset = first_offset
+        self.forgot: Callable[[Forgotten], None] = _nobody
+        self._ages = ages
+        self._ring = Ring(max_bytes, lambda gone: self.forgot(gone))
+        # where logs end that have nothing
+        self._ends: dict[int, int] = {}
+        # logs that have nothing, and somebody who looks at them
+        self._empty: WeakValueDictionary[int, MemoryLog] = WeakValueDictionary()
+
+    @property
+    def size(self) -> int:
+        """Bytes in all logs."""
+        return self._ring.size
+
+    def bound(self, partition: int, max_bytes: int) -> None:
+        """How much a log that somebody holds may have; 0 is no limit but that of all."""
+        self._made(partition).max_bytes = max_bytes
+
+    def forget_before(self, at: int) -> int | None:
+        """Forget what was last written to before `at`. When the oldest of the rest was, None where there is none."""
+        found = self._ring.forget_before(at)
+        for partition in [number for number, log in self._logs.items() if log.oldest is None]:
+            self._put_away(partition)
+        return found
+
+    def _put_away(self, partition: int) -> None:
+        log = self._logs.pop(partition)
+        self._ends[partition] = log.end_offset
+        self._empty[partition] = log
+
+    # -- as the memory driver does it, and counted ----------------------------------------------------------------
+
+    def _append(self, write: Append, now: int) -> None:
+        partition = write.partition
+        log = self._logs.get(partition)
+        if log is None:
+            log = self._logs[partition] = self._made(partition)
+            self._ends.pop(partition, None)
+        before, size = log.newest, log.size
+        self._next_ledger = log.append(write, now, self._next_ledger, self._ages())
+        self._ring.took(log, log.newest if log.newest is not before else None, log.size - size)
+        self._ring.fit(log)
+
+    def _trim(self, partition: int, offset: int) -> None:
+        log = self._made(partition)
+        size = log.size
+        log.trim(offset)
+        self._ring.lost(size - log.size)
+
+    def _drop(self, partition: int) -> None:
+        found, log = self._empty.pop(partition, None), self._logs.pop(partition, None)
+        self._ends.pop(partition, None)
+        log = log or found
+        if log is not None:
+            log.stale = True
+            self._ring.lost(log.size)
+            # what the ring has of it is no longer the oldest of anything
+            log.trim(log.end_offset)
+
+    def _made(self, partition: int) -> MemoryLog:
+        """What it has, or a log without anything, which stays as long as somebody looks at it."""
+        found = self._logs.get(partition) or self._empty.get(partition)
+        if found is None:
+            found = self._empty[partition] = MemoryLog(
+                partition, self._ends.get(partition, self.first_offset)
+            )
+            found.begin(self.leader_epoch(partition))
+        return found
+
+    def _end(self, partition: int) -> int:
+        log = self._logs.get(partition)
+        return log.end_offset if log is not None else self._ends.get(partition, self.first_offset)
