@@ -240,7 +240,7 @@ async def _topics(broker: Broker, namespace: Namespace) -> AsyncIterator[Topic]:
 
 
 def _whole(broker: Broker, topic: Topic) -> Found:
-    return whole(Found(broker.catalog.namespaces.full(topic.name), topic, -1))
+    return whole(Found(broker.catalog.full_of(topic), topic, -1))
 
 
 async def readers_of(broker: Broker) -> dict[str, list[str]]:

@@ -58,7 +58,7 @@ async def _of_topic(context: Context, runtime: TopicRuntime, among: list[Listed]
         await loading
     spans = {index: stats.span(context, topic, index) for index in indexes}
     subscriptions = await groups.subscriptions(broker, topic, spans, among)
-    name = broker.catalog.namespaces.full(topic.name)
+    name = broker.catalog.full_of(topic)
     for index in indexes:
         full = name.with_partition(index) if topic.partitioned else name
         one = await stats.of_partition(context, topic, index, subscriptions[index])

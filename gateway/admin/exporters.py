@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin import lane_stats, share_stats
 from gateway.admin.context import CLUSTER, Context
+from gateway.admin.dropped import came
 from gateway.admin.families import GROUPS, KAFKA, KEPT, NODE, OURS, PULSAR, SHARED, WRITE_LATENCY, Families
 from gateway.admin.groups import Span, backlog, span_of, views
 from gateway.admin.stats import traffic
@@ -102,7 +103,11 @@ def _traffic(families: Families, labels: str, partition: Partition, context: Con
     families.add("pulsar_throughput_in", labels, rate.bytes_in)
     families.add("pulsar_throughput_out", labels, rate.bytes_out)
     bytes_in, bytes_out = traffic(context.broker, partition.id, partition)
-    families.add("pulsar_in_messages_total", labels, partition.high_watermark)
+    families.add(
+        "pulsar_in_messages_total",
+        labels,
+        came(context.broker, partition.topic.topic, partition.high_watermark),
+    )
     families.add("pulsar_in_bytes_total", labels, bytes_in)
     families.add("pulsar_out_bytes_total", labels, bytes_out)
     families.add("pulsar_producers_count", labels, len(partition.publishers))
@@ -196,7 +201,7 @@ class _Walk:
         if topic is None:
             return _NOWHERE
         if self._place[0] != topic.name:
-            full = self._broker.catalog.namespaces.full(topic.name)
+            full = self._broker.catalog.full_of(topic)
             where = _labels_of(full.namespace)
             labels = [
                 f'{where},topic="{escape(str(full.with_partition(index) if topic.partitioned else full))}"'
@@ -391,7 +396,7 @@ class _Walk:
                 continue
             await loaded(self._broker, topic.partitions)
             spans = [span_of(self._broker.store, partition) for partition in topic.partitions]
-            full = self._broker.catalog.namespaces.full(name)
+            full = self._broker.catalog.full_of(topic)
             self._families.add(
                 "magnetar_dead_letter_topic_messages",
                 f'{_labels_of(full.namespace)},topic="{escape(str(full))}"',

@@ -139,7 +139,7 @@ async def _of_topic(
     if wanted is not None and not subscriptions:
         return None
     return {
-        "topic": broker.full_name(topic.name),
+        "topic": str(broker.catalog.full_of(topic)),
         "partitions": len(topic.partitions) if topic.partitioned else 0,
         "messages": sum(span.end - span.start for span in spans if span is not None),
         "storageSize": sum(span.size for span in spans if span is not None),

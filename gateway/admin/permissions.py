@@ -134,7 +134,7 @@ async def of_namespace(broker: Broker, namespace: Namespace, row: NamespaceRow) 
     of_topics: dict[str, Granted] = {}
     while page := broker.catalog.granted(prefix, start):
         for each in page:
-            name = broker.catalog.namespaces.full(each.name)
+            name = broker.catalog.full_of(each)
             if name.namespace == namespace:
                 of_topics[str(name)] = each.permissions
         start = page[-1].name + "\0"

@@ -18,6 +18,8 @@ class Deliveries(NamedTuple):
 
     out: float
     redelivered: float
+    # of what left memory, or was taken by retention, before it was acknowledged
+    expired: float
 
 
 class Writes(NamedTuple):
@@ -36,11 +38,13 @@ class Recent:
         self._broker = broker
         self._deliveries = Samples(self._delivered, now)
         self._writes = Samples(self._written, now)
+        self._drops = Samples(broker.transients.dropped, now)
 
     def sample(self, now: float) -> None:
         """Remember the counters. Call it every SAMPLE_EVERY seconds."""
         self._deliveries.sample(now)
         self._writes.sample(now)
+        self._drops.sample(now)
 
     def deliveries(
         self, subscription: int, partition: int, totals: Mapping[str, int], now: float
@@ -50,10 +54,19 @@ class Recent:
         # what it had counted before it came into memory did not happen within the last minute
         old = self._deliveries.first(subscription << 32 | partition)
         if old is None or seconds <= 0:
-            return Deliveries(0.0, 0.0)
+            return Deliveries(0.0, 0.0, 0.0)
         return Deliveries(
-            (totals["delivered"] - old[0]) / seconds, (totals["redelivered"] - old[1]) / seconds
+            (totals["delivered"] - old[0]) / seconds,
+            (totals["redelivered"] - old[1]) / seconds,
+            (totals["expired"] - old[2]) / seconds,
         )
+
+    def dropped(self, partition: int, total: int, now: float) -> float:
+        """Messages a second that a partition, by the store's id, has dropped, of `total` by now."""
+        seconds = self._drops.seconds(now)
+        # it has dropped nothing when it is not known
+        old = self._drops.oldest(partition) or (0,)
+        return (total - old[0]) / seconds if seconds > 0 else 0.0
 
     def writes(self, now: float) -> Writes:
         """What clients sent and was stored."""
@@ -70,7 +83,7 @@ class Recent:
                 if at.cursor is not None:
                     totals = at.cursor.totals
                     key = subscription.id << 32 | at.partition.id
-                    found[key] = totals["delivered"], totals["redelivered"]
+                    found[key] = totals["delivered"], totals["redelivered"], totals["expired"]
         return found
 
     def _written(self) -> dict[str, tuple[int, ...]]:

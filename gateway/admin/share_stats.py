@@ -14,6 +14,7 @@ from gateway.broker.subscriptions import rows
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Counts, RowError, due_runs
+from store.transient import is_transient
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -123,6 +124,11 @@ def resting(broker: Broker, row: SubscriptionRow, partition: int) -> Resting | N
     except (KeyError, RowError):
         return None
     log_start, end = log.start_offset, log.end_offset
+    if is_transient(partition):
+        begin = stands.start if stands is not None else broker.transients.first_offset
+        if begin < log_start:
+            # how much it had open of what has left memory
+            return None
     if stands is None:
         start = read = log_start
         counts = Counts()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from gateway.admin import groups, publishers
+from gateway.admin import dropped, groups, publishers
 from gateway.admin.exchange import iso
 from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
@@ -52,13 +52,13 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
     partition = in_use(context, topic, index)
     rate = context.rates.of(partition, broker.loop.time()) if partition is not None else ZERO
     bytes_in, bytes_out = traffic(broker, topic.partitions[index], partition)
-    return {
+    answer: Stats = {
         "msgRateIn": rate.messages_in,
         "msgThroughputIn": rate.bytes_in,
         "msgThroughputOut": rate.bytes_out,
         "bytesInCounter": bytes_in,
-        # offsets are counted from 0 and never go back: exact, whoever has been in memory
-        "msgInCounter": log.end_offset,
+        # offsets never go back: exact, whoever has been in memory
+        "msgInCounter": dropped.came(broker, topic, log.end_offset),
         "bytesOutCounter": bytes_out,
         "averageMsgSize": _average(rate.bytes_in, rate.messages_in),
         "storageSize": log.size,
@@ -82,6 +82,8 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
             **_kept(broker.retention.kept.get(topic.partitions[index])),
         },
     }
+    dropped.add(context, topic, index, answer)
+    return answer
 
 
 def _deduplication(broker: Broker, topic: Topic) -> str:
@@ -132,6 +134,7 @@ async def of_partitioned(
     total["metadata"] = metadata(topic)
     total["partitions"] = each if per_partition else {}
     total["magnetar"] = {"kafkaTopic": topic.name, **_extras(context, topic), **_kept_of(context, topic)}
+    dropped.summed(topic, each, total)
     return total
 
 

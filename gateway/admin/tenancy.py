@@ -12,9 +12,9 @@ from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.kept_properties import fits, read
 from gateway.admin.policies import of_namespace, said_at_creation
-from gateway.admin.topics import list_topics, namespace_of
+from gateway.admin.topics import names_in, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
-from semantics.names import Namespace, NamingError, check_part
+from semantics.names import DOMAINS, NON_PERSISTENT, PERSISTENT, Namespace, NamingError, check_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,10 +129,13 @@ async def delete(context: Context, call: Call) -> Reply:
 
 
 async def topics(context: Context, call: Call) -> Reply:
-    """The topics of both domains. `mode` is PERSISTENT, NON_PERSISTENT or ALL."""
-    domains = {"PERSISTENT": "persistent", "NON_PERSISTENT": "non-persistent"}
-    domain = domains.get(call.query.get("mode", "").upper(), "persistent")
-    return await list_topics(context, Call(call.method, (domain, *call.path[1:3]), call.query))
+    """The topics of a domain, or of both. `mode` is PERSISTENT, as without one, NON_PERSISTENT or ALL."""
+    mode = call.query.get("mode", "").upper()
+    domains = {"ALL": DOMAINS, "NON_PERSISTENT": (NON_PERSISTENT,)}.get(mode, (PERSISTENT,))
+    found: list[str] = []
+    for domain in domains:
+        found += await names_in(context, Call(call.method, (domain, *call.path[1:3]), call.query))
+    return json(found)
 
 
 async def bundles(context: Context, call: Call) -> Reply:

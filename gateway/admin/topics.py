@@ -17,8 +17,17 @@ from gateway.admin import cursors, groups, lane_stats, stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.kept_properties import read
 from gateway.broker.loading import load
+from gateway.config.topic_table import PERSISTENCE
 from gateway.not_served import sentence
-from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, check_local
+from semantics.names import (
+    DEFAULT,
+    DOMAINS,
+    NON_PERSISTENT,
+    Namespace,
+    NamingError,
+    TopicName,
+    check_local,
+)
 from store.api import of_partition
 
 if TYPE_CHECKING:
@@ -90,20 +99,24 @@ async def loaded(broker: Broker, partitions: Iterable[int]) -> None:
 
 def _find(broker: Broker, name: TopicName) -> Found:
     """A partition goes before a topic that has the very same name."""
-    if name.persistent:
-        kafka_name = broker.catalog.namespaces.kafka
-        parent = None
-        if name.partition >= 0:
-            parent = broker.catalog.get(kafka_name(name.parent))
-            if parent is not None and parent.partitioned and name.partition < len(parent.partitions):
-                return Found(name, parent, name.partition)
-        topic = broker.catalog.get(kafka_name(name))
-        if topic is not None:
-            return Found(name, topic, -1 if topic.partitioned else 0)
-        if name.partition == 0 and parent is not None and not parent.partitioned:
-            # the log of a plain topic, by the name that it would have as a partition
-            return Found(name, parent, 0)
+    parent = None
+    if name.partition >= 0:
+        parent = _called(broker, name.parent)
+        if parent is not None and parent.partitioned and name.partition < len(parent.partitions):
+            return Found(name, parent, name.partition)
+    topic = _called(broker, name)
+    if topic is not None:
+        return Found(name, topic, -1 if topic.partitioned else 0)
+    if name.partition == 0 and parent is not None and not parent.partitioned:
+        # the log of a plain topic, by the name that it would have as a partition
+        return Found(name, parent, 0)
     raise RefusedError(404, f"There is no topic {name}.")
+
+
+def _called(broker: Broker, name: TopicName) -> Topic | None:
+    """The topic of exactly this name: one of the other domain is another."""
+    topic = broker.catalog.get(broker.catalog.namespaces.kafka(name))
+    return topic if topic is not None and topic.transient != name.persistent else None
 
 
 def whole_topic(found: Found, what: str) -> Found:
@@ -119,35 +132,36 @@ def whole_topic(found: Found, what: str) -> Found:
 
 
 async def list_topics(context: Context, call: Call) -> Reply:
-    """Full names: plain topics, and each partition of the others."""
+    """See `names_in`."""
+    return json(await names_in(context, call))
+
+
+async def names_in(context: Context, call: Call) -> list[str]:
+    """Full names of the topics of a domain: plain topics, and each partition of the others."""
     broker = context.broker
-    namespace = namespace_of(broker, *call.path[1:3])
-    if call.path[0] == "non-persistent":
-        return json([])
+    namespace, transient = namespace_of(broker, *call.path[1:3]), call.path[0] == NON_PERSISTENT
     hidden = call.flag("includeSystemTopic")
     names: list[str] = []
     async for topic in broker.tenancy.topics_of(namespace):
-        if topic.internal and not hidden:
+        if topic.transient != transient or (topic.internal and not hidden):
             continue
-        name = broker.catalog.namespaces.full(topic.name)
+        name = broker.catalog.full_of(topic)
         if topic.partitioned:
             names.extend([str(name.with_partition(index)) for index in range(len(topic.partitions))])
         else:
             names.append(str(name))
-    return json(names)
+    return names
 
 
 async def list_partitioned(context: Context, call: Call) -> Reply:
-    """Full names of partitioned topics."""
+    """Full names of the partitioned topics of a domain."""
     broker = context.broker
-    namespace = namespace_of(broker, *call.path[1:3])
-    if call.path[0] == "non-persistent":
-        return json([])
+    namespace, transient = namespace_of(broker, *call.path[1:3]), call.path[0] == NON_PERSISTENT
     hidden = call.flag("includeSystemTopic")
     names = [
-        broker.full_name(topic.name)
+        str(broker.catalog.full_of(topic))
         async for topic in broker.tenancy.topics_of(namespace)
-        if topic.partitioned and (hidden or not topic.internal)
+        if topic.partitioned and topic.transient == transient and (hidden or not topic.internal)
     ]
     return json(names)
 
@@ -163,7 +177,7 @@ async def create(context: Context, call: Call) -> Reply:
     if _SHADOW in kept:
         raise RefusedError(501, sentence("topics", "create-shadow-topic") or "")
     await broker.create_topic(
-        broker.catalog.namespaces.kafka(name), 1, {}, partitioned=False, properties=kept
+        broker.catalog.namespaces.kafka(name), 1, _configs(name), partitioned=False, properties=kept
     )
     return DONE
 
@@ -174,7 +188,7 @@ async def create_partitioned(context: Context, call: Call) -> Reply:
     name = _new(broker, call)
     count, kept = _count(call), _said_beside(call)
     await broker.create_topic(
-        broker.catalog.namespaces.kafka(name), count, {}, partitioned=True, properties=kept
+        broker.catalog.namespaces.kafka(name), count, _configs(name), partitioned=True, properties=kept
     )
     return DONE
 
@@ -268,14 +282,17 @@ async def _check_unused(context: Context, call: Call, found: Found) -> None:
 def _new(broker: Broker, call: Call) -> TopicName:
     """The name of a topic that is to be made."""
     name = named(broker, call)
-    if not name.persistent:
-        raise RefusedError(501, sentence("topics", "create non-persistent://") or "")
     if name.partition >= 0:
         raise RefusedError(
             412,
             f"{name} is a partition's name. Choose one that does not end in -partition-{name.partition}.",
         )
     return name
+
+
+def _configs(name: TopicName) -> dict[str, str]:
+    """What the domain of a name says of a new topic."""
+    return {} if name.persistent else {PERSISTENCE: NON_PERSISTENT}
 
 
 def _count(call: Call) -> int:

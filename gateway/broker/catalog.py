@@ -136,8 +136,13 @@ class Catalog:
 
     def full(self, name: str) -> TopicName:
         """Pulsar's name of the topic that Kafka's clients call so."""
-        found, topic = self.namespaces.full(name), self.get(name)
-        return found if topic is None or not topic.transient else replace(found, domain=NON_PERSISTENT)
+        topic = self.get(name)
+        return self.namespaces.full(name) if topic is None else self.full_of(topic)
+
+    def full_of(self, topic: Topic) -> TopicName:
+        """Pulsar's name of a topic."""
+        full = self.namespaces.full(topic.name)
+        return replace(full, domain=NON_PERSISTENT) if topic.transient else full
 
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""

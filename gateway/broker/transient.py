@@ -105,6 +105,10 @@ class Transients:
         """What has left the memory of a partition, by the store's id."""
         return self._left.get(partition, _NOTHING)
 
+    def dropped(self) -> dict[int, tuple[int, ...]]:
+        """How many messages each partition has dropped that nobody had read."""
+        return {partition: (left.unread,) for partition, left in self._left.items()}
+
     def effective(self, config: TopicConfig) -> TopicConfig:
         """What the configuration of such a topic comes to: nothing is kept, and nothing waits for a backlog."""
         size = config.memory_bytes

@@ -73,7 +73,9 @@ def check_output(options: Options) -> None:
 
 def named(topic: str) -> tuple[str, int | None]:
     """A Kafka topic, and the partition when the name is Pulsar's of one partition. Raises AdminError."""
-    local = topic.removeprefix("persistent://").removeprefix("public/default/")
+    # the domain is no part of what Kafka's clients say
+    local = topic.removeprefix("non-").removeprefix("persistent://") if "://" in topic else topic
+    local = local.removeprefix("public/default/")
     parts = local.split("/")
     if len(parts) == 3 and all(parts):
         # as Kafka clients call a topic of another namespace

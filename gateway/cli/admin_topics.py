@@ -306,9 +306,9 @@ def _matching(client: Client, pattern: str) -> list[str]:
         wanted = re.compile(pattern if "://" in pattern else f"persistent://public/default/{pattern}")
     except re.error as error:
         raise Misused(f"{pattern!r} is no regular expression: {error}.") from None
-    where = re.match(r"persistent://([^/]+/[^/]+)/", wanted.pattern)
+    where = re.match(r"((?:non-)?persistent)://([^/]+/[^/]+)/", wanted.pattern)
     if where is None:
         raise Misused("A pattern begins with persistent://tenant/namespace/, or is for public/default.")
-    path = f"persistent/{namespace_path(where[1])}"
+    path = f"{where[1]}/{namespace_path(where[2])}"
     parents = tuple(f"{name}-partition-" for name in client.get(f"{path}/partitioned"))
     return [name for name in client.get(path) if wanted.fullmatch(name) and not name.startswith(parents)]

@@ -28,6 +28,10 @@ class Topics(Protocol):
 
     def get(self, name: str) -> Topic | None: ...
 
+
+class Naming(Protocol):
+    """The catalog, as far as Pulsar's names of topics matter."""
+
     def full(self, name: str) -> names.TopicName: ...
 
 
@@ -121,7 +125,7 @@ def strays(topics: Topics, base: str, name: str) -> str | None:
     return f"'{name}' would be a topic of {full.namespace}, and '{base}' is one of {its.namespace}"
 
 
-def full_name(topics: Topics, topic: str) -> str:
+def full_name(topics: Naming, topic: str) -> str:
     """Pulsar's name of a topic that Kafka's clients call by this name."""
     return str(topics.full(topic))
 

@@ -141,6 +141,7 @@ def make_broker(loop: asyncio.AbstractEventLoop) -> Broker:
         loop,
         cluster_id=bytes(16),
         version="0.1.0",
+        transient=memory.open_forgetting(max_bytes=1 << 20),
     )
 
 

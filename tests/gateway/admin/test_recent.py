@@ -19,19 +19,19 @@ def test_deliveries_of_the_last_minute(serve: Serve) -> None:
         await made(admin)
         cursor_of(admin).ready()
         recent = Recent(admin.broker, 100.0)
-        assert rates(admin, recent, 100.0) == (0.0, 0.0)
+        assert rates(admin, recent, 100.0) == (0.0, 0.0, 0.0)
         assert await take(admin, "c", 4) == [0, 1, 2, 3]
-        assert rates(admin, recent, 110.0) == (0.4, 0.0)
+        assert rates(admin, recent, 110.0) == (0.4, 0.0, 0.0)
         # who leaves gives back what it had
         cursor_of(admin).detach("c", Ending.CRASHED)
         await admin.broker.write([])
         assert await take(admin, "d", 2) == [0, 1]
-        assert rates(admin, recent, 110.0) == (0.6, 0.2)
+        assert rates(admin, recent, 110.0) == (0.6, 0.2, 0.0)
         now = 110.0
         while now < 100.0 + 2 * SPAN:
             now += SAMPLE_EVERY
             recent.sample(now)
-        assert rates(admin, recent, now) == (0.0, 0.0)
+        assert rates(admin, recent, now) == (0.0, 0.0, 0.0)
 
     serve(test)
 
@@ -50,11 +50,11 @@ def test_what_a_subscription_had_delivered_before_it_came_to_memory_is_no_rate(s
         recent = Recent(admin.broker, 0.0)
         # it comes back
         assert await take(admin, "c", 1) == [4]
-        assert rates(admin, recent, 10.0) == (0.0, 0.0)
+        assert rates(admin, recent, 10.0) == (0.0, 0.0, 0.0)
         recent.sample(10.0)
         await admin.produce("orders", 0, [b"x", b"y"])
         assert await take(admin, "c", 2) == [5, 6]
-        assert rates(admin, recent, 20.0) == (0.1, 0.0)
+        assert rates(admin, recent, 20.0) == (0.1, 0.0, 0.0)
 
     serve(test)
 

@@ -26,7 +26,7 @@ class TwoStores(HeldBroker):
     fast: Store
 
     def store_of(self, topic: Topic) -> Store:
-        return self.fast if topic.name.startswith("fast") else self.store
+        return self.fast if topic.name.startswith("fast") else self.durable
 
 
 class Worlds(World):

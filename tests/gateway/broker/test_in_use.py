@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.quota_gate import Refusals
 from gateway.broker.readable import Readable
 from gateway.broker.traffic import Traffic
+from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.clock import SystemClock
 from gateway.config import Settings
@@ -26,7 +27,7 @@ from gateway.metrics_catalog import GatewayMetrics
 from gateway.wire import records
 from gateway.wire.errors import Error
 from store import memory
-from store.api import Durability
+from store.api import Durability, Write
 from tests.gateway.serving import batch
 
 NOW = 1_000_000
@@ -76,6 +77,10 @@ class Home:
 
     def retries_into(self, topic: str) -> tuple[str, str] | None:
         return None
+
+    @property
+    def transients(self) -> Transients:
+        raise AssertionError("no topic is non-persistent")
 
     def full_name(self, topic: str) -> str:
         return f"persistent://public/default/{topic}"

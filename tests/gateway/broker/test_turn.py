@@ -341,7 +341,7 @@ class Host:
 
     def __init__(self) -> None:
         self.store: Any = Recorded()
-        self.durable = self.store
+        self.durable: Any = self.store
         self.loop = self
 
     def store_for(self, writes: Sequence[Write]) -> Any:

@@ -67,7 +67,12 @@ def test_topics_by_kafkas_names_and_by_pulsars() -> None:
         assert named(text) == ("orders", None)
     assert named("persistent://public/default/orders-partition-3") == ("orders", 3)
     assert named("a.b-partition-03") == ("a.b-partition-03", None)
-    for text in ("shop/eu/orders", "persistent://shop/eu/orders", "shop.eu.orders"):
+    for text in (
+        "shop/eu/orders",
+        "persistent://shop/eu/orders",
+        "non-persistent://shop/eu/orders",
+        "shop.eu.orders",
+    ):
         assert named(text) == ("shop.eu.orders", None)
     assert named("shop/eu/orders-partition-3") == ("shop.eu.orders", 3)
     for wrong in (
@@ -75,7 +80,7 @@ def test_topics_by_kafkas_names_and_by_pulsars() -> None:
         "eu/orders",
         "a/b/c/d",
         "shop//orders",
-        "non-persistent://public/default/a",
+        "other://public/default/a",
         "a b",
         "x" * 250,
     ):

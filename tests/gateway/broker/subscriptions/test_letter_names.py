@@ -12,7 +12,7 @@ from gateway.broker.subscriptions import letter_names
 from gateway.config import Settings
 from gateway.config.group_configs import GroupConfig, effective
 from semantics.group_names import scoped
-from semantics.names import Namespace
+from semantics.names import Namespace, TopicName
 from store import memory
 from store.api import Durability
 
@@ -29,6 +29,9 @@ class Named:
 
     def get(self, name: str) -> Topic | None:
         return Topic(name, name.encode().ljust(16), [1], 0) if name in self.names else None
+
+    def full(self, name: str) -> TopicName:
+        return self.namespaces.full(name)
 
 
 def config(**named: str) -> GroupConfig:
