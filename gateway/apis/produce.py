@@ -10,7 +10,7 @@ With acks=0 nothing is answered; if something is wrong the connection is closed,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.apis.homes import finder
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.partition import TopicRuntime
     from gateway.peer import Peer
+    from store.api import Store
 
 
 register_produce(wire.MIN_VERSION, wire.MAX_VERSION)
@@ -299,7 +300,7 @@ def _produce_many(
             return None
         # An answer of no bytes: what comes next on the connection must see what was stored.
         silent = ProduceSlot(connection, version, correlation_id, b"", None, size)
-        broker.turn.await_commit(silent)
+        broker.turn.await_commit(silent, _one_store(broker, look, request))
         return silent
     if held:
         return HeldSlot(broker, connection, version, correlation_id, request, results, held, stored, size)
@@ -307,8 +308,17 @@ def _produce_many(
     if not stored:
         return payload
     slot = ProduceSlot(connection, version, correlation_id, payload, results, size)
-    broker.turn.await_commit(slot)
+    broker.turn.await_commit(slot, _one_store(broker, look, request))
     return slot
+
+
+def _one_store(broker: Broker, look: Callable[[bytes], TopicRuntime | None], request: wire.ProduceRequest) -> Store | None:
+    """The store that all of a request goes to, None for several: what is in memory only is not to wait for a disk."""
+    if not broker.catalog.has_transient:
+        return None
+    named = [look(name) for name, _ in request.topics]
+    stores = {broker.store_of(runtime.topic) for runtime in named if runtime is not None}
+    return stores.pop() if len(stores) == 1 else None
 
 
 def _debt(broker: Broker, runtime: TopicRuntime | None, index: int) -> int:

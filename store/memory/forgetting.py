@@ -1,14 +1,16 @@
 """A store in memory with bounds, for topics that are not persistent: it forgets the oldest segments.
 
 It goes by bytes, of one log and of all together, and by age, whenever somebody asks for that. A log of which nothing is
-left costs the number of its next offset; one that was never written to costs nothing.
+left costs the number of its next offset; one that was never written to costs nothing. So how such a log is configured is
+known only as long as somebody holds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from weakref import WeakValueDictionary
 
+from store import batch
 from store.api import Append
 from store.memory.driver import MemoryStore
 from store.memory.log import MemoryLog
@@ -18,6 +20,23 @@ from store.transient import Forgotten
 
 def _nobody(gone: Forgotten) -> None:
     """Nobody wants to know."""
+
+
+def _parts(write: Append, most: int) -> Iterator[Append]:
+    """What a turn brought, in parts of about so many bytes: it is not to be forgotten as a whole."""
+    if sum(map(len, write.batches)) <= most:
+        yield write
+        return
+    part: list[bytes] = []
+    base, size = write.base_offset, 0
+    for data in write.batches:
+        if part and size + len(data) > most:
+            end = batch.next_offset(part[-1])
+            yield write._replace(base_offset=base, next_offset=end, batches=part)
+            part, base, size = [], end, 0
+        part.append(data)
+        size += len(data)
+    yield write._replace(base_offset=base, batches=part)
 
 
 class ForgettingStore(MemoryStore):
@@ -30,6 +49,8 @@ class ForgettingStore(MemoryStore):
         super().__init__(clock, epoch)
         self.first_offset = first_offset
         self.forgot: Callable[[Forgotten], None] = _nobody
+        # of this start, as the offsets
+        self._next_ledger = (epoch << 32) + 1
         self._ages = ages
         self._ring = Ring(max_bytes, lambda gone: self.forgot(gone))
         # where logs end that have nothing
@@ -66,9 +87,10 @@ class ForgettingStore(MemoryStore):
         if log is None:
             log = self._logs[partition] = self._made(partition)
             self._ends.pop(partition, None)
-        before, size = log.newest, log.size
-        self._next_ledger = log.append(write, now, self._next_ledger, self._ages())
-        self._ring.took(log, log.newest if log.newest is not before else None, log.size - size)
+        for part in _parts(write, log.segment_bytes) if log.max_bytes else (write,):
+            before, size = log.newest, log.size
+            self._next_ledger = log.append(part, now, self._next_ledger, self._ages())
+            self._ring.took(log, log.newest if log.newest is not before else None, log.size - size)
         self._ring.fit(log)
 
     def _trim(self, partition: int, offset: int) -> None:
@@ -91,10 +113,10 @@ class ForgettingStore(MemoryStore):
         """What it has, or a log without anything, which stays as long as somebody looks at it."""
         found = self._logs.get(partition) or self._empty.get(partition)
         if found is None:
-            found = self._empty[partition] = MemoryLog(
-                partition, self._ends.get(partition, self.first_offset)
-            )
-            found.begin(self.leader_epoch(partition))
+            end = self._ends.get(partition)
+            found = self._empty[partition] = MemoryLog(partition, self.first_offset if end is None else end)
+            if end is not None:
+                found.begin(self.leader_epoch(partition))
         return found
 
     def _end(self, partition: int) -> int:

@@ -130,6 +130,11 @@ class MemoryLog:
             del self._epochs[0]
 
     @property
+    def segment_bytes(self) -> int:
+        """From how many bytes on an append begins a new segment."""
+        return self._segment_bytes
+
+    @property
     def oldest(self) -> MemorySegment | None:
         """The first segment that is there."""
         return self._segments[0] if self._segments else None
