@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from store.transient import Forgotten, TransientStore
 
 PARTS = 8
-"""Segments that a partition has when it is full, and begins while the oldest ages: it forgets one at a time."""
+"""Segments that a partition has when it is full, and begins while the oldest ages: it forgets one at a time. None is
+larger than a part of such a part of all memory there is.
+"""
 
 
 class Left(NamedTuple):
@@ -89,7 +91,7 @@ class Transients:
     @property
     def served(self) -> bool:
         """Whether there may be non-persistent topics."""
-        return self._store is not None and self._node.settings.integer("non.persistent.max.bytes") > 0
+        return self._store is not None and self._max_bytes > 0
 
     @property
     def first_offset(self) -> int:
@@ -116,11 +118,15 @@ class Transients:
             durability="os",
             retention_ms=-1,
             retention_bytes=-1,
-            segment_bytes=max(1, size // PARTS),
+            segment_bytes=max(1, min(size // PARTS, self._max_bytes // (PARTS * PARTS))),
             segment_ms=max(1, self._max_ms // PARTS),
             max_message_bytes=min(config.max_message_bytes, size),
             quota=_NO_QUOTA,
         )
+
+    @property
+    def _max_bytes(self) -> int:
+        return self._node.settings.integer("non.persistent.max.bytes")
 
     @property
     def _max_ms(self) -> int:

@@ -1,4 +1,5 @@
-"""A store in memory with bounds, for topics that are not persistent: it forgets the oldest segments.
+"""A store in memory with bounds, for topics that are not persistent: it forgets the segments that
+were written to longest ago.
 
 It goes by bytes, of one log and of all together, and by age, whenever somebody asks for that. A log of which nothing is
 left costs the number of its next offset; one that was never written to costs nothing. So how such a log is configured is
@@ -90,7 +91,7 @@ class ForgettingStore(MemoryStore):
         for part in _parts(write, log.segment_bytes) if log.max_bytes else (write,):
             before, size = log.newest, log.size
             self._next_ledger = log.append(part, now, self._next_ledger, self._ages())
-            self._ring.took(log, log.newest if log.newest is not before else None, log.size - size)
+            self._ring.took(log, log.newest is not before, log.size - size)
         self._ring.fit(log)
 
     def _trim(self, partition: int, offset: int) -> None:

@@ -22,6 +22,8 @@ class MemorySegment:
     # by the clock that ages go by
     begun_at: int
     written_at: int
+    # the number of the last write to it, of all logs
+    write: int = 0
 
 
 @dataclass(slots=True)
@@ -138,6 +140,11 @@ class MemoryLog:
     def oldest(self) -> MemorySegment | None:
         """The first segment that is there."""
         return self._segments[0] if self._segments else None
+
+    def has(self, segment: MemorySegment) -> bool:
+        """Whether a segment is still there."""
+        first = self.oldest
+        return first is not None and segment.base_offset >= first.base_offset
 
     @property
     def newest(self) -> MemorySegment | None:

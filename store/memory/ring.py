@@ -1,32 +1,41 @@
-"""What a store in memory forgets to stay small: the oldest segments, whichever logs they are of."""
+"""What a store in memory forgets to stay small: the segments that were written to longest ago, whichever logs they are
+of.
+"""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush, heapreplace
 
 from store.memory.log import MemoryLog, MemorySegment
 from store.transient import Forgotten
 
 
 class Ring:
-    """The segments of all logs in the order in which they were begun.
+    """The segments of all logs, by when they were written to last.
 
-    A segment that its log no longer has stays in the queue until it is the oldest: nobody looks for it.
+    A segment is looked at again when it seems to be the oldest: it may have been written to since, and then comes
+    later; or its log no longer has it.
     """
 
     def __init__(self, max_bytes: int, told: Callable[[Forgotten], None]) -> None:
         """`max_bytes` is for all logs together; `told` is called for each log that loses something."""
         self._max_bytes = max_bytes
         self._told = told
-        self._begun: deque[tuple[MemoryLog, MemorySegment]] = deque()
+        # (number of a write, its log and segment); numbers differ, so that nothing else is compared
+        self._heap: list[tuple[int, MemoryLog, MemorySegment]] = []
+        self._writes = 0
         self.size = 0
 
-    def took(self, log: MemoryLog, segment: MemorySegment | None, size: int) -> None:
-        """A log has grown by so many bytes, and has begun this segment for it."""
+    def took(self, log: MemoryLog, begun: bool, size: int) -> None:
+        """The newest segment of a log has grown by so many bytes, and was begun for them, or not."""
+        segment = log.newest
+        assert segment is not None
         self.size += size
-        if segment is not None:
-            self._begun.append((log, segment))
+        self._writes += 1
+        segment.write = self._writes
+        if begun:
+            heappush(self._heap, (self._writes, log, segment))
 
     def lost(self, size: int) -> None:
         """A log is smaller by so many bytes, or gone."""
@@ -36,27 +45,31 @@ class Ring:
         """Forget what goes beyond the bound of this log, and beyond that of all."""
         while log.max_bytes and log.size > log.max_bytes and (first := log.oldest) is not None:
             self._forget(log, first)
-        while self.size > self._max_bytes and self._oldest() is not None:
-            self._forget(*self._begun.popleft())
+        while self.size > self._max_bytes and (oldest := self._oldest()) is not None:
+            self._forget(*oldest)
 
     def forget_before(self, at: int) -> int | None:
         """Forget the segments that were last written to before `at`. When the next one was written to, None where
         nothing is left.
         """
         while (oldest := self._oldest()) is not None:
-            log, segment = oldest
-            if segment.written_at >= at:
-                return segment.written_at
-            self._begun.popleft()
-            self._forget(log, segment)
+            if oldest[1].written_at >= at:
+                return oldest[1].written_at
+            self._forget(*oldest)
         return None
 
     def _oldest(self) -> tuple[MemoryLog, MemorySegment] | None:
-        """The oldest segment of all that is still there."""
-        begun = self._begun
-        while begun and begun[0][0].oldest is not begun[0][1]:
-            begun.popleft()
-        return begun[0] if begun else None
+        """The segment that was written to longest ago: the first of its log."""
+        heap = self._heap
+        while heap:
+            write, log, segment = heap[0]
+            if not log.has(segment):
+                heappop(heap)
+            elif segment.write != write:
+                heapreplace(heap, (segment.write, log, segment))
+            else:
+                return log, segment
+        return None
 
     def _forget(self, log: MemoryLog, segment: MemorySegment) -> None:
         start, size, read = log.start_offset, log.size, max(log.read_to, log.start_offset)

@@ -39,7 +39,7 @@ class Both:
         clock = Clock()
         self.durable = HeldStore(memory.open(clock=clock))
         self.memory = memory.open_forgetting(clock=clock, ages=clock, max_bytes=1 << 20)
-        self.store = Beside(self.durable, self.memory)  # type: ignore[arg-type]
+        self.store = Beside(self.durable, self.memory)
         self.told: list[Outcome] = []
 
     def commit(self, *writes: Write) -> None:

@@ -15,6 +15,7 @@ from gateway.broker.loading import until_loaded
 from gateway.broker.queues.lane import name_of as lane_name
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.subscription import KEY_SHARED
+from gateway.broker.topics import as_base
 from gateway.config import subscription_configs
 from gateway.config.topic_table import TOPIC_CONFIGS
 from gateway.promise import Promise
@@ -50,15 +51,6 @@ def check_lanes(lanes: int) -> None:
         raise KafkaError(
             Error.INVALID_PARTITIONS,
             f"A queue topic has 1 to {MOST_LANES} lanes; {lanes} were asked for.",
-        )
-
-
-def check_base(topic: Topic) -> None:
-    """Raises KafkaError INVALID_REQUEST for a topic that cannot have lanes."""
-    if topic.transient:
-        raise KafkaError(
-            Error.INVALID_REQUEST,
-            f"'{topic.name}' is a non-persistent topic: its subscriptions are served by share groups, not by lanes.",
         )
 
 
@@ -254,7 +246,10 @@ async def commit(
         for found, _ in taken:
             # others had their turn
             check_free(node, found, name)
-        node.topics.create_with(name, lanes, {}, more, ended, queue=of)
+        # where its base is there are its lanes: what they hold is one fact with what the cursors say
+        base = node.catalog.by_id(of.topic_id)
+        configs = as_base(base) if base is not None else {}
+        node.topics.create_with(name, lanes, configs, more, ended, queue=of)
     except BaseException:
         for found in [*(found for found, _ in taken), *([held] if held is not None else [])]:
             found.rewritten(None)

@@ -334,7 +334,6 @@ class Queues:
         base = self.node.topics.get(topic)
         if base.queue is not None:
             raise KafkaError(Error.INVALID_REQUEST, f"'{topic}' is a queue topic itself.")
-        making.check_base(base)
         name = name_of(topic, subscription)
         if (why := letter_names.strays(self.node.catalog, topic, name)) is not None:
             raise KafkaError(Error.INVALID_REQUEST, f"{why}: choose another name for the subscription.")

@@ -17,6 +17,7 @@ from typing import Protocol
 from semantics.lanes.lane import Lane
 from semantics.lanes.runs import Run, decode, encode
 from store.api import DeleteRange, Family, Put, Write
+from store.transient import first_offset, is_transient
 
 _U32 = struct.Struct(">I")
 _RUN_KEY = struct.Struct(">IsQ")
@@ -28,6 +29,7 @@ class Rows(Protocol):
 
     def get(self, family: Family, key: bytes) -> bytes | None: ...
     def scan(self, family: Family, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]: ...
+    def leader_epoch(self, partition: int) -> int: ...
 
 
 def read(rows: Rows, partition: int) -> tuple[Lane, list[int]]:
@@ -36,7 +38,7 @@ def read(rows: Rows, partition: int) -> tuple[Lane, list[int]]:
     """
     state = rows.get(Family.LANE, _U32.pack(partition) + _STATE)
     if state is None:
-        return Lane(), []
+        return _new(rows, partition), []
     runs: list[Run] = []
     begins: list[int] = []
     for key, value in rows.scan(Family.LANE, _U32.pack(partition) + _RUN):
@@ -49,7 +51,12 @@ def read(rows: Rows, partition: int) -> tuple[Lane, list[int]]:
 def read_state(rows: Rows, partition: int) -> Lane:
     """A lane without its runs: what is open, how large its window is. Raises StoreError, LaneError."""
     state = rows.get(Family.LANE, _U32.pack(partition) + _STATE)
-    return Lane.load(state, ()) if state is not None else Lane()
+    return Lane.load(state, ()) if state is not None else _new(rows, partition)
+
+
+def _new(rows: Rows, partition: int) -> Lane:
+    """One that never had anything. In memory it begins anew with each start, above all that it had before."""
+    return Lane(first_offset(rows.leader_epoch(partition)) if is_transient(partition) else 0)
 
 
 def writes_runs(partition: int, runs: Sequence[Run]) -> Write:

@@ -121,7 +121,7 @@ def test_age_is_that_of_what_was_written_last() -> None:
     assert kept.store.forget_before(begun + 50) == begun + 50
     assert kept.told == []
     assert kept.store.forget_before(begun + 51) == begun + 150
-    assert [(each.partition, each.messages) for each in kept.told] == [(A, 2), (B, 1)]
+    assert [(each.partition, each.messages) for each in kept.told] == [(B, 1), (A, 2)]
     assert kept.offsets(A) == [FIRST_OFFSETS + 2]
     assert kept.store.forget_before(begun + 151) is None
     assert kept.store.size == 0
