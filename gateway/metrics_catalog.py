@@ -217,6 +217,17 @@ class GatewayMetrics(Metrics):
 
         self.collect(collect)
 
+    def watch_memory(self, size: Callable[[], int]) -> None:
+        """Show how many bytes messages of non-persistent topics take, as it is at each scrape."""
+        kept = self.gauge(
+            "magnetar_non_persistent_bytes", "Bytes of messages of non-persistent topics in memory."
+        ).labels()
+
+        def collect() -> None:
+            kept.value = size()
+
+        self.collect(collect)
+
     def watch_opened(self, found: Callable[[], tuple[int, int, int, int]]) -> None:
         """Show what is kept of batches that were opened, as it is at each scrape: bytes of what was found in them, of
         those that are open for keys, of those that are kept for scattered records, and how many were opened for these.

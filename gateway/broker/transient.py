@@ -87,6 +87,7 @@ class Transients:
         self._timer: Timer | None = None
         if store is not None:
             store.forgot = self._forgot
+        node.metrics.watch_memory(lambda: self.size)
 
     @property
     def served(self) -> bool:

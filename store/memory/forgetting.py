@@ -2,8 +2,8 @@
 were written to longest ago.
 
 It goes by bytes, of one log and of all together, and by age, whenever somebody asks for that. A log of which nothing is
-left costs the number of its next offset; one that was never written to costs nothing. So how such a log is configured is
-known only as long as somebody holds it.
+left costs the number of its next offset; one that was never written to costs nothing. So how such a log is configured
+is known only as long as somebody holds it.
 """
 
 from __future__ import annotations

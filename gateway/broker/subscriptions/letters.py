@@ -51,8 +51,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.subscriptions")
 
 
+AGAIN_S = 0.02
+"""Until what could not be done at present is tried again, in seconds."""
+
+
 class Later(Exception):
-    """The dead letter topic is being made by somebody else."""
+    """The dead letter topic is being made by somebody else, or by a commit of its own."""
+
+    def __init__(self, made: Promise[None] | None = None) -> None:
+        """`made` is told when it is there."""
+        super().__init__()
+        self.made = made
 
 
 class Burial:
@@ -209,8 +218,8 @@ class Letters:
                         made = self._append(burial, base, collected)
                     except Impossible as error:
                         self._put_off(burial, collected.ranges, str(error))
-                    except Later:
-                        yield asyncio.sleep(0.02)
+                    except Later as later:
+                        yield later.made or asyncio.sleep(AGAIN_S)
                         if at.cursor is not cursor or at.gone:
                             return
                         continue
@@ -322,13 +331,21 @@ class Letters:
                 f"topic '{name}' would be made with the subscription {reader}, and none is made there for who does not "
                 "ask (auto-subscription-creation): make both"
             )
+        def done_alone(outcome: Outcome) -> None:
+            if outcome is None:
+                done(None)
+            else:
+                node.loop.call_later(AGAIN_S, made.tell, None)
+
         try:
             check_name(name)
             if runtime is not None and runtime.topic.transient:
                 # it is made by a commit of another store: the letters come when it is there
                 configs = as_base(runtime.topic)
-                node.topics.create_with(name, count, configs, reading, done, partitioned=partitioned)
-                raise Later
+                node.topics.create_with(name, count, configs, reading, done_alone, partitioned=partitioned)
+                raise Later(made)
+            if at.store is not node.durable:
+                raise Impossible(f"topic '{name}' would not be kept in the same store")
             node.topics.create_with(name, count, {}, writes, done, partitioned=partitioned)
         except KafkaError as error:
             if error.code == Error.TOPIC_ALREADY_EXISTS:

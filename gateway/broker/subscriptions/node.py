@@ -48,6 +48,11 @@ class Delivering(Node, Protocol):
     @property
     def share_sessions(self) -> Sessions: ...
 
+    @property
+    def durable(self) -> Store:
+        """The store of all that is not in memory only."""
+        ...
+
     def store_of(self, topic: Topic) -> Store:
         """Where a topic's records are, and the cursors that read them."""
         ...

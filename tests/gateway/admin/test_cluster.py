@@ -60,7 +60,7 @@ def test_health_fails_when_the_store_takes_no_writes(serve: Serve, monkeypatch: 
         def refuse(writes: Sequence[Write], durability: object, done: Callable[[Outcome], None]) -> None:
             done(DiskFull("no space left on the device"))
 
-        monkeypatch.setattr(admin.broker.store, "commit", refuse)
+        monkeypatch.setattr(admin.broker.durable, "commit", refuse)
         answer = await admin.ask("GET", "/admin/v2/brokers/health")
         assert answer.status == 503
         assert "no space left" in answer.json["reason"]

@@ -349,8 +349,8 @@ class Held:
 
     def __init__(self, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waiting: list[tuple[Any, Any, Any]] = []
-        self._commit = admin.broker.store.commit
-        self._monkeypatch, self._store = monkeypatch, admin.broker.store
+        self._commit = admin.broker.durable.commit
+        self._monkeypatch, self._store = monkeypatch, admin.broker.durable
         monkeypatch.setattr(self._store, "commit", lambda *each: self.waiting.append(each))
 
     async def some(self) -> None:

@@ -179,7 +179,7 @@ def test_log_dirs_while_a_topic_is_being_deleted(monkeypatch: pytest.MonkeyPatch
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "going", 2)
         await create(client, "staying")
-        store = gateway.broker.store
+        store = gateway.broker.durable
         topic = gateway.broker.catalog.get("going")
         assert topic is not None
         right = store.log

@@ -77,7 +77,7 @@ def test_stats_tell_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with running() as admin:
             await admin.partitioned("t", 2)
-            monkeypatch.setattr(admin.broker.store, "leader_epoch", many_owners().leader_epoch)
+            monkeypatch.setattr(admin.broker.durable, "leader_epoch", many_owners().leader_epoch)
             topic = admin.broker.topics.get("t")
             for index, number in enumerate(topic.partitions):
                 answer = await admin.ask("GET", f"P/t-partition-{index}/stats")

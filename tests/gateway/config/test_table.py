@@ -153,6 +153,9 @@ OURS = {
     "memory.max.bytes",
     "message.expiry.check.interval.ms",
     "metrics.topics",
+    "non.persistent.max.bytes",
+    "non.persistent.max.ms",
+    "non.persistent.partition.max.bytes",
     # Kafka has it, and keeps it to itself
     "producer.id.expiration.check.interval.ms",
     "pulsar.group.holds.backlog",
@@ -186,6 +189,8 @@ def test_topic_configs() -> None:
         "internal.segment.bytes",
         "pulsar.group.holds.backlog",
         "pulsar.ttl.from",
+        "pulsar.non.persistent.max.bytes",
+        "pulsar.persistence",
         *(each.name for each in policies.TABLE if policies.Level.TOPIC in each.levels),
     }
     for name, (kind, default) in kafka.items():

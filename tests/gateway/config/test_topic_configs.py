@@ -203,7 +203,9 @@ class TestDescribe:
         rows = list(describe({}, DEFAULTS))
         assert [row.name for row in rows] == sorted(row.name for row in rows)
         assert {row.name for row in rows} == set(TOPIC_CONFIGS) - set(policies.POLICIES) - {
-            "internal.segment.bytes"
+            "internal.segment.bytes",
+            "pulsar.non.persistent.max.bytes",
+            "pulsar.persistence",
         }
         assert all(row.source is Source.DEFAULT for row in rows)
 

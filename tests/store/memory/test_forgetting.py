@@ -58,9 +58,10 @@ def test_offsets_lie_above_those_of_the_starts_before() -> None:
     assert second.logs[A].start_offset == second.logs[A].end_offset == 2 * FIRST_OFFSETS
     second.put(A, 10)
     assert second.offsets(A) == [2 * FIRST_OFFSETS]
-    assert second.store.log(A).position_of(2 * FIRST_OFFSETS).ledger != first.store.log(A).position_of(
-        FIRST_OFFSETS
-    ).ledger
+    assert (
+        second.store.log(A).position_of(2 * FIRST_OFFSETS).ledger
+        != first.store.log(A).position_of(FIRST_OFFSETS).ledger
+    )
 
 
 def test_a_log_keeps_the_newest_of_its_bytes() -> None:

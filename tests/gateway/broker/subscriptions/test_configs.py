@@ -152,7 +152,7 @@ def test_retries_follow_the_subscription_on_their_base(folder: Path | None) -> N
 def test_a_retry_topic_and_its_subscriptions_are_one_commit() -> None:
     async def test(world: World) -> None:
         store = HeldStore(world.store)
-        world.broker.store = store
+        world.broker.store = world.broker.durable = store
         await world.topic()
         before = len(store.commits)
         await make(world, "t", retries="t-g-RETRY")
@@ -235,7 +235,7 @@ def test_nobody_becomes_a_consumer_while_a_type_changes(whose: str, stored: bool
 
     async def test(world: World) -> None:
         store = HeldStore(world.store)
-        world.broker.store = store
+        world.broker.store = world.broker.durable = store
         await world.topic()
         await world.topic("again")
         own = {"pulsar__subscription__type": "key_shared"} if whose == "the retries' name" else {}
@@ -279,7 +279,7 @@ def test_nobody_becomes_a_consumer_while_a_type_changes(whose: str, stored: bool
 def test_a_change_of_something_else_keeps_nobody_out() -> None:
     async def test(world: World) -> None:
         store = HeldStore(world.store)
-        world.broker.store = store
+        world.broker.store = world.broker.durable = store
         await world.topic()
         await make(world, "t")
         store.holding = True
