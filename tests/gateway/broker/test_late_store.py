@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
+from store.api import Family
 from tests.gateway.broker.asking import errors, fetch, list_offsets
 from tests.gateway.broker.held import run, until
 from tests.gateway.broker.produced import numbered, put, read
@@ -294,5 +295,33 @@ def test_a_fetch_that_waits_to_be_loaded_gives_way_to_the_next_request(late: Cal
         async with asyncio.timeout(10):
             assert errors((await client.receive())[1]) == {0: 0}
             assert (await client.receive())[1].groups == []
+
+    late(test)
+
+
+def test_what_is_in_memory_only_goes_with_its_topic_beside_a_late_store(
+    late: Callable[[Test], None],
+) -> None:
+    """Facts of both stores: the subscription and its cursor, the topic and its log."""
+
+    async def test(gateway: Gateway, client: Client, store: memory.LateStore) -> None:
+        broker = gateway.broker
+        topic = await broker.create_topic("m", 1, {"pulsar.persistence": "non-persistent"})
+        error, first = await put(client, numbered(0), "m")
+        assert (error, first) == (0, broker.transients.first_offset)
+        assert await put(client, numbered(1), "m") == (0, first + 1)
+        await broker.subscriptions.make("g", "m", [first + 1], {}, {})
+        at = broker.subscriptions.get("g", "m")
+        assert at is not None
+        assert at.partition(0).ready().start == first + 1
+        assert await put(client, numbered(2), "m") == (0, first + 2)
+        await broker.delete_topic("m")
+        assert broker.transients.size == 0
+        for family in (Family.SUBSCRIPTION, Family.CURSOR, Family.DEDUP):
+            found = broker.store.page(family)
+            assert (await found if isinstance(found, Awaitable) else found) == []
+        again = await broker.create_topic("m", 1, {"pulsar.persistence": "non-persistent"})
+        assert again.partitions == [topic.partitions[0] + 1]
+        assert await put(client, numbered(0), "m") == (0, first)
 
     late(test)

@@ -393,6 +393,18 @@ def test_lanes_pass_over_what_has_left_memory() -> None:
     run(test)
 
 
+def test_a_pattern_is_over_persistent_topics() -> None:
+    async def test(world: World) -> None:
+        await memory_topic(world, "a-1")
+        disk = await world.topic("a-2")
+        made = await world.broker.queues.make_over("g", "a-.*", 1, {}, "earliest")
+        assert made.queue is not None
+        await memory_topic(world, "a-3")
+        assert world.broker.queues.patterned.bases(made.queue) == [disk.topic_id]
+
+    run(test)
+
+
 def test_what_a_group_committed_before_the_start_counts_as_nothing(folder: Path | None) -> None:
     async def test(world: World) -> None:
         made = await memory_topic(world)
@@ -520,7 +532,12 @@ def test_a_gateway_without_memory_for_them_makes_none() -> None:
 
 def test_housekeeping_leaves_them_to_their_bounds() -> None:
     async def test(world: World) -> None:
-        await memory_topic(world, retention__ms="1", retention__bytes="1")
+        quota = {"pulsar.backlog.quota.bytes": "1"}
+        await world.broker.topics.create(
+            "t",
+            1,
+            {"pulsar.persistence": "non-persistent", "retention.ms": "1", "retention.bytes": "1", **quota},
+        )
         at = await world.subscribe()
         for _ in range(20):
             await world.produce(bytes(900))
