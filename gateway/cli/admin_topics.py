@@ -91,7 +91,12 @@ def list_partitioned_topics(options: Options, namespace: str, include_system_top
     options.show(names, "topic")
 
 
-@topics.command(epilog="\b\nExample:\n  magnetar-admin topics create orders")
+@topics.command(
+    epilog="""\b
+Examples:
+  magnetar-admin topics create orders
+  magnetar-admin topics create non-persistent://public/default/ticks"""
+)
 @topic_argument
 @click.option("-m", "--metadata", multiple=True, metavar="KEY=VALUE", help="A property of the topic.")
 @common
