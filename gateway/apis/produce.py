@@ -312,7 +312,9 @@ def _produce_many(
     return slot
 
 
-def _one_store(broker: Broker, look: Callable[[bytes], TopicRuntime | None], request: wire.ProduceRequest) -> Store | None:
+def _one_store(
+    broker: Broker, look: Callable[[bytes], TopicRuntime | None], request: wire.ProduceRequest
+) -> Store | None:
     """The store that all of a request goes to, None for several: what is in memory only is not to wait for a disk."""
     if not broker.catalog.has_transient:
         return None

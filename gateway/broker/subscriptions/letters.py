@@ -331,6 +331,7 @@ class Letters:
                 f"topic '{name}' would be made with the subscription {reader}, and none is made there for who does not "
                 "ask (auto-subscription-creation): make both"
             )
+
         def done_alone(outcome: Outcome) -> None:
             if outcome is None:
                 done(None)
