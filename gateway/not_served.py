@@ -101,11 +101,6 @@ _NO_SHADOWS = "A topic here has its own log, and no other topic's."
 _DOMAINS = "Brokers are not spread over failure domains: there is one."
 _METRICS = "What it counts is at /metrics, for Prometheus."
 
-_IN_MEMORY = Reason(
-    "make a topic whose messages are in memory only, and lost with whoever is not there to read them",
-    "What is acknowledged here is on the disk.",
-    "Use a persistent topic, with a short time to live where nobody needs what is old.",
-)
 _REPLICATED = Reason(
     "keep a subscription in step in all clusters",
     _ONE_CLUSTER,
@@ -172,20 +167,12 @@ VERBS: dict[str, Reason] = {
     "namespaces clear-offload-deletion-lag": Reason(
         "have offloaded ledgers deleted from the bookies at once", "Nothing is offloaded yet."
     ),
-    "non-persistent create-partitioned-topic": _IN_MEMORY,
     "non-persistent list-in-bundle": Reason(
         "list the topics of a bundle whose messages are in memory only",
-        "There are no such topics, and one bundle.",
+        "A namespace is one bundle.",
         "Use `namespaces topics`.",
     ),
-    "topics create non-persistent://": _IN_MEMORY,
-    "topics create-partitioned-topic non-persistent://": _IN_MEMORY,
     "topics create-subscription --replicated": _REPLICATED,
-    "topicPolicies set-subscription-dispatch-rate --subscription": Reason(
-        "limit how fast the consumers of one subscription may get messages",
-        "The rate is one for all subscriptions of a topic.",
-        "Leave it out, and each subscription has this rate.",
-    ),
     "topics compact": Reason(
         "keep only the newest message of each key, for readers that ask for this",
         "Compaction is not served yet.",

@@ -77,8 +77,6 @@ ROWS: dict[str, tuple[Unset, ...]] = {
         # likewise
         Unset("shadowTopics", [], applied=[]),
         Unset("subscribeRate"),
-        # of one subscription
-        Unset("*/dispatchRate"),
     ),
 }
 """By what the path names, as `routes.py` has it."""

@@ -26,7 +26,6 @@ N = "/admin/v2/namespaces/public/default"
         ("P/orders/dispatcherPauseOnAckStatePersistent", False),
         ("P/orders/replication", None),
         ("P/orders/replication?applied=true", ["standalone"]),
-        ("P/orders/billing/dispatchRate", None),
         (
             "P/orders/subscription/billing/replicatedSubscriptionStatus",
             {"persistent://public/default/orders": False},
@@ -91,7 +90,5 @@ def test_what_needs_another_cluster_or_another_log_is_refused_and_not_made(serve
         )
         assert (shadow.status, "`topics create-shadow-topic`" in shadow.json["reason"]) == (501, True)
         assert (await admin.ask("GET", "P/shadow/partitions")).status == 404
-        fleeting = await admin.ask("PUT", "/admin/v2/non-persistent/public/default/x/partitions", "2")
-        assert (fleeting.status, "in memory only" in fleeting.json["reason"]) == (501, True)
 
     serve(test)
