@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gateway.broker.requests import ShareTold
 from gateway.wire import codec, compiler, share
 from gateway.wire.malformed import Malformed
+from gateway.wire.primitives import NO_GROUP_HAS
 from gateway.wire.varint import encode_uvarint
 from tests.examples import examples
 from tests.gateway.wire.values import Values
@@ -24,6 +25,8 @@ i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)
 ids = st.binary(min_size=16, max_size=16)
 texts = st.none() | st.text(max_size=200)
+# what no group may have is refused: see tests/gateway/apis/test_homes_groups.py
+groups = texts.filter(lambda text: NO_GROUP_HAS not in (text or ""))
 acks = st.lists(
     st.tuples(i64, i64, st.one_of(st.binary(min_size=1, max_size=1), st.binary(max_size=200))), max_size=6
 )
@@ -97,7 +100,9 @@ def plain(topics: list[Any]) -> list[Any]:
     return [(topic, [(index, list(acks)) for index, acks in partitions]) for topic, partitions in topics]
 
 
-@given(versions, asked, forgotten, texts, texts, st.tuples(*[i32] * 6), st.integers(-128, 127), st.booleans())
+@given(
+    versions, asked, forgotten, groups, texts, st.tuples(*[i32] * 6), st.integers(-128, 127), st.booleans()
+)
 def test_decodes_a_share_fetch(
     version: int,
     topics: list[Any],
@@ -128,7 +133,7 @@ def test_decodes_a_share_fetch(
     assert request.forgotten == forget
 
 
-@given(versions, asked, texts, texts, i32, st.booleans())
+@given(versions, asked, groups, texts, i32, st.booleans())
 def test_decodes_a_share_acknowledge(
     version: int, topics: list[Any], group: str | None, member: str | None, epoch: int, renew: bool
 ) -> None:
