@@ -79,6 +79,16 @@ class TransientStore(Store, Protocol):
         """How much a log that somebody holds may have; 0 is no limit but that of all."""
 
 
+class Split(NamedTuple):
+    """Writes of one fact that both stores have a part in."""
+
+    durable: list[Write]
+    before: list[Write]
+    """In memory, before the durable commit: to be taken back when that fails."""
+    after: list[Write]
+    """In memory, when it is done."""
+
+
 class Beside:
     """One store made of two: what belongs to a transient partition is in memory, all else is durable.
 
@@ -115,9 +125,8 @@ class Beside:
 
     # -- commits --------------------------------------------------------------------------------------------------
 
-    def commit(
-        self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
-    ) -> None:
+    def split(self, writes: Sequence[Write]) -> Split:
+        """What each of the two is given, and when. Raises ValueError for appends in memory: they come alone."""
         durable: list[Write] = []
         before: list[Write] = []
         after: list[Write] = []
@@ -129,28 +138,36 @@ class Beside:
                 if isinstance(write, Append):
                     raise ValueError("an append in memory comes with rows of a durable store")
                 (before if isinstance(write, Put) else after).append(write)
+        return Split(durable, before, after)
+
+    def begin(self, before: Sequence[Write]) -> list[Write]:
+        """What comes first in memory. Answers what takes it back."""
         undo = [self._undo(write) for write in before if isinstance(write, Put)]
         if before:
-            self.transient.commit(before, durability, _nothing)
+            self.transient.commit(before, Durability.OS, _nothing)
+        return undo
+
+    def commit(
+        self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
+    ) -> None:
+        split = self.split(writes)
+        undo = self.begin(split.before)
 
         def ended(outcome: Outcome) -> None:
-            if outcome is None:
-                self._then(after)
-            else:
-                self._then(undo)
+            self.then(undo if outcome is not None else split.after)
             done(outcome)
 
         try:
-            self.durable.commit(durable, durability, ended)
+            self.durable.commit(split.durable, durability, ended)
         except Exception:
-            self._then(undo)
+            self.then(undo)
             raise
 
     def _undo(self, write: Put) -> Write:
         was = self.transient.get(write.family, write.key)
         return Delete(write.family, write.key) if was is None else Put(write.family, write.key, was)
 
-    def _then(self, writes: Sequence[Write]) -> None:
+    def then(self, writes: Sequence[Write]) -> None:
         """What follows in memory. The durable part has ended, whatever becomes of this."""
         if writes:
             try:
@@ -159,7 +176,17 @@ class Beside:
                 log.exception("the store in memory did not take what belongs to a durable commit")
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
-        await self.home(writes).write(writes, durability)
+        split = self.split(writes) if self.home(writes) is self else None
+        if split is None:
+            await self.home(writes).write(writes, durability)
+            return
+        undo = self.begin(split.before)
+        try:
+            await self.durable.write(split.durable, durability)
+        except BaseException:
+            self.then(undo)
+            raise
+        self.then(split.after)
 
     # -- reads ----------------------------------------------------------------------------------------------------
 

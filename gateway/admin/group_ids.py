@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gateway.admin.exchange import Call, RefusedError, Reply
+from gateway.admin.messages import BINARY
 from gateway.broker.namespaces import prefix_of
 from semantics.group_names import SEPARATOR
 from semantics.names import DOMAINS, Namespace, NamingError
@@ -53,6 +54,7 @@ def inward(broker: Broker, call: Call) -> Call:
 
 def outward(broker: Broker, reply: Reply) -> Reply:
     """The answer with names in place of ids."""
-    if not broker.catalog.namespaces.homes or not reply.body:
+    if not broker.catalog.namespaces.homes or not reply.body or reply.content_type == BINARY:
+        # of somebody's message not a byte is changed
         return reply
     return reply._replace(body=_SCOPE.sub(b"", reply.body))

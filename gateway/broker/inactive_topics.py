@@ -21,6 +21,7 @@ from gateway.coordinators import offsets
 from semantics.subscriptions.rows import RowError
 from store.api import Family, StoreError
 from store.pending import Asking, drive
+from store.transient import first_offset
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -35,8 +36,8 @@ log = logging.getLogger("magnetar.topics")
 LATELY_MS = 120_000
 """For so long who has come to a partition's end counts as its reader: some clients ask only now and then."""
 
-Committed = Mapping[str, Mapping[int, int]]
-"""By topic and partition, the lowest offset that a consumer group has committed."""
+Committed = Mapping[bytes, Mapping[int, int]]
+"""By topic id and partition, the lowest offset that a consumer group has committed."""
 
 
 class InactiveTopics:
@@ -82,7 +83,7 @@ class InactiveTopics:
                 if committed is None:
                     committed = await self._committed()
                 now = self._node.clock.monotonic_ms()
-                if await self._used(topic, committed.get(topic.name, {})):
+                if await self._used(topic, self._that_count(topic, committed.get(topic.topic_id, {}))):
                     self._unused.pop(topic.topic_id, None)
                 elif now - self._unused.setdefault(topic.topic_id, now) >= limit and not self._busy(topic):
                     await self._delete(topic.name)
@@ -104,8 +105,13 @@ class InactiveTopics:
         if committed and not caught_up:
             return True
         store = self._node.store
-        ends = [store.log(partition).end_offset for partition in topic.partitions]
-        if any(offset < ends[index] for index, offset in committed.items() if index < len(ends)):
+        logs = [store.log(partition) for partition in topic.partitions]
+        ends = [log.end_offset for log in logs]
+        if any(
+            max(offset, logs[index].start_offset) < ends[index]
+            for index, offset in committed.items()
+            if index < len(ends)
+        ):
             return True
         async for row in self._subscriptions.each_of_topic(topic.topic_id):
             if not caught_up or self._subscriptions.configs.consumers(row):
@@ -114,6 +120,13 @@ class InactiveTopics:
                 if start_of(store, self._subscriptions, row, index, partition) < ends[index]:
                     return True
         return False
+
+    def _that_count(self, topic: Topic, committed: Mapping[int, int]) -> Mapping[int, int]:
+        """Without those in what a non-persistent topic had before the gateway started."""
+        if not topic.transient or not committed:
+            return committed
+        first = first_offset(self._node.store.leader_epoch(topic.partitions[0]))
+        return {index: offset for index, offset in committed.items() if offset >= first}
 
     def _busy(self, topic: Topic) -> bool:
         """Whether somebody is there who has published to it, or reads it."""
@@ -133,6 +146,9 @@ class InactiveTopics:
 
     def _retained(self, topic: Topic) -> bool:
         """Whether retention keeps something of it."""
+        if topic.transient:
+            # it has none
+            return False
         config = self._effective(topic)
         now = self._node.clock.wall_ms()
         for partition in topic.partitions:
@@ -147,12 +163,12 @@ class InactiveTopics:
         return False
 
     async def _committed(self) -> Committed:
-        found: dict[str, dict[int, int]] = {}
+        found: dict[bytes, dict[int, int]] = {}
 
         def take(rows: Rows) -> Asking[bool]:
             for key, value in rows:
                 place, row = offsets.place(key), offsets.decode(value)
-                of_topic = found.setdefault(place.topic, {})
+                of_topic = found.setdefault(row.topic_id, {})
                 of_topic[place.partition] = min(of_topic.get(place.partition, row.offset), row.offset)
             return True
             yield  # a generator, as `each_page` asks for

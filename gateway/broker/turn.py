@@ -7,8 +7,9 @@ Who has something to store is a `Participant`; the turn knows no more of it. It 
 more, collects their writes, and sends these.
 
 A turn may span several stores, such as topics in memory beside durable ones. Then each store gets a commit of its own.
-No fact spans two stores: what is stored in the one is done or fails without the other. An answer that depends on
-both waits for both, and is a failure when one of them failed, though the other may have stored its part.
+A fact of both (`Spanning`) is part of the durable commit, which decides. Else what is stored in the one is done or
+fails without the other. An answer that depends on both waits for both, and is a failure when one of them failed, though
+the other may have stored its part.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gateway.broker.commit import Commit, Host, Slot, behind_of
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.participant import Gathered, Participant, Stage
 from store.api import Durability, Outcome, Store, StoreError, Write
+from store.transient import Beside
 
 log = logging.getLogger("magnetar.broker")
 
@@ -58,6 +60,45 @@ class Rows:
 
     def dropped(self, error: StoreError) -> None:
         self._done(error)
+
+
+class Spanning(Rows):
+    """Rows of both stores, one fact. They are part of the durable commit, so its rows are stored in the order in which
+    they came; what goes to memory goes before that, or when it is done.
+    """
+
+    __slots__ = ("_after", "_before", "_beside", "_undo")
+
+    def __init__(
+        self,
+        beside: Beside,
+        durable: Store,
+        rows: Sequence[Write],
+        done: Callable[[Outcome], None],
+        durability: Durability,
+    ) -> None:
+        """Raises ValueError for appends in memory."""
+        split = beside.split(rows)
+        super().__init__(durable, split.durable, done, durability)
+        self._beside = beside
+        self._before, self._after = split.before, split.after
+        self._undo: list[Write] = []
+
+    def writes(self, commit: Gathered) -> None:
+        self._undo = self._beside.begin(self._before)
+        super().writes(commit)
+
+    def committed(self) -> None:
+        self._beside.then(self._after)
+        super().committed()
+
+    def failed(self, error: StoreError) -> None:
+        self._beside.then(self._undo)
+        super().failed(error)
+
+    def dropped(self, error: StoreError) -> None:
+        self._beside.then(self._undo)
+        super().dropped(error)
 
 
 class Together:
@@ -146,7 +187,12 @@ class Turn:
         host = self.host
         durability = durability or host.durability
         if writes:
-            self.join(Rows(host.store_for(writes), writes, done, durability))
+            store = host.store_for(writes)
+            self.join(
+                Spanning(store, host.durable, writes, done, durability)
+                if isinstance(store, Beside)
+                else Rows(store, writes, done, durability)
+            )
             return
         self._callbacks.append(done)
         if durability is Durability.FSYNC:

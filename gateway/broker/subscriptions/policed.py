@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.config import topic_configs
+from semantics.group_names import bare
 from semantics.policies import (
     DELAYED,
     DELAYED_MAX_MS,
@@ -56,7 +57,8 @@ def within_policies(
     which wait as their consumers have asked, and not as who sent the messages.
     """
     said = catalog.namespaces.policies_of(topic.name)
-    own = topic.subscription_policies.get(group) if topic.subscription_policies else None
+    # said by the name, whichever listeners there are
+    own = topic.subscription_policies.get(bare(group)) if topic.subscription_policies else None
     if own:
         bounds = _bounds({**topic.configs, **own}, node.settings, said)
     elif _NAMES.isdisjoint(topic.configs) and _NAMES.isdisjoint(said):

@@ -57,6 +57,18 @@ def test_a_subscription_is_kept_as_the_groups_and_called_by_its_name(serve: Serv
     serve(test)
 
 
+def test_messages_are_told_as_they_are(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await at_home(admin)
+        value = b"x shop/eu/\x1f y"
+        await admin.produce("shop.eu.orders", 0, [value])
+        await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)
+        peeked = await admin.ask("GET", f"{TOPIC}/subscription/billing/position/3")
+        assert (peeked.status, value in peeked.body) == (200, True)
+
+    serve(test)
+
+
 def test_groups_of_public_default_that_read_there_are_no_subscriptions_of_the_namespace(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await at_home(admin)

@@ -100,10 +100,14 @@ async def subscribed(world: World) -> None:
     await world.subscribe()
 
 
-async def committed(world: World) -> None:
+async def keep(world: World, offset: int) -> None:
     topic = world.broker.topics.get("t")
-    row = offsets.encode(0, -1, 0, -1, topic.topic_id, None)
+    row = offsets.encode(offset, -1, 0, -1, topic.topic_id, None)
     await world.broker.write([Put(Family.OFFSET, offsets.key("readers", "t", 0), row)])
+
+
+async def committed(world: World) -> None:
+    await keep(world, 0)
 
 
 @pytest.mark.parametrize("use", [produced, published, read, subscribed, committed])
@@ -127,6 +131,36 @@ def test_what_retention_keeps_no_more_keeps_no_topic() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("mode", [ON, CAUGHT_UP])
+def test_what_was_committed_before_a_start_keeps_no_non_persistent_topic(mode: Mapping[str, str]) -> None:
+    async def test(world: World) -> None:
+        topic = await world.topic("t", pulsar__persistence="non-persistent")
+        await world.produce(b"a")
+        await say(world, mode)
+        ahead = world.broker.partition(topic, 0).high_watermark
+        await keep(world, ahead)
+        assert await gone(world) == (mode is CAUGHT_UP), "it has nothing that retention keeps"
+        if mode is ON:
+            await keep(world, 0)
+            assert await gone(world)
+
+    run(test)
+
+
+def test_what_was_committed_before_the_oldest_message_is_no_backlog() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await world.produce(b"a", b"b")
+        await committed(world)
+        await say(world, {**CAUGHT_UP, **FORGET})
+        assert not await gone(world, seconds=10_000)
+        topic = world.broker.topics.get("t")
+        await world.broker.topics.delete_records(world.broker.partition(topic, 0), 2)
+        assert await gone(world)
+
+    run(test)
+
+
 @pytest.mark.parametrize("use", [subscribed, committed])
 def test_subscriptions_that_have_caught_up_may_not_count(use: Callable[[World], Awaitable[None]]) -> None:
     async def test(world: World) -> None:
@@ -142,9 +176,7 @@ def test_subscriptions_that_have_caught_up_may_not_count(use: Callable[[World], 
             assert not await gone(world, seconds=10_000), "there is a consumer"
             at.detach("c", Ending.LEFT)
         else:
-            topic = world.broker.topics.get("t")
-            row = offsets.encode(1, -1, 0, -1, topic.topic_id, None)
-            await world.broker.write([Put(Family.OFFSET, offsets.key("readers", "t", 0), row)])
+            await keep(world, 1)
         assert await gone(world)
 
     run(test)

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from semantics.names import DEFAULT
+from semantics.group_names import scoped
+from semantics.names import DEFAULT, Namespace
 from tests.gateway.broker.queues.reading import KINDS, Client, given, numbers, queued
 from tests.gateway.broker.subscriptions.test_policed import waiting
 from tests.gateway.broker.subscriptions.world import World, run
@@ -129,5 +130,20 @@ def test_a_nack_comes_again_within_the_rate() -> None:
         assert await world.fetch(at) == {}
         await world.pass_time(500)
         assert len(await world.fetch(at)) == 2
+
+    run(test)
+
+
+def test_the_rate_of_one_subscription_is_said_by_its_name_whichever_listener_its_group_has() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await world.produce(*numbers(0, 20))
+        rate = {"pulsar.subscription.dispatch.rate.messages": "3"}
+        await world.broker.topics.keep(
+            "t", lambda old: msgspec.structs.replace(old, subscription_policies={"g": rate})
+        )
+        at = await world.subscribe(scoped(Namespace("shop", "eu"), "g"))
+        assert len(await world.fetch(at)) == 3
+        assert len(await world.fetch(await world.subscribe("h"))) == 20
 
     run(test)
