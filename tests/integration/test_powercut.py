@@ -67,8 +67,8 @@ def test_a_gateway_that_buries_in_two_commits_is_found_out(tmp_path: Path) -> No
 
 
 def test_a_gateway_that_stores_lanes_apart_from_cursors_is_found_out(tmp_path: Path) -> None:
-    made = recording.record(tmp_path / "recording", "fsync", 0.7, 7, broken="lanes-in-two")
-    tally = examined(made, worst(made, 10, 7))
+    made = recording.record(tmp_path / "recording", "fsync", 1.5, 7, broken="lanes-in-two")
+    tally = examined(made, worst(made, 25, 7))
     assert any("lane" in problem for _, problems in tally.failed for problem in problems)
 
 

@@ -8,7 +8,8 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import click
@@ -26,13 +27,23 @@ class Job(NamedTuple):
     sabotage: str | None = None
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What a gateway writes about each change is no news here."""
+    log = logging.getLogger("magnetar")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
 def run(job: Job) -> tuple[Job, str | None, Counter[str]]:
     """One life of one topic: what was broken, and how much of everything there was."""
-    # what a gateway writes about each change is no news here
-    logging.getLogger("magnetar").setLevel(logging.CRITICAL)
     play = Interplay(job.seed, job.steps)
     broken = None
-    with sabotaged(job.sabotage):
+    with quiet(), sabotaged(job.sabotage):
         try:
             asyncio.run(play.run())
         except Broken as found:
