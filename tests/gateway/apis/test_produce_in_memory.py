@@ -6,11 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
+import uvloop
 
+from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
-from tests.gateway.broker.held import HeldStore, run_held
+from semantics.names import Namespace
+from tests.gateway.broker.held import HeldStore, run_held, serving_on
 from tests.gateway.serving import Client, batch, produce_body
 
 
@@ -61,3 +64,32 @@ def test_what_is_in_memory_only_is_answered_while_the_disk_is_busy(batches: int,
         other.close()
 
     run_held(test)
+
+
+def test_a_topic_in_memory_of_another_namespace_acknowledges_nothing() -> None:
+    """Clients of two listeners call two topics by one name: each waits for the store of its own."""
+
+    async def main() -> None:
+        store = HeldStore()
+        async with serving_on(
+            store,
+            "listener.name.eu.pulsar.namespace=shop/eu",
+            listeners="127.0.0.1:0,EU://127.0.0.1:0",
+        ) as gateway:
+            await gateway.broker.tenancy.create_tenant("shop", TenantRow())
+            await gateway.broker.tenancy.create(Namespace("shop", "eu"), NamespaceRow())
+            await gateway.broker.create_topic("orders", 1, {"pulsar.persistence": "non-persistent"})
+            await gateway.broker.create_topic("shop.eu.orders", 1, {})
+            client = await Client.connect(gateway, listener="EU")
+            store.holding = True
+            asking = asyncio.ensure_future(client.ask(ApiKey.PRODUCE, 9, produce_body("orders", batch(b"v"))))
+            await store.has(1)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not asking.done(), "it is not on the disk"
+            store.release()
+            (told,) = (await asking).responses
+            assert told.partition_responses[0].error_code == 0
+            client.close()
+
+    uvloop.run(main())

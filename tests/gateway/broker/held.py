@@ -88,7 +88,9 @@ class HeldStore:
 
 
 @contextlib.asynccontextmanager
-async def serving_on(store: Any, *flags: str, clock: AnyClock | None = None) -> AsyncIterator[Gateway]:
+async def serving_on(
+    store: Any, *flags: str, clock: AnyClock | None = None, listeners: str = "127.0.0.1:0"
+) -> AsyncIterator[Gateway]:
     """A started gateway on this store; a second one on the same memory store is a restart."""
 
     async def opened(settings: Any) -> tuple[Any, None]:
@@ -96,11 +98,11 @@ async def serving_on(store: Any, *flags: str, clock: AnyClock | None = None) -> 
 
     with mock.patch("gateway.server.open_store", opened):
         if clock is None:
-            async with serving(*flags) as gateway:
+            async with serving(*flags, listeners=listeners) as gateway:
                 yield gateway
         else:
             with mock.patch("gateway.server.SystemClock", return_value=clock):
-                async with serving(*flags) as gateway:
+                async with serving(*flags, listeners=listeners) as gateway:
                     yield gateway
 
 

@@ -88,14 +88,6 @@ async def read(world: World) -> None:
     world.broker.partition(found, 0).watchers.add(Wanted(FetchState(1, False), b"t", 0))
 
 
-async def asked(world: World) -> None:
-    """A reader that asks now and then, and waits nowhere."""
-    found = world.broker.catalog.get("t")
-    assert found is not None
-    partition = world.broker.partition(found, 0)
-    world.ask_again = partition.at_end  # type: ignore[attr-defined]
-
-
 async def subscribed(world: World) -> None:
     await world.subscribe()
 
@@ -119,6 +111,19 @@ def test_whatever_uses_it_keeps_it(folder: Path | None, use: Callable[[World], A
         assert not await gone(world, seconds=10_000)
 
     run(test, folder)
+
+
+def test_a_reader_that_asks_now_and_then_keeps_it() -> None:
+    async def test(world: World) -> None:
+        topic = await world.topic("t")
+        await say(world, ON)
+        for _ in range(5):
+            world.broker.partition(topic, 0).at_end()
+            assert not await gone(world, seconds=100)
+        assert not await gone(world, seconds=121), "from now on nobody uses it"
+        assert await gone(world)
+
+    run(test)
 
 
 def test_what_retention_keeps_no_more_keeps_no_topic() -> None:
