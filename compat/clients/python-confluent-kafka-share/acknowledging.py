@@ -87,8 +87,13 @@ def share_release(ctx: Context) -> None:
         again = first.hold(5)
         same(offsets(again), [1, 3, 5, 7, 9], "released records")
         same(counts(again), [delivery] * 5, "delivery counts")
-        first.acknowledge(again, RELEASE)
+        for message in again:
+            first.client.acknowledge(message, RELEASE)
+        if delivery == 2:
+            first.commit()
     second = Sharer(ctx, group, topic)
+    # What was said last leaves with the close. After a commit the client may fetch once more before it closes,
+    # unseen by its user, and that fetch is a delivery.
     first.close()
     same(counts(second.take(5)), [4] * 5, "delivery counts of another member")
     nothing_else(ctx, second, topic)
