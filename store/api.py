@@ -19,6 +19,7 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from store.limits import Rollover
 from store.pending import Pending
 
 Buffer = bytes | memoryview
@@ -367,6 +368,9 @@ class Store(Protocol):
 
     notices: list[str]
     """What recovery found and did, in plain sentences."""
+
+    rollover: Rollover
+    """When ledgers are closed, of all logs from the next append on. May be replaced at any time; it is not stored."""
 
     @property
     def read_only(self) -> str:

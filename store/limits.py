@@ -1,5 +1,7 @@
 """Numbers on which all drivers agree, so that they answer alike."""
 
+from typing import NamedTuple
+
 SEGMENT_BYTES = 1 << 30
 """A new segment begins rather than let one grow beyond this (Kafka's `segment.bytes`)."""
 
@@ -7,10 +9,17 @@ SEGMENT_MS = 7 * 24 * 3600 * 1000
 """A new segment begins with the first append this long after the active one was begun (Kafka's `segment.ms`).
 """
 
-LEDGER_ENTRIES = 50_000
-"""A ledger is closed rather than hold more entries (Pulsar's `managedLedgerMaxEntriesPerLedger`)."""
 
-LEDGER_MS = 240 * 60 * 1000
-"""A ledger is closed by the first append this long after it was opened
-(`managedLedgerMaxLedgerRolloverTimeMinutes`).
-"""
+class Rollover(NamedTuple):
+    """When an append closes the ledger that it finds and opens another one, as in Pulsar: before the ledger has more
+    entries or bytes than these, or when it is that old; never before it is older than `least_ms`, unless that is 0.
+    """
+
+    entries: int = 50_000
+    """managedLedgerMaxEntriesPerLedger"""
+    size: int = 2048 << 20
+    """managedLedgerMaxSizePerLedgerMbytes, in bytes"""
+    least_ms: int = 10 * 60 * 1000
+    """managedLedgerMinLedgerRolloverTimeMinutes, in ms"""
+    most_ms: int = 240 * 60 * 1000
+    """managedLedgerMaxLedgerRolloverTimeMinutes, in ms"""

@@ -25,6 +25,7 @@ from store.api import (
     StoreStats,
     Write,
 )
+from store.limits import Rollover
 from store.pending import Pending
 from store.scopes import of_key, of_prefix, of_write
 
@@ -104,6 +105,14 @@ class Beside:
     @property
     def read_only(self) -> str:
         return self.durable.read_only
+
+    @property
+    def rollover(self) -> Rollover:
+        return self.durable.rollover
+
+    @rollover.setter
+    def rollover(self, rollover: Rollover) -> None:
+        self.durable.rollover = self.transient.rollover = rollover
 
     # -- where things are -----------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from gateway.broker.groups import Groups
 from gateway.broker.held_back import HeldBack
 from gateway.broker.in_use import InUse
 from gateway.broker.inactive_topics import InactiveTopics
+from gateway.broker.ledgers import rollover
 from gateway.broker.message_ttl import MessageTtl
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
@@ -252,6 +253,7 @@ class Broker:
         self.durability = Durability(settings.text("durability"))
         self.memory_limit = settings.integer("memory.max.bytes")
         self.fetch_max_bytes = settings.integer("fetch.max.bytes")
+        self.store.rollover = rollover(settings)
         self.group_configs.forget()
         self.subscriptions.configs.settings_changed()
         self.in_use.reconfigure()

@@ -59,6 +59,8 @@ def _config(policy: Policy) -> str:
 def _default(policy: Policy) -> str:
     if policy.default is None:
         return ""
+    if isinstance(policy.default, tuple):
+        return f" = {','.join(policy.default)}"
     return f" = {str(policy.default).lower()}"
 
 

@@ -6,6 +6,7 @@ unless the row says why not. Nothing stands here that has no effect.
 
 from __future__ import annotations
 
+from gateway.config.ledgers import LEDGERS
 from gateway.config.listeners import check_advertised, check_listener, check_listeners
 from gateway.config.policy_settings import OF_BROKER
 from gateway.config.schema import INT_MAX, LONG_MAX, Kind, Setting, Value, at_least, between, each_of, one_of
@@ -240,6 +241,7 @@ _ROWS = [
         dynamic=True,
     ),
     Setting("log.roll.hours", Kind.INT, 168, "Age at which a new segment is begun, in hours.", at_least(1)),
+    *LEDGERS,
     Setting(
         "log.cleanup.policy",
         Kind.LIST,

@@ -30,6 +30,7 @@ from store.api import (
     Write,
     of_partition,
 )
+from store.limits import Rollover
 from store.memory.log import MemoryLog
 from store.pending import Pending
 from store.scopes import of_write
@@ -47,6 +48,7 @@ class MemoryStore:
         self.epoch = epoch
         self.notices: list[str] = []
         self.read_only = ""
+        self.rollover = Rollover()
         self._clock = clock
         self._rows: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
         self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
@@ -194,7 +196,9 @@ class MemoryStore:
             self._trim(write.partition, write.offset)
 
     def _append(self, write: Append, now: int) -> None:
-        self._next_ledger = self._made(write.partition).append(write, now, self._next_ledger, now)
+        self._next_ledger = self._made(write.partition).append(
+            write, now, self._next_ledger, now, self.rollover
+        )
 
     def _trim(self, partition: int, offset: int) -> None:
         self._made(partition).trim(offset)

@@ -90,7 +90,7 @@ class ForgettingStore(MemoryStore):
             self._ends.pop(partition, None)
         for part in _parts(write, log.segment_bytes) if log.max_bytes else (write,):
             before, size = log.newest, log.size
-            self._next_ledger = log.append(part, now, self._next_ledger, self._ages())
+            self._next_ledger = log.append(part, now, self._next_ledger, self._ages(), self.rollover)
             self._ring.took(log, log.newest is not before, log.size - size)
         self._ring.fit(log)
 

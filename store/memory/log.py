@@ -37,6 +37,16 @@ class Ledger:
     offsets: list[int] = field(default_factory=list)
 
 
+def _is_full(ledger: Ledger, entries: int, size: int, age: int, rollover: limits.Rollover) -> bool:
+    """Whether so much more goes into another one."""
+    if rollover.least_ms and age <= rollover.least_ms:
+        return False
+    too_much = ledger.entries and (
+        ledger.entries + entries > rollover.entries or ledger.size + size > rollover.size
+    )
+    return bool(too_much) or age >= rollover.most_ms
+
+
 class MemoryLog:
     """See `store.api.Log`. Each batch is an item of three parallel lists: base offset, next offset, bytes."""
 
@@ -74,7 +84,7 @@ class MemoryLog:
 
     # writing, by the store
 
-    def append(self, write: Append, now: int, next_ledger: int, at: int) -> int:
+    def append(self, write: Append, now: int, next_ledger: int, at: int, rollover: limits.Rollover) -> int:
         """Take the batches; answers the next free ledger id. `at`: now, by the clock that ages go by."""
         total = sum(map(len, write.batches))
         segment = self._segments[-1] if self._segments else None
@@ -87,11 +97,7 @@ class MemoryLog:
             self._segments.append(segment)
         segment.written_at = at
         ledger = self._ledgers[-1] if self._ledgers else None
-        if (
-            ledger is None
-            or (ledger.entries and ledger.entries + len(write.batches) > limits.LEDGER_ENTRIES)
-            or now - ledger.opened_at >= limits.LEDGER_MS
-        ):
+        if ledger is None or _is_full(ledger, len(write.batches), total, now - ledger.opened_at, rollover):
             ledger = Ledger(next_ledger, write.base_offset, now)
             self._ledgers.append(ledger)
             next_ledger += 1

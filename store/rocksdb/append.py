@@ -39,6 +39,7 @@ class Group(Protocol):
     """Put a row into the group's WriteBatch: key, value, column family handle."""
     handles: dict[str, Any]
     now: int
+    rollover: limits.Rollover
 
     def new_ledger(self) -> int: ...
     def create(self, log: LogWriter, base: int) -> None:
@@ -222,10 +223,16 @@ class LogWriter:
             self._roll(base, group)
             force = True
         entries = self.ledger_entries
-        if (
-            not self.ledger
-            or (entries and entries + count > limits.LEDGER_ENTRIES)
-            or now - self.ledger_opened >= limits.LEDGER_MS
+        rollover = group.rollover
+        if not self.ledger or (
+            (
+                (age := now - self.ledger_opened) >= rollover.most_ms
+                or (
+                    entries
+                    and (entries + count > rollover.entries or self.ledger_size + size > rollover.size)
+                )
+            )
+            and (age > rollover.least_ms or not rollover.least_ms)
         ):
             self._roll_ledger(base, group)
             entries = 0

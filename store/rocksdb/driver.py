@@ -298,6 +298,15 @@ class RocksStore:
         )
         self._executor.configure(partition)
 
+    @property
+    def rollover(self) -> limits.Rollover:
+        return self._executor.rollover
+
+    @rollover.setter
+    def rollover(self, rollover: limits.Rollover) -> None:
+        # read once for each append, in whatever thread
+        self._executor.rollover = rollover
+
     def stats(self) -> StoreStats:
         return StoreStats(
             self._writer.commits,

@@ -30,6 +30,7 @@ from store.api import (
     Refused,
     StoreError,
 )
+from store.limits import Rollover
 from store.rocksdb import removal, rows
 from store.rocksdb.append import LogWriter
 from store.rocksdb.commits import Published, QueuedCommit, Result
@@ -86,6 +87,7 @@ class Executor:
         self.group = epoch << 40
         # of the group at work
         self.now = 0
+        self.rollover = Rollover()
         self.put: Callable[[bytes, bytes, Any], None] = _nowhere
         self._batch: Any = None
         self._created: list[tuple[int, int, int]] = []

@@ -235,7 +235,7 @@ async def test_segments_end_at_an_age(store: Store, clock: Clock) -> None:
 @with_store
 async def test_message_ids(store: Store, clock: Clock) -> None:
     await write(store, append(1, 0, [50] * 30), append(2, 0), append(1, 30, [9000, 50, 50]))
-    clock.now += limits.LEDGER_MS
+    clock.now += limits.Rollover().most_ms
     await write(store, append(1, 33, [50] * 200, records=2))
     log = store.log(1)
     ledgers = log.ledgers()
@@ -266,7 +266,7 @@ async def test_the_message_id_of_a_gap_is_that_of_the_next_ledger_when_one_began
     store: Store, clock: Clock
 ) -> None:
     await write(store, append(1, 0))
-    clock.now += limits.LEDGER_MS
+    clock.now += limits.Rollover().most_ms
     await write(store, append(1, 6))
     log = store.log(1)
     assert [log.position_of(offset) for offset in (1, 5, 6)] == [(log.ledgers()[1].ledger, 0, 0)] * 3
@@ -274,17 +274,62 @@ async def test_the_message_id_of_a_gap_is_that_of_the_next_ledger_when_one_began
 
 @with_store
 async def test_ledgers_end_at_a_number_of_entries(store: Store, clock: Clock) -> None:
+    store.rollover = limits.Rollover(entries=50_000, least_ms=0)
     at, part = 0, 5000
-    for _ in range(limits.LEDGER_ENTRIES // part):
+    for _ in range(10):
         await write(store, append(1, at, [0] * part))
         at += part
     log = store.log(1)
-    assert [each.entries for each in log.ledgers()] == [limits.LEDGER_ENTRIES]
+    assert [each.entries for each in log.ledgers()] == [50_000]
     await write(store, append(1, at))
-    assert [each.entries for each in log.ledgers()] == [limits.LEDGER_ENTRIES, 1]
-    assert log.position_of(at - 1).entry == limits.LEDGER_ENTRIES - 1
+    assert [each.entries for each in log.ledgers()] == [50_000, 1]
+    assert log.position_of(at - 1).entry == 49_999
     assert log.position_of(at)[1:] == (0, 0)
     assert log.offset_of(log.ledgers()[0].ledger, 31_234) == 31_234
+
+
+@with_store
+async def test_ledgers_end_at_a_size(store: Store, clock: Clock) -> None:
+    size = len(append(1, 0).batches[0])
+    store.rollover = limits.Rollover(size=2 * size, least_ms=0)
+    for base in range(5):
+        await write(store, append(1, base))
+    assert [each.entries for each in store.log(1).ledgers()] == [2, 2, 1]
+
+
+@with_store
+async def test_ledgers_end_at_an_age(store: Store, clock: Clock) -> None:
+    store.rollover = limits.Rollover(least_ms=0, most_ms=60_000)
+    for base, step in enumerate((0, 59_999, 1, 59_999)):
+        clock.now += step
+        await write(store, append(1, base))
+    assert [each.first_offset for each in store.log(1).ledgers()] == [0, 2]
+
+
+@with_store
+async def test_ledgers_stay_open_for_their_shortest_time(store: Store, clock: Clock) -> None:
+    store.rollover = limits.Rollover(entries=2, least_ms=1000)
+    for base, step in enumerate((0, 0, 999, 1, 1)):
+        clock.now += step
+        await write(store, append(1, base))
+    assert [each.entries for each in store.log(1).ledgers()] == [4, 1], "longer than that, as in Pulsar"
+    # also where the longest time is shorter
+    store.rollover = limits.Rollover(least_ms=1000, most_ms=10)
+    for base, step in ((5, 1000), (6, 1)):
+        clock.now += step
+        await write(store, append(1, base))
+    assert [each.entries for each in store.log(1).ledgers()] == [4, 2, 1]
+
+
+@with_store
+async def test_what_is_said_of_ledgers_later_holds_for_those_that_are_open(
+    store: Store, clock: Clock
+) -> None:
+    for base in range(3):
+        await write(store, append(1, base))
+    store.rollover = limits.Rollover(entries=1, least_ms=0)
+    await write(store, append(1, 3))
+    assert [each.entries for each in store.log(1).ledgers()] == [3, 1]
 
 
 @with_store
@@ -359,7 +404,7 @@ async def test_trim_within_a_batch_keeps_the_batch(store: Store, clock: Clock) -
 async def test_trim_forgets_ledgers_and_epochs_that_ended_below(store: Store, clock: Clock) -> None:
     for base in range(4):
         await write(store, append(1, base, epoch=base + 1))
-        clock.now += limits.LEDGER_MS
+        clock.now += limits.Rollover().most_ms
     log = store.log(1)
     assert [each.first_offset for each in log.ledgers()] == [0, 1, 2, 3]
     await write(store, Trim(1, 2))

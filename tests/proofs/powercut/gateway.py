@@ -23,7 +23,7 @@ from gateway.broker.queues.lane import LaneAtWork
 from gateway.cli.main import main
 from semantics.subscriptions import due
 from semantics.subscriptions import recovery as cursor_recovery
-from store import limits, rocksdb
+from store import rocksdb
 from store.api import Append, Delete, Durability, Family, Outcome, Put, Write
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
@@ -52,7 +52,6 @@ def small() -> None:
         return await opened(path, **{**given, **SMALL})
 
     rocksdb.open = open_small
-    limits.LEDGER_ENTRIES = 40
     # acknowledgements of one chunk are logged, too, and logs and bundles go early
     cursor_recovery.FEW, cursor_recovery.LOGGED, cursor_recovery.LOGS = 0, 100, 5
     due.LINGERING = 2

@@ -55,6 +55,13 @@ def record(folder: Path, policy: str, seconds: float, seed: int, *, broken: str 
     )
     # a client of something else that finds this port must not leave topics here
     flags += ("--set", "auto.create.topics.enable=false", "--set", "message.expiry.check.interval.ms=30")
+    # ledgers end early, like everything else
+    flags += (
+        "--set",
+        "managedLedgerMaxEntriesPerLedger=40",
+        "--set",
+        "managedLedgerMinLedgerRolloverTimeMinutes=0",
+    )
     process = MagnetarPeer(*flags, directory=root.parent, data=root, environ=environ, entry=ENTRY)
     with process:
         world = asyncio.run(Load(process.bootstrap, process.admin_url, policy, seed).run(seconds))

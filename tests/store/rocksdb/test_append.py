@@ -24,6 +24,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.now = 1000
+        self.rollover = limits.Rollover()
         self.handles = {name: name for name in ("index", "segment", "ledger", "epoch")}
         self.rows: dict[str, dict[bytes, bytes]] = {name: {} for name in self.handles}
         self.put: Callable[[bytes, bytes, Any], None] = self._put
@@ -134,17 +135,18 @@ def test_an_append_larger_than_a_segment_is_not_split() -> None:
 @pytest.mark.parametrize("why", ["entries", "age"])
 def test_a_ledger_ends(why: str) -> None:
     group = Notes()
+    group.rollover = limits.Rollover(entries=100, least_ms=10, most_ms=5000)
     row = LogRow(
         flags=rows.ACTIVE, end=10, size=500, number=1, segment_size=500, segment_created=1000, ledger=3,
-        ledger_first=2, ledger_entries=limits.LEDGER_ENTRIES - 1, ledger_size=400, ledger_opened=900,
+        ledger_first=2, ledger_entries=99, ledger_size=400, ledger_opened=900,
     )  # fmt: skip
     log = writer(row=row)
     log.append(append(1, 10, [10]), group)
-    assert (log.ledger, log.ledger_entries) == (3, limits.LEDGER_ENTRIES), "that one had room"
+    assert (log.ledger, log.ledger_entries) == (3, 100), "that one had room"
     log = writer(row=row)
-    group.now = 900 + (limits.LEDGER_MS if why == "age" else limits.LEDGER_MS - 1)
+    group.now = 900 + (5000 if why == "age" else 4999)
     log.append(append(1, 10, [10] * (2 if why == "entries" else 1)), group)
-    assert rows.ledger_row(group.of("ledger")[3]) == rows.LedgerRow(2, 0, 900, limits.LEDGER_ENTRIES - 1, 400)
+    assert rows.ledger_row(group.of("ledger")[3]) == rows.LedgerRow(2, 0, 900, 99, 400)
     assert (log.ledger, log.ledger_first, log.ledger_opened) == (7, 10, group.now)
     assert group.indexed[10] == (1, 500, 0), "a ledger begins with an index row"
 

@@ -185,7 +185,15 @@ class Stores(RuleBasedStateMachine):
             for store in (self.memory, self.disk):
                 store.log(partition).configure(segment_bytes=size)
 
-    @rule(step=st.sampled_from([1, 1000, limits.LEDGER_MS, limits.SEGMENT_MS]))
+    @rule(
+        entries=st.sampled_from([1, 3, 50_000]),
+        size=st.sampled_from([1, 5000, 1 << 31]),
+        least=st.sampled_from([0, 999]),
+    )
+    def roll(self, entries: int, size: int, least: int) -> None:
+        self.memory.rollover = self.disk.rollover = limits.Rollover(entries, size, least)
+
+    @rule(step=st.sampled_from([1, 1000, limits.Rollover().most_ms, limits.SEGMENT_MS]))
     def wait(self, step: int) -> None:
         self.clock.now += step
 
@@ -195,10 +203,11 @@ class Stores(RuleBasedStateMachine):
 
     @rule(killed=st.booleans())
     def restart(self, killed: bool) -> None:
-        configured = dict(self.disk._configured)
+        configured, rollover = dict(self.disk._configured), self.disk.rollover
         self.run(crash(self.disk) if killed else self.disk.close())
         self.disk = self.run(rocksdb.open(self.folder / "data", clock=self.clock, **self.options))
         assert self.disk.notices == []
+        self.disk.rollover = rollover
         for partition, (size, age) in configured.items():
             if partition in self.naive.logs:
                 self.disk.log(partition).configure(segment_bytes=size, segment_ms=age)

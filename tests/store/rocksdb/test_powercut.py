@@ -303,13 +303,10 @@ def ids_lead_back(log: Log) -> list[int]:
     return found
 
 
-def test_message_ids_of_an_older_ledger_hold_after_a_cut_into_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "LEDGER_ENTRIES", 4)
-
+def test_message_ids_of_an_older_ledger_hold_after_a_cut_into_it(folder: Path) -> None:
     async def main() -> None:
         store = await rocksdb.open(folder / "data", boot="one")
+        store.rollover = limits.Rollover(entries=4, least_ms=0)
         for base in range(10):
             await store.write([append(1, base)], Durability.OS)
         before = [store.log(1).position_of(offset) for offset in range(6)]
@@ -329,13 +326,10 @@ def test_message_ids_of_an_older_ledger_hold_after_a_cut_into_it(
     asyncio.run(main())
 
 
-def test_message_ids_lead_back_when_the_ledger_of_a_cut_was_trimmed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "LEDGER_ENTRIES", 2)
-
+def test_message_ids_lead_back_when_the_ledger_of_a_cut_was_trimmed(folder: Path) -> None:
     async def main() -> None:
         store = await rocksdb.open(folder / "data", boot="one")
+        store.rollover = limits.Rollover(entries=2, least_ms=0)
         await store.write([append(1, 0)], Durability.OS)
         await store.checkpoint()
         for base in range(1, 6):
