@@ -17,6 +17,7 @@ from gateway.cli import (
     admin_backlogs,
     admin_lookup,
     admin_namespace_kept,
+    admin_never_set,
     admin_permissions,
     admin_policies,
     admin_subscriptions,
@@ -88,6 +89,10 @@ admin_permissions.add_to(topics, namespaces)
 admin_namespace_kept.add_to(namespaces)
 admin_policies.add_to_topics(topics, "topics")
 admin_policies.add_to_namespaces(namespaces)
+admin_never_set.add_to(topics)
+admin_never_set.add_to(namespaces)
+admin_never_set.add_to(admin_policies.topic_policies)
+admin_policies.add_global(admin_policies.topic_policies)
 main.add_command(tenants)
 main.add_command(namespaces)
 main.add_command(brokers)

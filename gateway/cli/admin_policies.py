@@ -20,6 +20,9 @@ _EXAMPLES = {Level.NAMESPACE: "shop/eu", Level.TOPIC: "orders"}
 _ARGUMENTS = {Level.NAMESPACE: "namespace", Level.TOPIC: "topic"}
 
 
+_SHORT_APPLIED = ("auto-subscription-creation",)
+"""Of which pulsar-admin writes `-a`."""
+
 _UNSET = {0: "0", (): "no type"}
 """What is shown where nothing is set."""
 
@@ -148,9 +151,10 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
         command: Any = pass_options(run)
         command = common(command)
         if name == "get" and level is Level.TOPIC:
-            command = click.option(
-                "-ap", "--applied", is_flag=True, help="What is in force, whoever has set it."
-            )(command)
+            flags = ("-ap", "-a", "--applied") if verb in _SHORT_APPLIED else ("-ap", "--applied")
+            command = click.option(*flags, is_flag=True, help="What is in force, whoever has set it.")(
+                command
+            )
         if name == "set":
             command = _options(form, level)(command)
         if of_one:
@@ -204,6 +208,20 @@ def _add_old(topics: click.Group) -> None:
             command = copy(topics.commands[f"{name}-{verb}"])
             command.hidden = True
             topics.add_command(command, f"{name}-{old}")
+
+
+def add_global(group: click.Group) -> None:
+    """Let the verbs of topicPolicies take `-g`, which means policies of all clusters: there is one."""
+    for command in group.commands.values():
+        if command.name not in ("list", "delete"):
+            command.params.append(
+                click.Option(
+                    ["-g", "--global"],
+                    is_flag=True,
+                    expose_value=False,
+                    help="For all clusters, which is the same: there is one.",
+                )
+            )
 
 
 add_to_topics(topic_policies, "topicPolicies")
