@@ -4,7 +4,7 @@ one, and taking one away is done already. To set one is refused, for the reason 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ from gateway.admin.context import CLUSTER
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
 from gateway.admin.places import named_subscription
 from gateway.admin.topics import found_by, namespace_of
-from gateway.not_served import sentence
+from gateway.not_served import POLICIES, said, sentence
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -80,6 +80,37 @@ ROWS: dict[str, tuple[Unset, ...]] = {
     ),
 }
 """By what the path names, as `routes.py` has it."""
+
+
+AT_CREATION = {
+    "clusterSubscribeRate": "subscribe-rate",
+    "compaction_threshold": "compaction-threshold",
+    "deduplicationSnapshotIntervalSeconds": "deduplication-snapshot-interval",
+    "dispatcherPauseOnAckStatePersistentEnabled": "dispatcher-pause-on-ack-state-persistent",
+    "encryption_required": "encryption-required",
+    "entryFilters": "entry-filters",
+    "offload_deletion_lag_ms": "offload-deletion-lag",
+    "offload_policies": "offload-policies",
+    "offload_threshold": "offload-threshold",
+    "offload_threshold_in_seconds": "offload-threshold",
+    "persistence": "persistence",
+    "replicatorDispatchRate": "replicator-dispatch-rate",
+    "resource_group_name": "resource-group",
+    "schema_compatibility_strategy": "schema-compatibility-strategy",
+    "schema_validation_enforced": "schema-validation-enforce",
+}
+"""Keys of Policies, and what stands behind `set-` in their verbs. Not among them are those for which Go's client writes
+other values than Java's where its user said nothing."""
+
+_NOTHING: tuple[Any, ...] = (None, False, 0, -1, "", "UNDEFINED", [], {})
+"""What clients write there where their users have said nothing."""
+
+
+def check_creation(policies: Mapping[str, Any]) -> None:
+    """Refuses Policies of a new namespace that say what cannot be set, with the reason that their verb has."""
+    for key, verb in AT_CREATION.items():
+        if policies.get(key) not in _NOTHING:
+            raise RefusedError(501, said(f"{key} of a new namespace", POLICIES[verb]))
 
 
 async def _of_namespace(row: Unset, context: Context, call: Call) -> Reply:

@@ -11,6 +11,7 @@ from gateway.admin import permissions
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.kept_properties import fits, read
+from gateway.admin.never_set import check_creation
 from gateway.admin.policies import of_namespace, said_at_creation
 from gateway.admin.topics import names_in, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
@@ -108,9 +109,10 @@ async def policies(context: Context, call: Call) -> Reply:
 
 async def create(context: Context, call: Call) -> Reply:
     """The body may be Pulsar's Policies, of which `replication_clusters`, `properties`, `auth_policies` and what FORMS
-    have are kept.
+    have are kept. What of it cannot be set is refused.
     """
     body = _object(call)
+    check_creation(body)
     row = NamespaceRow()
     if body.get("replication_clusters"):
         row.clusters = known_clusters(body["replication_clusters"], "replication_clusters")

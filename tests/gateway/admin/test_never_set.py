@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from gateway.admin.never_set import ROWS
-from gateway.not_served import sentence
+from gateway.admin.never_set import AT_CREATION, ROWS
+from gateway.not_served import POLICIES, sentence
 from tests.gateway.admin.billing import Serve, made
 from tests.gateway.admin.conftest import Admin
 
@@ -92,3 +94,35 @@ def test_what_needs_another_cluster_or_another_log_is_refused_and_not_made(serve
         assert (await admin.ask("GET", "P/shadow/partitions")).status == 404
 
     serve(test)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("compaction_threshold", 1000, "Compaction is not served yet."),
+        ("encryption_required", True, "Encrypt in the client"),
+        ("persistence", {"bookkeeperEnsemble": 3}, "There are no bookies"),
+        (
+            "clusterSubscribeRate",
+            {"standalone": {"subscribeThrottlingRatePerConsumer": 5}},
+            "how often a consumer",
+        ),
+        ("offload_threshold", 0.5, "Offloading is not served yet."),
+        ("schema_validation_enforced", True, "Magnetar keeps no schemas"),
+    ],
+)
+def test_no_namespace_is_made_with_it(serve: Serve, key: str, value: object, words: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        policies = json.dumps({"message_ttl_in_seconds": 60, key: value})
+        answer = await admin.ask("PUT", "/admin/v2/namespaces/public/us", policies)
+        assert answer.status == 501
+        assert answer.json["reason"].startswith(f"`{key} of a new namespace` is not served: it would ")
+        assert words in answer.json["reason"]
+        assert (await admin.ask("GET", "/admin/v2/namespaces/public/us")).status == 404
+
+    serve(test)
+
+
+def test_every_key_of_a_new_namespace_has_a_reason() -> None:
+    assert set(AT_CREATION.values()) <= set(POLICIES)
