@@ -278,6 +278,8 @@ def test_nothing_waits_for_a_client_that_goes_while_the_backlog_is_measured(
 def test_a_measurement_that_takes_long_is_good_for_those_who_waited_for_it(
     monkeypatch: pytest.MonkeyPatch, configs: dict[str, str], code: Error
 ) -> None:
+    clock = held_gateway.Clock()
+
     async def test(gateway: Gateway, client: Client) -> None:
         await full(gateway, client)
         await gateway.broker.topics.configure("t", lambda old: named(configs))
@@ -286,13 +288,13 @@ def test_a_measurement_that_takes_long_is_good_for_those_who_waited_for_it(
 
         async def slow(*arguments: Any, **options: Any) -> Any:
             found = await usage(*arguments, **options)
-            await asyncio.sleep(2 * REFUSED_MS / 1000)
+            clock.now += 2 * REFUSED_MS
             return found
 
         monkeypatch.setattr(quotas, "usage", slow)
         assert (await produced(client, timeout=300)).error_code == code
 
-    run(test)
+    held_gateway.run(test, clock=clock)
 
 
 @pytest.mark.parametrize("acks", [-1, 0])
